@@ -125,9 +125,7 @@ def continued(
     >>> continued(left, continued(whole, None, both), {a.uid}).started, continued(left, None, {a.uid}).started
     (True, False)
     """
-    started = _went_on(gang, before) or any(
-        (pod.started or noted.get(pod.uid) == gang.key) and counts(pod) for pod in gang.members
-    )
+    started = _went_on(gang, before) or any(noted.get(pod.uid) == gang.key and counts(pod) for pod in gang.members)
     if not started and gang.problem is None and len(shown) >= gang.min_member:
         started = quorum_of(gang).reached_by(shown)
     return gang if gang.started is started else replace(gang, started=started)

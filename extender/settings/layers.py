@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -26,39 +26,6 @@ KINDS = ("file", "maddash", "opensearch", "prometheus", "esmond")
 """Kinds of sources: pydantic puts them into the place of a mistake, behind the source's number."""
 
 _USER = re.compile(r"//[^/@\s]+@")  # User name and password in an address: never repeated in a text
-
-FIXED: Final[Mapping[str, str]] = {
-    # setting of an earlier version, an internal pace or bound → the value that it has now, beside the code that uses it
-    "exact_zone_size": "12",
-    "max_body_bytes": "33554432 (32 MiB)",
-    "plan_interval_ms": "50",
-    "prioritize_packing": "true",
-    "prioritize_reservation": "true",
-    "stale_s": "300",
-    "tls.reload_s": "5",
-    "network.refresh_s": "60",
-    "network.sources.interval_s": "5 for a file",
-    "score.unknown_penalty_ratio": "0.05",
-    "lease.renew_deadline_s": "23/30 of lease.duration_s",
-    "lease.retry_period_s": "1/6 of lease.duration_s",
-    "repair.settle_s": "10",
-    "repair.backoff_s": "60",
-    "autoscaling.backoff_s": "60",
-    "elastic.reserve_timeout_s": "120",
-    "elastic.growth_timeout_s": "300",
-    "elastic.metrics.min_points": "10",
-    "elastic.metrics.stale_s": "900",
-    "elastic.metrics.band_ratio": "0.02",
-    "elastic.metrics.certainty": "3.5",
-    "elastic.metrics.min_fit_ratio": "0.8",
-    "elastic.metrics.min_gain_ratio": "0.001",
-    "elastic.metrics.horizon_s": "1800",
-    "elastic.metrics.stall_s": "41",
-    "elastic.metrics.serial_ratio": "0.2",
-    "reports.per_job_s": "2",
-    "reports.all_jobs_s": "100",
-    "reports.max_body_bytes": "65536",
-}
 
 Layer: TypeAlias = tuple[str, Mapping[str, Any]]  # Where values come from, in words, and the values
 
@@ -93,7 +60,7 @@ def read_environment(settings: type[BaseModel], environment: Mapping[str, str]) 
                 "set `enableServiceLinks: false` in the pod"
             )
         if name not in settings.model_fields:
-            raise ConfigError(f"{variable}: {removed([name]) or _unknown(name, settings.model_fields)}")
+            raise ConfigError(f"{variable}: {_unknown(name, settings.model_fields)}")
         found[variable.upper()] = text
     return from_environment(found)
 
@@ -158,7 +125,7 @@ def _sentence(settings: type[BaseModel], error: ErrorDetails, layers: Sequence[L
     value = "" if isinstance(error["input"], Mapping) else f" = {_USER.sub('//…@', repr(error['input']))}"
     match error["type"]:
         case "extra_forbidden":
-            return f"{name}{place}: {removed(path) or _unknown(str(path[-1]), names_at(settings, path[:-1]))}"
+            return f"{name}{place}: {_unknown(str(path[-1]), names_at(settings, path[:-1]))}"
         case "missing":
             return f"{name}: must be given"
         case "union_tag_not_found" | "union_tag_invalid":
@@ -180,7 +147,7 @@ def _holds(values: Any, path: Sequence[int | str]) -> bool:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    """What to say about a name that never was a setting: the nearest one there is, else all of them."""
+    """What to say about a name that is no setting: the nearest one there is, else all of them."""
     listed = sorted(known)
     near = difflib.get_close_matches(name, listed, n=1)
     return f"no such setting; did you mean {near[0]}?" if near else f"no such setting; there are {', '.join(listed)}"
@@ -200,9 +167,3 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from _models_in(part)
-
-
-def removed(path: Sequence[int | str]) -> str | None:
-    """What to say about a setting that is no more; `None`: there was none. Numbers of a list are skipped."""
-    value = FIXED.get(".".join(part for part in path if isinstance(part, str)))
-    return f"no longer a setting, fixed at {value}: remove it" if value is not None else None

@@ -149,7 +149,6 @@ class Pod:
     owner: Controller | None = None  # Read of members of gangs, and of pods with misspelt keys
     daemon: str = ""  # The DaemonSet that controls it, as its ownerReferences say: `identity` of that; empty: none does
     run: RunRef | None = None  # Of members of gangs only; `None`: unknown, or its owner has no runs
-    started: bool = False  # Our note says that its gang was whole with it (valid for this uid)
     index: int | None = None  # Replica index inside its role, when the framework gives it
     options: tuple[tuple[str, str], ...] = ()  # Its `netgang.io/…` annotations; `policy.gang_options` reads them
     limit_s: float | None = None  # `spec.activeDeadlineSeconds`: it is ended so long after it has started

@@ -37,8 +37,7 @@ NETWORK_ANNOTATION = OWN_PREFIX + "network"  # What network its gang got, for pe
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
 """The option that has a note's content, for `extender.controllers.preemption.notes`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
-    one.removeprefix(OWN_PREFIX)
-    for one in (NUDGE_ANNOTATION, NETWORK_ANNOTATION, NoteKind.ADMITTED, NoteKind.STARTED, NoteKind.PREEMPTS)
+    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NETWORK_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
 )
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _NOTHING: dict[str, str] = {}
@@ -72,7 +71,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
     options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
-    kinds = (NoteKind.STARTED,) if spec.node_name else (NoteKind.ADMITTED, NoteKind.PREEMPTS)
+    kinds = () if spec.node_name else (NoteKind.ADMITTED, NoteKind.PREEMPTS)
     ours = {kind: annotations[kind] for kind in kinds if annotations.get(kind)} if annotations else {}
     noted = {kind: notes.read(kind, Bearer("v1", "Pod", namespace, meta.name, uid), ours[kind]) for kind in ours}
     admitted_to = NodeName(intern(node)) if (node := noted.get(NoteKind.ADMITTED)) else None
@@ -111,7 +110,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         owner=_controller(meta.owner_references) if (group or mistakes) and meta.owner_references else None,
         daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
         run=run_of(labels, meta.owner_references or ()) if group is not None else None,
-        started=noted.get(NoteKind.STARTED) is not None,
         index=place.index,
         options=shared_tuple(options),
         limit_s=_limit_s(spec) if group is not None else None,

@@ -160,8 +160,6 @@ _WRITTEN: Final = (
          "Makes kube-scheduler try a parked pod again."),
     Word(NoteKind.ADMITTED, _A, "admitted pod", Use.OURS, "a node, signed", "node28 hmac1.2026…",
          "The planned node; a restarted netgang keeps the commitment."),
-    Word(NoteKind.STARTED, _A, "some pods, by former versions", Use.OURS, "a word, signed", "whole hmac1.2026…",
-         "The pod's gang was whole once. Read, and no more written."),
     Word(NoteKind.STARTED_GANGS, _A, "ConfigMap netgang-started-gangs", Use.OURS, "SHA-256, signed",
          "9f86d0… hmac1.2026…", "The list in it, of gangs that have started, was written by netgang."),
     Word(NETWORK_ANNOTATION, _A,

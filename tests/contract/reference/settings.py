@@ -5,7 +5,6 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
-from extender.settings.layers import FIXED
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.network import FileSource, MaddashSource
 from extender.settings.settings import Settings
@@ -31,12 +30,6 @@ _OTHERS = """
 ## All others
 
 """
-_FIXED = """
-## No longer settings
-
-They are refused; remove them. What they are fixed at:
-
-"""
 _SOURCES_HEAD = """# Settings of network sources
 
 What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold.
@@ -57,8 +50,7 @@ Row: TypeAlias = tuple[str, str, str]
 def settings_page() -> str:
     found = {row[0]: row for row in _rows(Settings)}
     often = [found.pop(name) for name in OFTEN]
-    fixed = "".join(f"- `{name}`: {value}\n" for name, value in sorted(FIXED.items()))
-    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values()) + _FIXED + fixed
+    return _SETTINGS_HEAD + _table(often) + _OTHERS + _table(found.values())
 
 
 def sources_page() -> str:

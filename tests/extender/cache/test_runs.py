@@ -6,7 +6,7 @@ import pytest
 
 from extender.cache import ClusterCache
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role, RunRef
 from scoring.model.reasons import Reason
 from tests.builders import bound, pod
@@ -143,19 +143,10 @@ def test_our_note_survives_a_restart() -> None:
     a, b, _ = (bound(one, "n1") for one in run("j", letter="a"))
     again = member("c-again", index=2, created_s=50.0)
     assert not gang(cache_of(a, b, again)).started
-    assert gang(cache_of(a, replace(b, started=True), again)).started
-    dead = replace(b, started=True, phase=Phase.FAILED)
-    assert not gang(cache_of(a, dead, again)).started, "no pod is left that the note is about"
-
-
-def test_writing_the_note_changes_no_decision() -> None:
-    cache = cache_of(*(bound(one, "n1") for one in run("j", letter="a")))
-    version = cache.snapshot().version
-    cache.pods.upsert(replace(bound(member("a0"), "n1"), started=True, resource_version="2"))
-    assert cache.snapshot().version == version
-    found = cache.pod(PodUid("uid-default-a0"))
-    assert found is not None
-    assert found.started
+    for phase in (Phase.RUNNING, Phase.FAILED):
+        cache = cache_of(a, replace(b, phase=phase), again)
+        cache.note_starts({b.uid: G})
+        assert gang(cache).started is (phase is Phase.RUNNING), "a failed pod is no member that the note is about"
 
 
 def test_an_invalid_gang_does_not_start() -> None:

@@ -11,25 +11,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.doctor.installed import settings_of
-from extender.api.documents.views import STALE_S
-from extender.api.reports import MAX_BODY_BYTES
-from extender.controllers.elastic.change_progress import Limits
-from extender.controllers.elastic.reports.reports import Rates
 from extender.errors import ConfigError
-from extender.network.refresh import RefreshOptions
-from extender.scheduling.planning.loop import INTERVAL_S
-from extender.server.tls.rotation import RELOAD_S
 from extender.settings.features import AutoscalingMode
-from extender.settings.layers import ENV_PREFIX, FIXED, names_at
+from extender.settings.layers import ENV_PREFIX
 from extender.settings.leadership import LeaderElection
 from extender.settings.network import FileSource, HardTtl, MaddashSource, SoftTtl, Source
 from extender.settings.queue import QueueSettings
 from extender.settings.settings import Settings
-from scoring.model.policy import Policy, Preempting, Ratios, RestartLimits, Ttl
+from scoring.model.policy import Policy, Preempting, Ratios, Ttl
 from scoring.network.matrix import Metric
 from scoring.provisioning.requests import AskingLimits
-from scoring.scaling.options import MetricOptions
 
 COMPONENT = Path(__file__).parents[3] / "manifests/components/provisioning"
 HERE = " (from the command line)"
@@ -199,66 +190,9 @@ def test_every_kind_of_value_can_come_from_the_environment(
     assert want == attrgetter(name)(Settings.load())
 
 
-MESH = "{kind: file, path: mesh.yaml, interval_s: 1}"
-REMOVED = {  # case: (setting, value that it is fixed at, text of the file)
-    "a number": ("stale_s", "300", "stale_s: 600"),
-    "in a section": ("tls.reload_s", "5", "tls: {reload_s: 1}"),
-    "in a section of a section": ("elastic.metrics.stall_s", "41", "elastic: {metrics: {stall_s: 9}}"),
-    "of a source": ("network.sources.0.interval_s", "5 for a file", f"network: {{sources: [{MESH}]}}"),
-    "one that follows from another": ("lease.retry_period_s", "1/6 of lease.duration_s", "lease: {retry_period_s: 1}"),
-}
-
-
-@pytest.mark.parametrize(("name", "value", "text"), REMOVED.values(), ids=REMOVED)
-def test_a_setting_that_is_a_constant_now_says_so(name: str, value: str, text: str, tmp_path: Path) -> None:
-    file = tmp_path / "netgang.yaml"
-    file.write_text(text)
-    said = f"no longer a setting, fixed at {value}: remove it"
-    with pytest.raises(ConfigError) as caught:
-        Settings.load(file)
-    assert str(caught.value) == f"{name} (from file {file}): {said}"
-    assert settings_of(text, {}, origin="").settings_problems == (f"{name}: {said}",)
-
-
-def test_no_setting_is_called_removed() -> None:
-    for name in FIXED:
-        path = name.split(".")
-        known = FileSource.model_fields if "sources" in path else names_at(Settings, path[:-1])
-        assert path[-1] not in known, name
-
-
-CONSTANTS = {  # setting that was → what the code has
-    "exact_zone_size": Policy().exact_zone_size,
-    "score.unknown_penalty_ratio": Policy().score.unknown_penalty_ratio,
-    "plan_interval_ms": INTERVAL_S * 1000.0,
-    "tls.reload_s": RELOAD_S,
-    "stale_s": STALE_S,
-    "network.refresh_s": RefreshOptions().reevaluate_s,
-    "repair.settle_s": RestartLimits().settle_s,
-    "repair.backoff_s": RestartLimits().backoff_s,
-    "autoscaling.backoff_s": AskingLimits().backoff_s,
-    "elastic.reserve_timeout_s": Limits().reserve_s,
-    "elastic.growth_timeout_s": Limits().growth_s,
-    "reports.per_job_s": Rates().per_job,
-    "reports.all_jobs_s": Rates().in_all,
-    "reports.max_body_bytes": MAX_BODY_BYTES,
-    **{
-        name: getattr(MetricOptions(), name.removeprefix("elastic.metrics."))
-        for name in FIXED
-        if name.startswith("elastic.metrics.")
-    },
-}
-
-
-@pytest.mark.parametrize(("name", "value"), CONSTANTS.items(), ids=CONSTANTS)
-def test_the_value_that_is_told_is_the_one_in_the_code(name: str, value: float) -> None:
-    assert float(FIXED[name]) == value
-
-
 BY_THE_KUBELET = "enableServiceLinks: false"  # how to stop that beside a Service named netgang it sets NETGANG_PORT, …
 VARIABLES = {  # case: (variable, text, message)
     "misspelt": ("HOLD_LIMIT", "5", r"^NETGANG_HOLD_LIMIT: no such setting; did you mean hold_limit_s\?$"),
-    "a constant now": ("STALE_S", "600", r"^NETGANG_STALE_S: no longer a setting, fixed at 300: remove it$"),
     "a list that is no JSON": (
         "NETWORK__SOURCES", "mesh.yaml", r"^network\.sources = 'mesh\.yaml' \(from the environment\): must be"
     ),

@@ -23,11 +23,10 @@ from tests.builders import bound, gang, pod
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import bearer_of, notes_of_a_former_process
+from tests.fakes.key_store import notes_of_a_former_process
 from tests.fakes.text_store import FakeTextStore
 
 pytestmark = pytest.mark.looptime
-STARTED = "netgang.io/started"
 N1 = node_json("n1", cpu="16")
 WRITTEN_S = WRITE_EACH_S + 2.0  # From a start until it is in the ConfigMap
 EVICTED_S = QUIET_S + PARTIAL_S + 30.0
@@ -222,28 +221,6 @@ async def test_after_a_conflict_it_is_read_first() -> None:
             ("g", "uid-1"), ("h", "uid-h"), ("i", world.uid("i-0")),
         )] == [True] * 3  # fmt: skip
         world.delete("h-0")
-
-
-async def test_a_note_of_a_former_version_is_honoured() -> None:
-    api = FakeClusterApi()
-    api.add(N1)
-    one = api.add(placed("g-0"))
-
-    note = notes_of_a_former_process().write(NoteKind.STARTED, bearer_of(one), "whole")
-    api.add(one | {"metadata": one["metadata"] | {"annotations": {STARTED: note}}})
-    async with running(api=api) as world:
-        await world.settle(EVICTED_S)
-        assert world.api.evictions == []
-        assert has(api, world.uid("g-0")) == [True]
-
-
-async def test_a_forged_note_proves_nothing() -> None:
-    one = placed("g-0", size=2, annotations={STARTED: "whole"})
-    async with running(N1, one) as world:
-        uid = world.uid("g-0")
-        await world.settle(EVICTED_S)
-        assert world.api.evictions == [uid]
-        assert "NoteIgnored" in {event["reason"] for event in world.api.events}
 
 
 def many(count: int, size: int) -> list[Gang]:
