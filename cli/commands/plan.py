@@ -4,7 +4,7 @@ import json
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -40,14 +40,6 @@ def plan(
         str | None,
         option("Moment to plan for, such as 2026-01-31T12:00:00Z or Unix seconds.", "now"),
     ] = None,
-    scaling: Annotated[
-        Literal["ours", "literal"] | None,
-        option(
-            "Also which jobs would shrink and which would grow: as netgang does it, or as published, node by "
-            "node. The file must have the jobs, too: kubectl get nodes,pods,podgroups,jobs,tfjobs,hpa …",
-            "no",
-        ),
-    ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Say which gangs would start where and which would wait for what, from files alone. Nothing is changed anywhere.
@@ -67,7 +59,7 @@ def plan(
     with clear_errors(errors):
         settings, now_s = Settings.load(config), moment_s(now)
         with busy("planning"):
-            planned = plan_files(file, network, settings, now_s=now_s, scaling=scaling)
+            planned = plan_files(file, network, settings, now_s=now_s)
     document = planned.document
     if not planned.measured:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"

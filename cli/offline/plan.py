@@ -3,7 +3,7 @@
 The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cli.offline.scaling import Method, kinds_to_keep, scaling_document
 from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
 from extender.api.documents.plan import plan_document, supposed_document
@@ -22,7 +21,7 @@ from extender.api.what_if.job_objects import gangs_of
 from extender.api.what_if.question import policy_with, read_changes
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
-from extender.convert.clusterfile import ClusterFile, read_cluster
+from extender.convert.clusterfile import read_cluster
 from extender.errors import ConfigError
 from extender.network.file.mesh import read_mesh
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
@@ -55,29 +54,20 @@ class Planned:
     measured: bool  # Whether any of its nodes has a network measurement; else zones and room alone decided
 
 
-def plan_files(
-    cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, scaling: Method | None = None
-) -> Planned:
-    """The plan at `now_s`; with `scaling` also changes of elastic jobs. ConfigError names file, entry and field."""
-    keep = kinds_to_keep(settings) if scaling is not None else ()
-    saved, cache = filled_cache(cluster, mesh, settings, now_s=now_s, keep=keep)
+def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> Planned:
+    """The plan at `now_s`. ConfigError names file, entry and field."""
+    cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     snapshot, policy = cache.snapshot(), settings.policy()
     made = plan(snapshot, policy, now_s=now_s)
     document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
     network = snapshot.network
     measured = any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS)
-    if scaling is not None:
-        name = str(cluster)
-        found = scaling_document(name, saved, cache, made, settings, method=scaling, now_s=now_s)
-        document = msgspec.structs.replace(document, scaling=found)
     return Planned(document, measured)
 
 
-def filled_cache(
-    cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float, keep: Collection[str] = ()
-) -> tuple[ClusterFile, ClusterCache]:
-    """A saved cluster, and the cache that the service would have of it and of the mesh. Errors: ConfigError."""
-    saved = read_cluster(cluster, zone_label=settings.zone_label, keep=keep)
+def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> ClusterCache:
+    """The cache that the service would have of a saved cluster and of the mesh. Errors: ConfigError."""
+    saved = read_cluster(cluster, zone_label=settings.zone_label)
     cache = empty_cache(settings)
     fill(cache, saved, now_s=now_s)
     if mesh is not None:
@@ -86,7 +76,7 @@ def filled_cache(
         given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
         zone_ttl_s = network.hard_ttl() if network.zone_fallback else None
         cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=zone_ttl_s, now_s=now_s).matrix)
-    return saved, cache
+    return cache
 
 
 def _with_queue(made: schema.Plan, queue: QueueReport) -> schema.PlanOfFiles:
@@ -132,7 +122,7 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
 
 def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:
     """Why the gang or pod NAMESPACE/NAME is where it is, and what would admit it. Errors: ConfigError."""
-    _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
+    cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     gang = _gang(cache, name)
     snapshot, policy, known = cache.snapshot(), settings.policy(), PlannerCache()
     made = plan(snapshot, policy, now_s=now_s, cache=known)
@@ -151,7 +141,7 @@ def what_if_file(
     cluster: Path, mesh: Path | None, settings: Settings, changes: Sequence[Change], *, now_s: float
 ) -> Supposed:
     """What the changes would make of the plan. Errors: ConfigError names the field that is wrong."""
-    _, cache = filled_cache(cluster, mesh, settings, now_s=now_s)
+    cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
     others = {pod.key: pod for pod in cache.all_pods() if pod.key in named and cache.gang_of(pod.uid) is None}
     reading = partial(gangs_of, partial(empty_cache, settings))

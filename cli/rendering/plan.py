@@ -1,4 +1,4 @@
-"""`netgang plan`, its elastic jobs with --scaling, and `netgang check-config --cluster` as lists."""
+"""`netgang plan` and `netgang check-config --cluster` as lists."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +11,6 @@ from cli.rendering.columns import NONE, columns
 from extender.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
 from scoring.explain.words import counted
 
-_METHODS: Final = {"ours": "as netgang does it", "literal": "as published, node by node"}
 _COLOURS: Final = {"admitted": "green", "waiting": "yellow"}
 _NAMES: Final = ("RANK", "GANG", "PLAN", "ZONE", "SCORE")
 _WIDE: Final = ("STATE", "WEIGHT", "OMEGA")
@@ -20,7 +19,7 @@ _WIDE: Final = ("STATE", "WEIGHT", "OMEGA")
 def plan_table(
     console: Console, found: PlanOfFiles, gangs: Sequence[AdmittedGang | WaitingGang], *, wide: bool, heads: bool
 ) -> RenderableType:
-    """A line for each of `gangs`: its nodes, or why it waits; then reserved nodes, and elastic jobs if asked for."""
+    """A line for each of `gangs`: its nodes, or why it waits; then reserved nodes."""
     rows = []
     for one in gangs:
         more = _turn(one) if wide else ()
@@ -40,8 +39,6 @@ def plan_table(
     counts = f"{counted(len(found.admitted), 'gang')} admitted, {len(found.waiting)} waiting; order: {found.order}"
     parts.append(Text(counts))
     parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in found.held.items()]
-    if found.scaling:
-        parts.append(_scaling(console, found.scaling))
     return Group(*parts)
 
 
@@ -50,32 +47,6 @@ def _turn(one: AdmittedGang | WaitingGang) -> tuple[str, str, str]:
         return NONE, NONE, NONE
     shown = f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else "")
     return one.state or NONE, shown, f"{one.weight.omega:.4f}"
-
-
-def _scaling(console: Console, document: Mapping[str, Any]) -> RenderableType:
-    """A line for each elastic job: what would change, else why not; and for which gang it is."""
-    given, grown = document["scale_in"], document["scale_out"]
-    changes = {(one["job"], one["kind"]): one for one in (*given["changes"], *grown["changes"])}
-    rows = []
-    for one in document["jobs"]:
-        workers = one["workers"]
-        change = changes.get((one["job"], one["kind"]))
-        detail = f" ({one['detail']})" if one["detail"] else ""
-        becomes, where = str(workers["now"]), f"{one['reason']}{detail}"
-        if change is not None:
-            pairs = zip(change["pods"], change["nodes"], strict=True) if change["after"] < change["before"] else ()
-            becomes = str(change["after"])
-            where = ", ".join([f"{pod} ({node})" for pod, node in pairs] or change["nodes"])
-        counts = (workers["now"], workers["min"], workers["max"])
-        rows.append((one["job"], one["kind"], *map(str, counts), becomes, where))
-    nothing = (NONE, NONE, NONE, NONE)
-    rows += [(one["job"], one["kind"], *nothing, f"left alone: {one['reason']}") for one in document["left_alone"]]
-    title = f"elastic jobs, {_METHODS[document['method']]}"
-    names = ("JOB", "KIND", "WORKERS", "MIN", "MAX", "BECOMES", "PODS, NODES OR WHY")
-    parts = [Text(title), columns(console, names, rows)] if rows else [Text(f"{title}: none")]
-    lines = [] if given["for"] is None else [f"for {given['for']}: {given['reason'] or 'it starts when they are gone'}"]
-    lines = [f"{line} ({given['detail']})" if given["detail"] else line for line in lines]
-    return Group(*parts, *(safe(console, line) for line in (*lines, *document["problems"])))
 
 
 def endpoints_table(console: Console, document: Mapping[str, Any], *, heads: bool) -> RenderableType:

@@ -1,7 +1,5 @@
 """GET /v1/plan, and the part of `netgang plan` that is the same."""
 
-from typing import Any
-
 from msgspec import UNSET, UnsetType
 
 from extender.schemas.queue import Weight
@@ -54,4 +52,3 @@ class PlanOfFiles(Plan, kw_only=True):
 
     order: str  # weight, fifo or another order of the settings.
     held: dict[str, tuple[str, ...]]  # gang → nodes that are reserved for it.
-    scaling: dict[str, Any] | UnsetType = UNSET  # The changes of elastic jobs; left out unless asked for.

@@ -11,14 +11,12 @@ from pydantic import BeforeValidator, Field, field_validator
 from extender.settings.types import NotNegative, Number, Positive, Section, names
 from scoring.model.policy import (
     EVERY_RESOURCE,
-    Algorithm,
     Backfill,
     Order,
     QueuePolicy,
     Reading,
     StarvingOrder,
     Surplus,
-    WeightForm,
 )
 
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
@@ -41,15 +39,10 @@ class BackfillSettings(Section):
 class QueueSettings(Section):
     """The order of the queue (docs/explanation/queue.md)."""
 
-    algorithm: Algorithm = Algorithm.PLANNED
-    """`planned`: every gang is looked at in each run, by real placement; `literal`: Algorithm 1 of KOD2 as published,
-    to compare with."""
     order: Order = Order.WEIGHT
     """`weight`: heavier gangs first; `fifo`: older ones first; `las`: those of a lower service level first, of these
     the heavier (least attained service; docs/explanation/preemption.md); `srpt-by-report`: those with the least
     remaining work first (shortest remaining time; docs/explanation/queue.md). All within one priority."""
-    weight: WeightForm = WeightForm.EXACT
-    """What is compared: `exact`: ω′; `literal`: ω as a floating-point number, which is 1 for nearly all gangs."""
     reading: Reading = Reading.PER_WORKER
     """Whose CPU and memory make a gang light: one worker's (`per_worker`), or all of its minimum's (`whole_job`)."""
     extended: Annotated[tuple[str, ...], BeforeValidator(names)] = (EVERY_RESOURCE,)

@@ -54,13 +54,6 @@ class ZonePolicy(StrEnum):
     PREFERRED = "preferred"
 
 
-class Algorithm(StrEnum):
-    """How the queue is worked off (PAPERS K3)."""
-
-    PLANNED = "planned"  # Every gang is placed for real in each run; others may use what those ahead cannot
-    LITERAL = "literal"  # As published, with its two branches and its fit test over the summed idle resources
-
-
 class Preempting(StrEnum):
     """Whether a waiting gang may take the place of gangs of lower priority that run."""
 
@@ -106,13 +99,6 @@ class Backfill(StrEnum):
     NONE = "none"
     EASY = "easy"  # The first gang in order that cannot start, of each resource class
     CONSERVATIVE = "conservative"  # All, up to a limit
-
-
-class WeightForm(StrEnum):
-    """What is compared: ω′ exactly, or ω in floating point as published (PAPERS K1)."""
-
-    EXACT = "exact"
-    LITERAL = "literal"
 
 
 class Reading(StrEnum):
@@ -185,9 +171,7 @@ class ScorePolicy(HashedOnce):
 class QueuePolicy:
     """The order of the queue (PAPERS K1–K3, G5; docs/safety.md S14)."""
 
-    algorithm: Algorithm = Algorithm.PLANNED
     order: Order = Order.WEIGHT
-    weight: WeightForm = WeightForm.EXACT
     reading: Reading = Reading.PER_WORKER
     extended: tuple[ResourceName, ...] = (EVERY_RESOURCE,)
     """Extended resources that count in the weight besides CPU and memory; none: the published weight."""

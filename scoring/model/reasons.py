@@ -54,10 +54,6 @@ class Reason(StrEnum):
     """With its minimum the gangs of its namespace would have more than `queue.share_cap` allows.
 
     Wait until gangs of that namespace end, or raise the namespace's share."""
-    NOT_TRIED = "netgang: the published algorithm tries only the heaviest gang now"
-    """`queue.algorithm: literal` tries the heaviest waiting gang alone while it is as heavy as all that run.
-
-    Wait, or use the default algorithm."""
     OTHER_RUN = "netgang: an earlier run of the gang has not ended"
     """Another job has live pods under the same gang name, such as the CronJob's last one: one run at a time.
 

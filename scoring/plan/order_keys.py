@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
-from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Repair, Surplus
+from scoring.model.policy import Order, Policy, QueuePolicy, Repair, Surplus
 from scoring.model.snapshot import NodeTable
 from scoring.plan.demand import GangDemand
 from scoring.queue.states import starve_limit_s, waiting_since_s
@@ -113,13 +113,13 @@ class OrderKeys:
         """Give the standing its place in the order, under the totals of now."""
         demand, policy = standing.demand, self._policy.queue
         standing.scale, standing.tail = self._scale, (demand.gang.created_s, demand.gang.key)
-        if policy.order is not Order.FIFO or policy.algorithm is Algorithm.LITERAL:
+        if policy.order is not Order.FIFO:
             if standing.given is not None:
-                heaviest_first = standing.given.key(policy.weight)
+                heaviest_first = standing.given.key
             else:
                 known = self._by_load.get(standing.load)
                 if known is None:
-                    known = self._by_load[standing.load] = self._scale.weight(standing.load).key(policy.weight)
+                    known = self._by_load[standing.load] = self._scale.weight(standing.load).key
                 heaviest_first = known
             standing.tail = (*heaviest_first, *standing.tail)
         standing.waits = sort_key(demand, WAITS, standing.tail, policy)
@@ -128,8 +128,6 @@ class OrderKeys:
 def sort_key(demand: GangDemand, turn: Turn, tail: tuple[object, ...], policy: QueuePolicy) -> SortKey:
     """Sort key of a gang, smaller is planned first; `tail`: its weight, creation and name, as the order has them."""
     first, priority = not _is_completed_first(demand), -demand.gang.priority
-    if policy.algorithm is Algorithm.LITERAL:
-        return (first, turn[0] == 2, *tail)  # the paper knows no priorities
     late = policy.surplus is Surplus.LAST and not demand.need
     if policy.starving_beats_priority:
         return (first, *turn, priority, late, *tail)

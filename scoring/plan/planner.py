@@ -158,7 +158,7 @@ class _Turns:
         """Places that gangs may keep"""
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._kept = KeptPlacements(run, kept) if kept else None
-        backfills = run.policy.queue.backfill is not Backfill.NONE and order.chosen is None
+        backfills = run.policy.queue.backfill is not Backfill.NONE
         self._room = KeptRoom(run, self._previous.promises, now_s=now_s) if backfills else None
         self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys(), promised=self._room)
         self._late: list[int] = []
@@ -179,7 +179,7 @@ class _Turns:
 
     def all(self) -> Steps[None]:
         """Admit or refuse every gang, in order."""
-        by_room_alone = self._quota is None and self._order.chosen is None
+        by_room_alone = self._quota is None
         place = 0
         while place < len(self._demands):
             refused = (yield from self._bulk.refused_from(place, self._kept)) if by_room_alone else []
@@ -258,13 +258,13 @@ class _Turns:
         if until_s is not None and until_s > self._now_s and not demand.partial:
             return Refused(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
         over = self._quota.over(demand) if self._quota is not None else None
-        return Refused(Reason.OVER_SHARE, over) if over is not None else self._order.refuses(demand)
+        return Refused(Reason.OVER_SHARE, over) if over is not None else None
 
     def _whole(self, demand: GangDemand) -> GangDemand:
         """All that a gang asks for which has nothing yet, if that is more than its minimum; else `demand` itself."""
         key, snapshot = demand.gang.key, self._run.snapshot
         known = key in self._before or key in snapshot.commitments or key in snapshot.claims or key in self._order.aged
-        if known or demand.siblings or self._order.chosen is not None:
+        if known or demand.siblings:
             return demand
         return demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
 
@@ -321,7 +321,7 @@ class _Turns:
 
     def _reserve(self, demand: GangDemand, refused: Refused, *, final: bool) -> Refused:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
-        if refused.reason not in WANTS_ROOM or self._order.chosen is not None:
+        if refused.reason not in WANTS_ROOM:
             return refused
         if self._room is not None and demand.gang.key in self._room.promises:
             return refused

@@ -14,29 +14,19 @@ With `order: las` gangs of a lower service level go before others of their prior
 (`scoring.queue.service_levels`). With `order: srpt-by-report` gangs with less remaining work go before others of their
 priority, but behind STARVING ones: a gang whose work is large waits no longer for it than STARVELIMIT and its turn
 (`scoring.queue.remaining_work`).
-
-With `algorithm: literal` the order and the choice are those of Algorithm 1 (`scoring.queue.kod2_literal`): only gangs
-that it starts in this pass are placed, and nothing is held.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from scoring.ids import GangKey
-from scoring.model import Phase
-from scoring.model.policy import Algorithm, Order, StarvingOrder
-from scoring.model.reasons import Reason
+from scoring.model.policy import Order, StarvingOrder
 from scoring.network.matrix import Ints
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.order_keys import CLAIMS, WAITS, SortKey, Standing, Turn, sort_key
 from scoring.plan.placement import could_ever_start
-from scoring.plan.result import Refused
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
-from scoring.queue.kod2_literal import Pass, Waiter, algorithm_1
 from scoring.queue.remaining_work import RemainingWork, remaining_work
 from scoring.queue.service_levels import level_of_waiting
 from scoring.queue.states import leads, period
@@ -57,15 +47,11 @@ class QueueOrder:
         self.policy = run.policy.queue
         self._keys = run.cache.order_keys
         self._total: Ints | None = None  # Of all nodes, for the remaining work
-        self.chosen: Pass | None = None
-        """What Algorithm 1 starts in this pass, if that is the policy; after `in_order`"""
         self.aged: set[GangKey] = set()
         """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
 
     def in_order(self, demands: list[GangDemand]) -> Steps[list[GangDemand]]:
         """Sort demands into the order in which they are planned; in steps."""
-        if self.policy.algorithm is Algorithm.LITERAL:
-            self.chosen = self._algorithm_1(demands)
         keys: list[SortKey] = []
         looked_at = 0
         run = self._run
@@ -123,20 +109,11 @@ class QueueOrder:
 
     def work(self, gang: GangKey) -> RemainingWork | None:
         """The remaining work that the gang's place is by; `None`: the order is by something else."""
-        if self.policy.order is not Order.SRPT_BY_REPORT or self.policy.algorithm is Algorithm.LITERAL:
+        if self.policy.order is not Order.SRPT_BY_REPORT:
             return None
         if self._total is None:
             self._total = self._run.table.allocatable.sum(axis=0)
         return remaining_work(gang, self._run.snapshot, self.policy, total=self._total)
-
-    def refuses(self, demand: GangDemand) -> Refused | None:
-        """Why Algorithm 1 passes the gang over before a place for it is looked for; `None`: it does not."""
-        chosen = self.chosen
-        if chosen is None or not _decided_by_the_pass(self._run, demand) or demand.gang.key in chosen.placed:
-            return None
-        if demand.gang.key in chosen.tried:
-            return Refused(Reason.NO_ROOM, "its minimum is more than all idle resources of the cluster added up")
-        return Refused(Reason.NOT_TRIED, f"{chosen.tried[0]} is heaviest, and as heavy as all that run")
 
     def _standing(self, demand: GangDemand) -> Standing:
         self._keys.renew(self._run.table, self._run.policy)
@@ -149,7 +126,7 @@ class QueueOrder:
         """
         if (work := self.work(demand.gang.key)) is not None:
             return (*key[:5], work.hours, *key[5:])  # as `sort_key` has them
-        if self.policy.order is not Order.LAS or self.policy.algorithm is Algorithm.LITERAL:
+        if self.policy.order is not Order.LAS:
             return key
         at = 5 if self.policy.starving_beats_priority else 3
         snapshot = self._run.snapshot
@@ -182,47 +159,3 @@ class QueueOrder:
             return False
         within = self._quota is None or self._quota.over(demand) is None
         return within and could_ever_start(run, demand)
-
-    def _algorithm_1(self, demands: Sequence[GangDemand]) -> Pass:
-        """One pass over the gangs that wait, beside those that run or are about to."""
-        run, form = self._run, self.policy.weight
-        waiting = [
-            Waiter(
-                gang=demand.gang.key,
-                weight=self.weight(demand).key(form),
-                minimum=_minimum(run, demand),
-                created_s=demand.gang.created_s,
-                starving=self.starving(demand),
-            )
-            for demand in demands
-            if _decided_by_the_pass(run, demand) and demand.incomplete is None and demand.gang.problem is None
-        ]
-        known = {one.gang for one in waiting}
-        running = (
-            self.weight(run.view.demand(gang)).key(form)
-            for gang in run.snapshot.gangs.values()
-            if gang.own
-            and gang.key not in known
-            and (
-                gang.key in run.snapshot.commitments
-                or any(pod.node is not None and pod.phase is not Phase.SUCCEEDED for pod in gang.placed)
-            )
-        )
-        idle = np.maximum(run.capacity.room.free, 0).sum(axis=0)
-        return algorithm_1(waiting, min(running, default=None), idle)
-
-
-def _decided_by_the_pass(run: Run, demand: GangDemand) -> bool:
-    """Whether the gang waits in WQ: no member of it is placed or promised a place."""
-    return bool(demand.need) and not demand.siblings and demand.gang.key not in run.snapshot.commitments
-
-
-def _minimum(run: Run, demand: GangDemand) -> Ints:
-    """(resources,) of the axis; more than there can be where it asks for what no node has."""
-    total = np.zeros(len(run.table.axis), np.int64)
-    for member_class, pods in demand.need:
-        request = run.view.vector(member_class)
-        if request is None:
-            return np.full(len(run.table.axis), np.iinfo(np.int64).max)
-        total += len(pods) * request
-    return total

@@ -15,7 +15,7 @@ from typing import Final
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
-from scoring.model.policy import Algorithm, Policy, Preempting
+from scoring.model.policy import Policy, Preempting
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
 from scoring.plan.queue_order import QueueOrder
@@ -81,7 +81,7 @@ def preemption_in_steps(
     None
     """
     cache, book = cache or PlannerCache(), book or Candidates()
-    if policy.preemption is Preempting.OFF or policy.queue.algorithm is Algorithm.LITERAL:
+    if policy.preemption is Preempting.OFF:
         return None
     run = begin_run(snapshot, policy, cache)
     order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)

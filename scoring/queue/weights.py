@@ -13,12 +13,11 @@ the paper does not say which requests are summed:
 The published weight has CPU and memory only (`extended: ()`). A job of GPUs alone would then ask for nothing, which
 the formula gives no weight for: it would have to be infinite. So extended resources count, and two kinds of gangs weigh
 0, the least: one that asks for nothing, of which nothing is known, and one that asks for more than the cluster has
-(a pod for more than any node has, or the minimum for more than all nodes together), which could lead permanently; with
-`algorithm: literal`, as published, it does.
+(a pod for more than any node has, or the minimum for more than all nodes together), which could lead permanently.
 
 Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine and the order of
 two jobs depends on nothing but their requests. ω is for people: above ω′ = 37 it is 1.0 in floating point, where all
-jobs would be equal. `weight: literal` compares it all the same, as published.
+jobs would be equal.
 """
 
 from collections import Counter
@@ -30,7 +29,7 @@ from math import exp
 from scoring.feasibility.quorum import minimum_members
 from scoring.ids import ResourceName
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import EVERY_RESOURCE, Algorithm, QueuePolicy, Reading, WeightForm
+from scoring.model.policy import EVERY_RESOURCE, QueuePolicy, Reading
 from scoring.model.resources import CPU, MEMORY, is_extended
 from scoring.model.snapshot import NodeTable
 
@@ -72,16 +71,15 @@ class Weight:
         """
         return 1.0 / (1.0 + exp(-self.omega_prime))
 
-    def key(self, form: WeightForm) -> "tuple[float, Weight]":
+    @property
+    def key(self) -> "tuple[float, Weight]":
         """Sort key, heaviest first. Exact: the float decides where it can, which is fast, the fraction where it ties.
 
         >>> light, heavy = Weight(40), Weight(41)
-        >>> heavy.key(WeightForm.EXACT) < light.key(WeightForm.EXACT)
-        True
-        >>> heavy.key(WeightForm.LITERAL) == light.key(WeightForm.LITERAL)
-        True
+        >>> heavy.key < light.key, heavy.omega == light.omega
+        (True, True)
         """
-        return (-self.omega_prime, self) if form is WeightForm.EXACT else (-self.omega, _LEAST)
+        return -self.omega_prime, self
 
 
 _LEAST = Weight(0)
@@ -157,13 +155,12 @@ def load_of(gang: Gang, policy: QueuePolicy) -> Load:
     alone = policy.reading is Reading.PER_WORKER
     counted = (tuple([pod for pod in members if pod.role is Role.WORKER]) or members) if alone else members
     together, most = _sums(members)
-    needed = [] if policy.algorithm is Algorithm.LITERAL else sorted(together.items())
     asked = together if len(counted) == len(members) else _sums(counted)[0]
     return Load(
         workers=least_workers(gang),
         asked=tuple([(name, amount) for name, amount in sorted(asked.items()) if _counts(name, policy)]),
         counted=len(counted) if alone else 1,
-        needed=tuple([(name, amount, most[name]) for name, amount in needed]),
+        needed=tuple([(name, amount, most[name]) for name, amount in sorted(together.items())]),
     )
 
 

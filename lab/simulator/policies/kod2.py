@@ -1,6 +1,6 @@
 """KOD2 as it was published: Algorithms 1 to 3, and its placement on few nodes (PAPERS K3–K6).
 
-The algorithms are `scoring.queue.kod2_literal` and `scoring.scaling.kod2_literal`; here their answers become actions.
+The algorithms are `lab.simulator.kod2_queue` and `lab.simulator.kod2_scaling`; here their answers become actions.
 Where the paper leaves something open the reading is the kind one: a job whose minimum fits the sum of what is idle but
 no nodes goes on waiting (a literal operator would make its pods and leave them half placed); a pass follows every
 change, so one event may start several jobs; scale-out is tried once at each moment, after the passes. A job starts with
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lab.simulator import kod2_scaling
 from lab.simulator.actions import Action, Advice, Place, Remove
 from lab.simulator.gangs import Gangs, elastic_job
+from lab.simulator.kod2_queue import Pass, Waiter, WeightKey, algorithm_1
 from lab.simulator.model import SimJob
 from lab.simulator.state import JobState, Slot, State
 from scoring.model import Role
-from scoring.model.policy import Algorithm, Policy, QueuePolicy, WeightForm
+from scoring.model.policy import Policy, QueuePolicy
 from scoring.network.matrix import Ints
-from scoring.queue.kod2_literal import Pass, Waiter, WeightKey, algorithm_1
 from scoring.queue.weights import Scale, weight_of
-from scoring.scaling import kod2_literal
 from scoring.scaling.job import ElasticJob
 
-_POLICY = Policy(queue=QueuePolicy(algorithm=Algorithm.LITERAL, weight=WeightForm.LITERAL, extended=()))
+_POLICY = Policy(queue=QueuePolicy(extended=()))
 
 
 class Kod2:
@@ -85,7 +85,7 @@ class Kod2:
         if found is None:
             assert self._gangs is not None
             weight = weight_of(self._gangs.of(one), Scale.of(state.table), _POLICY.queue)
-            found = self._weights[one.job.name] = weight.key(WeightForm.LITERAL)
+            found = self._weights[one.job.name] = (-weight.omega,)
         return found
 
     def _elastic(self, state: State) -> list[ElasticJob]:
@@ -97,7 +97,7 @@ class Kod2:
         jobs = self._elastic(state)
         self._version += 1
         snapshot = self._gangs.snapshot(state, (new, *state.running.values()), version=self._version)
-        found = kod2_literal.scale_in(snapshot, jobs, new.key, _POLICY, decrement=self._most)
+        found = kod2_scaling.scale_in(snapshot, jobs, new.key, _POLICY, decrement=self._most)
         if not found.possible or found.node is None:
             return []
         leaving: dict[str, list[int]] = {}
@@ -117,7 +117,7 @@ class Kod2:
         self._version += 1
         snapshot = self._gangs.snapshot(state, state.running.values(), version=self._version)
         more: dict[str, list[int]] = {}
-        for key, node in kod2_literal.scale_out(snapshot, jobs, _POLICY, increment=self._most):
+        for key, node in kod2_scaling.scale_out(snapshot, jobs, _POLICY, increment=self._most):
             more.setdefault(key.name, []).append(state.table.index[node])
         actions: list[Action] = []
         for name, rows in more.items():

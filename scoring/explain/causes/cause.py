@@ -73,11 +73,6 @@ def _of_reason(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting, around: 
                 f"queue.share_cap allows: {detail}.",
                 "Wait until gangs of the namespace end, or have its share raised.",
             )
-        case Reason.NOT_TRIED:
-            return Cause(
-                CauseReason.HEAVIER,
-                "A heavier gang goes first: queue.algorithm literal tries only the heaviest waiting gang.",
-            )
         case Reason.BACKING_OFF:
             return backing_off(run, ask, detail, around)
         case Reason.MIXED_SCHEDULERS:

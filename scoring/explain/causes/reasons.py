@@ -53,8 +53,6 @@ class CauseReason(StrEnum):
     """It may be spread over zones, and first waits for one."""
     SHARE = "NamespaceShareReached"
     """Gangs of its namespace would have more than queue.share_cap allows."""
-    HEAVIER = "HeavierGangFirst"
-    """The published algorithm tries a heavier gang first."""
     OTHER_RUN = "OtherRun"
     """An earlier run of the same gang has not ended."""
     DEVICES = "DevicesNotFree"

@@ -50,9 +50,6 @@ def next_step(
             return [c.ClockAdvances(max(since_s + now.policy.spill_wait_s, now.now_s))]
         case Reason.OVER_SHARE:
             return (yield from _larger_share(run, plan, ask, before, rounds=rounds))
-        case Reason.NOT_TRIED:
-            ahead = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < plan.waiting[key].rank)
-            return [c.JobEnds(ahead[0][1])] if ahead else []
         case _ if reason is Reason.NO_ALLOWED_ZONE or not run.view.candidate_zones(ask):
             return _another_zone(run, ask)
         case _:

@@ -111,7 +111,7 @@ def all_placed(job: ElasticJob, gang: Gang) -> bool:
 
 def weight_key(run: Run, turns: QueueOrder, gang: Gang) -> tuple[Any, ...]:
     """Sort key of a gang's weight as the queue compares it: smaller is heavier."""
-    return turns.weight(run.view.demand(gang)).key(run.policy.queue.weight)
+    return turns.weight(run.view.demand(gang)).key
 
 
 def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> Steps[list[JobKey]]:

@@ -1,7 +1,7 @@
 """Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
 
 Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm
-(`scoring.scaling.kod2_literal`): the gang is placed for real over the nodes of a zone, not on one node; the fewest
+(`lab.simulator.kod2_scaling`): the gang is placed for real over the nodes of a zone, not on one node; the fewest
 workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:

@@ -260,8 +260,8 @@ def test_the_policy_carries_every_choice() -> None:
 
 def test_the_queues_settings_reach_the_planner() -> None:
     plain = {
-        "algorithm": "literal", "order": "fifo", "reading": "whole_job", "starve_limit_s": 60.0, "share_cap": 0.5,
-        "starving_beats_priority": True, "starving_share": 0.5, "weight": "literal", "starving_order": "weight",
+        "order": "fifo", "reading": "whole_job", "starve_limit_s": 60.0, "share_cap": 0.5,
+        "starving_beats_priority": True, "starving_share": 0.5, "starving_order": "weight",
         "surplus": "last", "starving_hold_s": 5.0, "reserve_after_s": 7.0,
     }  # fmt: skip
     lists = {

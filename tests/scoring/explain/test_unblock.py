@@ -13,7 +13,7 @@ from scoring.explain.suggestions.other_jobs import MOST_AHEAD
 from scoring.explain.unblock import MOST_TRIALS, Trials, Unblocking, unblock, unblock_in_steps
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName, ZoneName
 from scoring.model import Gang, GangSource, HostPort, Node, NodeSelectorTerm, Pod, Requirement, Role, Taint
-from scoring.model.policy import Algorithm, Policy, QueuePolicy
+from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
 from scoring.plan import PlannerCache, Waiting, begin_run, plan
@@ -70,7 +70,6 @@ def found(
 
 
 LATE = gang("heavy", members=[pod(f"heavy-{i}", gang="heavy", created_s=500.0) for i in range(4)], created_s=500.0)
-LITERAL = Policy(queue=QueuePolicy(algorithm=Algorithm.LITERAL))
 GATED = gang("g", 2, gates=("example.com/wait",))
 PORT = (HostPort("TCP", "0.0.0.0", 80),)
 PORTED = gang("g", members=[dressed(pod(f"g-{i}", gang="g"), host_ports=PORT) for i in range(3)])
@@ -122,10 +121,6 @@ TEXTS: dict[str, tuple[list[str], partial[Unblocking]]] = {  # sentence: (sugges
         ["default/g loses annotation netgang.io/zones, and 1 more node like a1 in zone a"],
         case(ASTRAY, nodes=[A1], exclusions={ASTRAY.members[1].member_class: frozenset({A1.name})})),
     "an empty cluster, and no zone is named": ([], case(gang("g", 1), nodes=[])),
-    "nodes without a zone under the published algorithm": (
-        ["8 more cpu in the nodes without a zone (on n1), and default/g has annotation netgang.io/zone-policy="
-         "preferred"],
-        case(gang("g", 9), nodes=[node("n1", zone="", cpu="1")], policy=LITERAL)),
     "no other node would do": ([], case(gang("g", members=[pod("g-0", gang="g", affinity=(GONE,))]))),
 }  # fmt: skip
 
@@ -276,13 +271,6 @@ def test_a_list_that_can_be_read() -> None:
     jobs = [job(f"j{i}", 2, f"n{i}", least=1, cpu="2") for i in range(6)]
     kinds = [type(one.changes[0]) for one in found(gang("g", 2), *jobs, nodes=SIX).suggestions]
     assert kinds == [JobShrinks, JobEnds, JobEnds, AddCapacity]
-
-
-def test_the_published_algorithm() -> None:
-    """Under Algorithm 1 only the heaviest is tried: the gangs before it must end first."""
-    heavy = gang("heavy", 4, cpu="1", created_s=1.0)
-    told = found(gang("light", 1, cpu="2", created_s=2.0), heavy, nodes=[A1], pods=PLAIN[:1], policy=LITERAL)
-    assert all(isinstance(change, JobEnds | AddCapacity | AddNodes) for change in told.suggestions[0].changes)
 
 
 def test_a_gang_that_does_not_wait_needs_nothing() -> None:

@@ -8,7 +8,7 @@ import pytest
 from scoring.ids import GangKey, Namespace
 from scoring.lengths import LengthSource, exact
 from scoring.model import Gang
-from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy
+from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, PlannerCache, plan
 from tests.builders import bound, gang, node, pod, snapshot
@@ -109,7 +109,6 @@ WORK = {  # case: (attained_h, remaining_h, fields of queue, priority of "b", wh
     "priority after a gang that starves": (
         {"a": 9.0}, {}, {"starve_limit_s": 500.0, "starving_beats_priority": True}, 5, "a",
     ),
-    "the literal algorithm knows no work": ({"a": 9.0}, {}, {"algorithm": Algorithm.LITERAL}, 0, "a"),
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 from scoring.explain.queue_report import Entry, report
 from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, Phase, Pod
-from scoring.model.policy import Algorithm, Order, Policy, QueuePolicy, Surplus
+from scoring.model.policy import Order, Policy, QueuePolicy, Surplus
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
@@ -223,48 +223,6 @@ def test_a_gang_that_runs_in_part_is_completed_over_its_share() -> None:
     half = gang("half", members=[bound(pod("h0", cpu="2"), "n0"), pod("h1", cpu="2")])
     made = plan(snapshot(NODES, [half]), queue(share_cap=0.25), now_s=0.0)
     assert sorted(made.admitted) == ["default/half"]
-
-
-# -- the published algorithm -------------------------------------------------------------------------------------------
-
-LITERAL = queue(algorithm=Algorithm.LITERAL)
-
-
-def literal(*gangs: Gang, now_s: float = 0.0) -> tuple[list[str], dict[str, str]]:
-    """Who starts, and what waits for which reason, by Algorithm 1."""
-    made = plan(snapshot(NODES, gangs), LITERAL, now_s=now_s)
-    started = sorted(made.admitted.values(), key=lambda one: one.rank)
-    return [one.gang.partition("/")[2] for one in started], {
-        one.gang.partition("/")[2]: one.reason.name for one in made.waiting.values()
-    }
-
-
-def runs_with(weight_of: int) -> Gang:
-    """A running gang of that many members of a tenth of a CPU: its ω′ is 80 times as much."""
-    return gang("runs", members=[bound(pod(f"r{i}", cpu="100m"), "n0") for i in range(weight_of)])
-
-
-W1, W2, BIG = gang("w1", 1, cpu="1"), gang("w2", 2, cpu="1"), gang("big", 9, cpu="1")
-PUBLISHED: dict[str, tuple[list[str], dict[str, str], list[Gang]]] = {  # case: (started, refused, gangs)
-    "nothing runs: the heaviest alone": (["w2"], {"w1": "NOT_TRIED"}, [W1, W2]),
-    "the heaviest does not fit: no gang starts": ([], {"big": "NO_ROOM", "w1": "NOT_TRIED"}, [W1, BIG]),
-    "heavier runs: all that fit": (["w2", "w1"], {"big": "NO_ROOM"}, [runs_with(5), W1, W2, BIG]),
-    "summed room is not a place": ([], {"wide": "IMPOSSIBLE"}, [gang("wide", 1, cpu="7")]),
-}
-
-
-@pytest.mark.parametrize(("started", "refused", "gangs"), PUBLISHED.values(), ids=PUBLISHED)
-def test_algorithm_1(started: list[str], refused: dict[str, str], gangs: list[Gang]) -> None:
-    """Both branches, and the fit test over the cluster's summed idle resources, as published."""
-    assert (started, refused) == literal(*gangs)
-
-
-def test_algorithm_1_raises_the_weight_of_those_that_starve() -> None:
-    """A job that has waited longer than STARVELIMIT outweighs everything, and everybody waits for it."""
-    light = gang("light", 1, cpu="2")
-    heavy = gang("heavy", members=_aged("heavy", 2, LATE_S), created_s=LATE_S)
-    assert literal(light, heavy, runs_with(5), now_s=LATE_S) == (["light"], {"heavy": "NOT_TRIED"})
-    assert literal(light, heavy, runs_with(5), now_s=1.0)[0] == ["heavy", "light"]
 
 
 def test_the_weights_follow_the_clusters_totals() -> None:

@@ -10,7 +10,7 @@ import pytest
 from scoring.ids import GangKey, Namespace, NodeName, PodUid
 from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
-from scoring.model.policy import Algorithm, Backfill, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
+from scoring.model.policy import Backfill, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim, NodeTable, Snapshot
 from scoring.plan import plan
@@ -130,8 +130,6 @@ CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: 
                 spared=["small"])),
     "all are spared": ([], partial(found, NODES, [LOW, FULL, WANTS], spared=["low"])),
     "switched off": ([], partial(found, NODES, [LOW, FULL, WANTS], Policy())),
-    "the published algorithm knows no priorities": ([],
-        partial(found, NODES, [LOW, FULL, WANTS], replace(ON, queue=QueuePolicy(algorithm=Algorithm.LITERAL)))),
     "the gang backs off (docs/safety.md S5)": ([],
         partial(found, NODES, [LOW, FULL, WANTS], backing_off_until_s={WANTS.key: NOW_S + 10.0})),
     "its back-off is over": (["low"],

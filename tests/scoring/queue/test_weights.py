@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scoring.ids import Namespace, ResourceName
 from scoring.model import Gang, Role
-from scoring.model.policy import Policy, QueuePolicy, Reading, WeightForm, gang_options
+from scoring.model.policy import Policy, QueuePolicy, Reading, gang_options
 from scoring.model.resources import Resources
 from scoring.model.snapshot import NodeTable
 from scoring.queue.weights import Load, Scale, Weight, weight_of
@@ -104,14 +104,14 @@ def test_equal_jobs_tie_exactly(workers: int, cpu: int, memory: int, factor: int
     one, other = (
         scale.weight(Load(workers * by, ((NAMES[0], cpu * by), (NAMES[1], memory * by)), 1)) for by in (1, factor)
     )
-    assert one.key(WeightForm.EXACT) == other.key(WeightForm.EXACT)
+    assert one.key == other.key
 
 
 @given(st.fractions(min_value=0, max_value=10**9), st.fractions(min_value=0, max_value=10**9))
 def test_keys_order_as_fractions(one: Fraction, other: Fraction) -> None:
     """The float in front of the key never contradicts the fraction behind it, however close two weights are."""
     for left, right in ((one, other), (one, one + Fraction(1, 10**30))):
-        keys = [Weight(*one.as_integer_ratio()).key(WeightForm.EXACT) for one in (left, right)]
+        keys = [Weight(*one.as_integer_ratio()).key for one in (left, right)]
         assert (keys[0] < keys[1]) == (left > right)
         assert (keys[0] == keys[1]) == (left == right)
 
@@ -138,7 +138,7 @@ def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
     if not any(amounts.values()) or not could_start(size, amounts):
         assert weight.prime == 0
         least = weight_of(asking(1, {NAMES[0]: 10, NAMES[1]: 10, NAMES[2]: 10}), FOUR, policy)
-        assert least.key(policy.weight) < weight.key(policy.weight)
+        assert least.key < weight.key
 
 
 @given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES), st.sampled_from([PER_WORKER, WHOLE_JOB, PUBLISHED]))

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scoring.model import Gang, Role
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.scaling import kod2_literal
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import ElasticJob
@@ -172,22 +171,3 @@ def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
     assert plan(replace(cluster, used=used), TRUSTING, now_s=10.0).admitted.keys() >= {
         key for key, one in planned.admitted.items() if key not in {job.gang for job in jobs}
     }
-
-
-@given(clusters(), st.sampled_from([None, 1, 2]))
-def test_the_published_algorithms_keep_their_bounds(made: tuple[Snapshot, list[ElasticJob]], limit: int | None) -> None:
-    """Literal K4 and K5: no ps, never below the minimum nor above the maximum, never more than l_dw or l_iw."""
-    cluster, jobs = made
-    members = {p.uid: p for gang in cluster.gangs.values() for p in gang.members}
-    for key in [key for key in cluster.gangs if key.startswith("default/w")]:
-        plan_for = kod2_literal.scale_in(cluster, jobs, key, TRUSTING, decrement=limit).plan
-        for job in jobs:
-            gone = [removal for removal in plan_for if removal.job == job.key]
-            bound = sum(members[uid].node is not None for uid in job.indexes)
-            assert all(members[removal.pod].role is Role.WORKER for removal in gone)
-            assert not gone or bound - len(gone) >= job.min_workers
-            assert limit is None or len(gone) <= limit
-    for job in jobs:
-        added = [key for key, _ in kod2_literal.scale_out(cluster, jobs, TRUSTING, increment=limit) if key == job.key]
-        assert job.workers + len(added) <= job.max_workers
-        assert limit is None or len(added) <= limit

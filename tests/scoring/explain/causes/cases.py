@@ -27,7 +27,7 @@ from scoring.model import (
     Taint,
     Toleration,
 )
-from scoring.model.policy import Algorithm, Preempting, QueuePolicy, ServicePolicy
+from scoring.model.policy import Preempting, QueuePolicy, ServicePolicy
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.plan import Plan, plan
 from tests.builders import bound, gang, node, pod, snapshot
@@ -113,7 +113,6 @@ TRAINING = Controller("kubeflow.org/v1", "PyTorchJob", "g", "g-uid")
 QUOTA = Around(notes=(Note(Topic.QUOTA, "ResourceQuota team leaves 1 of requests.cpu, and a member asks for 2"),))
 CLAIMS = gang("g", 1, unmodelled=("resourceClaims",), refusal="0/1 nodes are available: 1 cannot allocate all claims.")
 BUSY = [pod("other", cpu="7", node="a0", scheduler_name="x")]
-LITERAL = Policy(queue=QueuePolicy(algorithm=Algorithm.LITERAL))
 BIG = gang("big", 2, cpu="8", namespace="secret", priority=5)
 LEFT = Claim(BIG.key, {BIG.members[0].uid: NodeName("a0"), BIG.members[1].uid: NodeName("a1")})
 NEXT_RUN = replace(
@@ -334,9 +333,6 @@ CASES: dict[str, Case] = {
     "room that others leave is reserved": Case(
         CauseReason.RESERVED, ("reserved for a gang that starts before it",),
         gang("g", 1, cpu="8"), row(2), [BIG], [pod("late", cpu="8", node="a1")], rest={"claims": {BIG.key: LEFT}}),
-    "the published algorithm tries a heavier gang": Case(
-        CauseReason.HEAVIER, ("A heavier gang goes first",),
-        gang("g", 1, created_s=-10.0), row(1), [gang("h", 4, created_s=-1000.0)], policy=LITERAL),
     "an earlier run has not ended": Case(
         CauseReason.OTHER_RUN, ("the pods of new wait until its pods have ended", "a gang name of its own"),
         NEXT_RUN, row(1)),

@@ -23,7 +23,7 @@ import numpy as np
 from scoring.ids import GangKey
 from scoring.network.matrix import Ints
 
-WeightKey: TypeAlias = tuple[Any, ...]  # Sort key of a weight: smaller is heavier (`scoring.queue.weights.Weight.key`)
+WeightKey: TypeAlias = tuple[Any, ...]  # Sort key of a weight: smaller is heavier
 
 
 @dataclass(frozen=True, slots=True)

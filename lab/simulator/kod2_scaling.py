@@ -1,9 +1,9 @@
 """Algorithms 2 and 3 of KOD2 as they were published (PAPERS K4, K5): scale-in and scale-out, node by node.
 
-Why: results can be compared with the paper only if its own method can be run; for `plan` and `simulate` alone, because
-no framework lets a caller choose which worker leaves (docs/safety.md S18). Rule: nothing is mended here. Whether the
-new job fits is asked of one node at a time, its whole minimum on that node; workers removed from nodes that did not
-help stay removed.
+Why: results can be compared with the paper only if its own method can be run; in the simulator alone, because no
+framework lets a caller choose which worker leaves (docs/safety.md S18). Rule: nothing is mended here. Whether the new
+job fits is asked of one node at a time, its whole minimum on that node; workers removed from nodes that did not help
+stay removed. Weights are compared as ω in floating point, which is 1 for nearly all jobs.
 
 What the paper leaves open, and our reading: nodes in the order of their names, those with the job's ps last; on a node
 the highest index goes first; growth takes the first node with room; `None` for l_dw or l_iw means no limit.
@@ -11,7 +11,6 @@ the highest index goes first; growth takes the first node with room; `None` for 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,6 @@ from scoring.network.matrix import Ints
 from scoring.plan import Admission, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.queue_order import QueueOrder
 from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.shrink.candidates import weight_key
 from scoring.scaling.workers import newcomers, workers_of
 
 
@@ -69,7 +67,7 @@ def scale_in(
     gang = snapshot.gangs[new]
     wanted = _total(run, minimum_members(gang))
     turns = QueueOrder(run, now_s=gang.created_s)
-    own = weight_key(run, turns, gang)
+    own = _omega(run, turns, gang)
     free: Ints = np.array(run.capacity.room.free)
     plan: list[Removal] = []
     lightest_first = sorted((job for job in jobs if job.key in weights), key=lambda job: job.key)
@@ -139,14 +137,19 @@ def scale_out(
 
 def _weighed(
     snapshot: Snapshot, jobs: Sequence[ElasticJob], policy: Policy, ahead: Sequence[Admission]
-) -> tuple[Run, Mapping[JobKey, tuple[Any, ...]]]:
+) -> tuple[Run, Mapping[JobKey, float]]:
     """The room, and the weight of each job that runs and may be resized."""
     run = begin_run(snapshot, policy, PlannerCache())
     take_commitments(run)
     take_admissions(run, ahead)
     turns = QueueOrder(run, now_s=0.0)
     running = [job for job in jobs if job.refusal is None and (gang := snapshot.gangs.get(job.gang)) and gang.placed]
-    return run, {job.key: weight_key(run, turns, snapshot.gangs[job.gang]) for job in running}
+    return run, {job.key: _omega(run, turns, snapshot.gangs[job.gang]) for job in running}
+
+
+def _omega(run: Run, turns: QueueOrder, gang: Gang) -> float:
+    """ω as a sort key: smaller is heavier."""
+    return -turns.weight(run.view.demand(gang)).omega
 
 
 def _by_node(job: ElasticJob, gang: Gang) -> list[tuple[NodeName, list[Pod]]]:
