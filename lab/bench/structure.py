@@ -1,4 +1,4 @@
-"""What the code looks like to a reader: files and arrows of each package, and three walks through it, call by call.
+"""What the code looks like to a reader: files and arrows of each package, three walks through it, and all sizes.
 
 Walks: a snapshot through the planner; the body of a /filter call to its answer; a watch event of a Pod to the next
 plan. Rules, the same for every tree:
@@ -37,7 +37,7 @@ from typing import Any
 import grimp
 import uvicorn
 
-from lab.bench import bed
+from lab.bench import bed, sizes
 from lab.bench.http import request
 from scoring.model.policy import Policy
 from scoring.plan import plan
@@ -328,6 +328,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name:14}{counted}  {one['largest_folder']} ({one['largest_files']})")
     for name, one in found["walks"].items():
         print(f"{name}: {one['modules']} modules, {one['returns']} returns")
+    if sizes.FILE.exists():
+        sizes.show(sizes.table())
 
 
 _WIDTHS = {"files": 7, "lines": 8, "loose": 7, "arrows": 8, "circles": 9, "floors": 8}

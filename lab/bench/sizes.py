@@ -1,0 +1,202 @@
+"""How large netgang is: every row of `sizes.toml`, measured in the tree. The numbers there only fall.
+
+Why: version 0.1 grew line by line, to more than a few people can maintain. Whoever adds a line where a row is at its
+number removes one in the same change. Rule: a test fails when a row is above its number or more than 2 % below it; then
+the number is lowered in the same change (`python -m lab.bench.sizes --write`).
+
+    python -m lab.bench.sizes             the table
+    python -m lab.bench.sizes --write     lower the numbers of sizes.toml to what is measured; none is raised
+"""
+
+import argparse
+import ast
+import re
+import subprocess
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "sizes.toml"
+PRODUCT = ("extender", "scoring", "cli", "client", "probe", "report")
+LAB = ("bench", "simulator", "testbed")
+PAGES = ("README.md", "docs", "examples")
+INSTALL = ("manifests", "charts", "scheduler-config")
+SLACK = 0.02
+"""A row may be below its number by this share, so that not each change of a line changes sizes.toml."""
+SHORT_LINES, LONG_LINES = 60, 450
+"""A module is to have so many lines at least and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the table."""
+
+    name: str
+    measured: int
+    limit: int | None
+
+    @property
+    def problem(self) -> str | None:
+        """Why the ratchet fails; `None`: it holds.
+
+        >>> Row("a", 99, 100).problem, Row("a", 101, 100).problem
+        (None, 'a: 101, at most 100: take something away in the same change')
+        >>> Row("a", 97, 100).problem
+        'a: 97, more than 2 % below 100: python -m lab.bench.sizes --write'
+        """
+        if self.limit is None:
+            return f"{self.name}: {self.measured}, and no number in sizes.toml"
+        if self.measured > self.limit:
+            return f"{self.name}: {self.measured}, at most {self.limit}: take something away in the same change"
+        if self.measured < self.limit * (1 - SLACK):
+            return f"{self.name}: {self.measured}, more than 2 % below {self.limit}: python -m lab.bench.sizes --write"
+        return None
+
+
+def table() -> list[Row]:
+    """Every row, in the order of `measure`, with its number."""
+    limits = tomllib.loads(FILE.read_text())["at_most"] if FILE.exists() else {}
+    return [Row(name, measured, limits.get(name)) for name, measured in measure().items()]
+
+
+def measure() -> Mapping[str, int]:
+    """All sizes of the tree. Reads each Python file once; needs the tree to be a checkout of git."""
+    texts = {path: (ROOT / path).read_text(errors="replace") for path in _tracked()}
+    python = {path: text for path, text in texts.items() if path.endswith(".py")}
+    product = {path: text for path, text in python.items() if _is_below(path, PRODUCT)}
+    lengths = [text.count("\n") for path, text in product.items() if not path.endswith("__init__.py")]
+    pages = [text for path, text in texts.items() if path.endswith(".md") and _is_below(path, PAGES)]
+    classes = Counter(name for text in product.values() for name in _class_names(text))
+
+    def lines(kinds: Mapping[str, str], *folders: str) -> int:
+        return sum(text.count("\n") for path, text in kinds.items() if _is_below(path, folders))
+
+    return {
+        "product_lines": lines(python, *PRODUCT),
+        **{f"{one}_lines": lines(python, one) for one in PRODUCT},
+        "tests_lines": lines(python, "tests"),
+        "lab_lines": lines(python, "lab"),
+        **{f"lab_{one}_lines": lines(python, f"lab/{one}") for one in LAB},
+        "install_lines": lines(texts, *INSTALL),
+        "words": sum(len(text.split()) for text in pages),
+        "pages": len(pages),
+        "product_files": len(product),
+        "product_files_below_60_lines": sum(count < SHORT_LINES for count in lengths),
+        "product_files_above_450_lines": sum(count > LONG_LINES for count in lengths),
+        "class_names_twice": sum(count > 1 for count in classes.values()),
+        "settings": _settings(),
+        "rbac_rules": sum(text.count("verbs:") for path, text in texts.items() if _is_below(path, ("charts",))),
+        "components": texts["charts/netgang/values.yaml"].count("enabled:"),
+        "annotations_and_labels": len(set(_WORD.findall("\n".join(product.values()))) | _options_of_gangs()),
+        **_command_line(),
+        **_vocabulary(),
+    }
+
+
+_WORD: Final = re.compile(r"(?<![\w./])netgang\.io/[a-z-]+")
+
+
+def _tracked() -> list[str]:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _class_names(text: str) -> Iterator[str]:
+    yield from (node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
+
+
+def _settings() -> int:
+    """Values that a settings file may hold: leaves of the model, those of list entries (a source, a rule) once."""
+    from extender.settings.settings import Settings
+
+    counted: set[type[BaseModel]] = set()
+
+    def leaves(model: type[BaseModel]) -> int:
+        if model in counted:
+            return 0
+        counted.add(model)
+        total = 0
+        for field in model.model_fields.values():
+            below = [one for one in _models(field.annotation) if not hasattr(one, "_short")]
+            total += sum(leaves(one) for one in below) + (field.annotation not in below)
+        return total
+
+    return leaves(Settings)
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation names, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [one for inner in get_args(annotation) for one in _models(inner)]
+
+
+def _options_of_gangs() -> set[str]:
+    from scoring.model.policy import KNOWN_OPTIONS
+
+    return {f"netgang.io/{name}" for name in KNOWN_OPTIONS}
+
+
+def _command_line() -> Mapping[str, int]:
+    from typer.main import get_command
+
+    from cli.main import app
+
+    commands, left = [], [get_command(app)]
+    while left:
+        one = left.pop()
+        inner = getattr(one, "commands", None)
+        left += inner.values() if inner else []
+        commands += [] if inner else [one]
+    options = [param for one in commands for param in one.params if param.param_type_name == "option"]
+    return {"commands": len(commands), "options": len(options)}
+
+
+def _vocabulary() -> Mapping[str, int]:
+    from extender.controllers.events.recorder import Happening
+    from extender.runtime.telemetry import Telemetry
+    from scoring.explain.causes.reasons import CauseReason
+    from scoring.model.reasons import Reason
+
+    metrics = [one for one in Telemetry().registry.collect() if not one.name.startswith("process_")]
+    return {"metrics": len(metrics), "events": len(Happening), "reasons_and_causes": len(Reason) + len(CauseReason)}
+
+
+def write(rows: Sequence[Row]) -> None:
+    """Lower each number to what is measured; a row without one gets it. A row above its number is refused."""
+    if above := [row for row in rows if row.limit is not None and row.measured > row.limit]:
+        raise SystemExit("\n".join(str(row.problem) for row in above))
+    head = "# What netgang may measure at most (lab/bench/sizes.py). The numbers only fall.\n[at_most]\n"
+    FILE.write_text(head + "".join(f"{row.name} = {row.measured}\n" for row in rows))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table, or lower its numbers."""
+    parser = argparse.ArgumentParser(prog="python -m lab.bench.sizes", description="How large netgang is")
+    parser.add_argument("--write", action="store_true", help="lower the numbers of sizes.toml to what is measured")
+    rows = table()
+    if parser.parse_args(arguments).write:
+        write(rows)
+    else:
+        show(rows)
+
+
+def show(rows: Iterable[Row]) -> None:
+    """Print a line for each row."""
+    print(f"{'size':32}{'measured':>9}{'at most':>9}")
+    for row in rows:
+        print(f"{row.name:32}{row.measured:>9}{row.limit if row.limit is not None else '-':>9}")
+
+
+if __name__ == "__main__":
+    main()
