@@ -188,8 +188,7 @@ class Look:
             if pod.group is not None or pod.gated:
                 kept.append(pod)
             elif pod.node is not None and not pod.terminal and pod.namespace not in system:
-                ours = settings.managed_resource is None and pod.scheduler_name in settings.scheduler_names
-                foreign += not ours and not pod.daemon
+                foreign += pod.scheduler_name not in settings.scheduler_names and not pod.daemon
         return tuple(kept), foreign
 
     async def _groups(self, seen: Facts) -> Facts:

@@ -57,8 +57,8 @@ def _gate(policy: Json | None, binding: Json | None, settings: Settings) -> Iter
 
 def _meant(spec: Json, settings: Settings, *, fix: str) -> Iterator[Finding]:
     ours = [one for one in spec.get("variables") or () if one.get("name") == "ours"]
-    said = set(_QUOTED.findall(str(ours[0].get("expression")) if ours else "")) - {"0"}
-    wanted = {*settings.scheduler_names, *filter(None, [settings.managed_resource])}
+    said = set(_QUOTED.findall(str(ours[0].get("expression")) if ours else ""))
+    wanted = set(settings.scheduler_names)
     if said != wanted:
         what = f"{GATE_POLICY} gates pods of {some(said) or 'no scheduler'}, the settings mean {some(wanted)}"
         yield error("gate-policy-scheduler", what, f"name the same schedulers in the policy's variable `ours`; {fix}")
@@ -94,11 +94,7 @@ def _bound(binding: Json | None, policy: str, id_: str, *, fix: str) -> Iterator
 
 
 def _component(settings: Settings) -> str:
-    if settings.managed_resource is not None:
-        return "gate-policy-managed-resource"
-    if not settings.extender:
-        return "gate-policy-native"
-    return "gate-policy" if "default-scheduler" not in settings.scheduler_names else "gate-policy-default-scheduler"
+    return "gate-policy" if settings.extender else "gate-policy-native"
 
 
 def confining(policies: Mapping[str, Json], bindings: Mapping[str, Json], *, account: str) -> frozenset[str]:

@@ -5,8 +5,8 @@ ignorable binder it starts well, and gangs fail in silence.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 from urllib.parse import urlsplit
 
 from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, note, warning
@@ -18,7 +18,6 @@ DEFAULT: Final = "default-scheduler"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 _EXTENDER_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default
 _FILTER_MOST_S: Final = 5.0
-_SHARED_MOST_S: Final = 30.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _UNIT_S: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|us|µs|ns|m|s)")
@@ -66,9 +65,8 @@ def check_scheduler(seen: Facts) -> Iterator[Finding]:
         ours = entries
     yield from _verbs(ours)
     for one in ours:
-        yield from _entry(one, settings, alone=len(ours) == 1)
+        yield from _entry(one, settings)
         yield from _certificates(one, settings)
-    yield from _managed(ours, settings)
 
 
 def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
@@ -78,7 +76,7 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         what = f"no profile is named {', '.join(absent)}, the profiles are {', '.join(names)}"
         fix = "write the same name in profiles[].schedulerName and in netgang's setting scheduler_names"
         yield error("profile-name", what, fix)
-    elif not settings.managed_resource and (foreign := sorted(set(names) - set(settings.scheduler_names))):
+    elif foreign := sorted(set(names) - set(settings.scheduler_names)):
         said = ", ".join(foreign)
         what = f"profile {said} shares the extenders, and scheduler_names lacks it: netgang never binds its pods"
         fix = f"add {said} to netgang's setting scheduler_names, or give the profile a kube-scheduler of its own"
@@ -117,7 +115,7 @@ def _verbs(ours: Sequence[Json]) -> Iterator[Finding]:
         yield error("extender-verbs", what, "remove preemptVerb")
 
 
-def _entry(one: Json, settings: Settings, *, alone: bool) -> Iterator[Finding]:
+def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     verbs = "+".join(path for verb, path in _VERBS.items() if one.get(verb))
     timeout_s = duration_s(one["httpTimeout"]) if "httpTimeout" in one else _EXTENDER_TIMEOUT_S
     if timeout_s is None:
@@ -126,8 +124,7 @@ def _entry(one: Json, settings: Settings, *, alone: bool) -> Iterator[Finding]:
         timeout_s = _EXTENDER_TIMEOUT_S
     if one.get("bindVerb"):
         yield from _bind_timeout(timeout_s, settings)
-    most_s = _SHARED_MOST_S if alone else _FILTER_MOST_S
-    if (one.get("filterVerb") or one.get("prioritizeVerb")) and timeout_s > most_s:
+    if (one.get("filterVerb") or one.get("prioritizeVerb")) and timeout_s > _FILTER_MOST_S:
         what = f"entry {verbs}: httpTimeout is {timeout_s:g} s, for which one unanswered call stops the whole scheduler"
         fix = "give filter and prioritize an entry of their own with httpTimeout: 2s, apart from bind"
         yield warning("filter-timeout", what, fix)
@@ -155,19 +152,6 @@ def _bind_timeout(timeout_s: float, settings: Settings) -> Iterator[Finding]:
     elif timeout_s != settings.http_timeout_s:
         what = f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, http_timeout_s {settings.http_timeout_s:g}"
         yield warning("bind-timeout-differs", what, f"set http_timeout_s: {timeout_s:g} in netgang's settings")
-
-
-def _managed(ours: Sequence[Json], settings: Settings) -> Iterator[Finding]:
-    listed: list[Mapping[str, Any]] = [one for entry in ours for one in entry.get("managedResources") or ()]
-    names = {str(one.get("name")) for one in listed}
-    wanted = {settings.managed_resource} - {None}
-    if names != wanted:
-        said = f"managedResources is {', '.join(sorted(names)) or 'empty'}"
-        what = f"{said}, netgang's managed_resource {settings.managed_resource or 'empty'}: pods are lost between"
-        yield error("managed-resource", what, "name the same resource in managedResources and managed_resource")
-    if any(not one.get("ignoredByScheduler") for one in listed):
-        what = "a managed resource without ignoredByScheduler: no node offers it, so no such pod ever fits"
-        yield error("managed-resource", what, "set managedResources[].ignoredByScheduler: true")
 
 
 def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:

@@ -25,16 +25,13 @@ from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
 from extender.settings.leadership import LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
-from scoring.ids import ResourceName
 from scoring.plan import Plan
 
 
 def empty_cache(settings: Settings) -> ClusterCache:
     """A cache that knows which pods are ours."""
-    managed = settings.managed_resource
     cache = ClusterCache(
         scheduler_names=frozenset(settings.scheduler_names),
-        managed_resource=ResourceName(managed) if managed is not None else None,
         extender=settings.extender,
         node_settle_s=settings.node_settle_s,
     )

@@ -37,9 +37,7 @@ class Starting:
             log,
             common.notes,
             quiet=_quiet_of(common),
-            disruptions=Disruptions(
-                api, self.events.announce, is_own=cache.is_own_as_read, post_event=self.events.post
-            ),
+            disruptions=Disruptions(api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
             post_event=self.events.post,
             plan=common.current,
             acting=common.acting,

@@ -19,7 +19,7 @@ from extender.cache.sinks import Sink
 from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
-from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, ResourceName
+from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import (
     Claim,
     Commitment,
@@ -49,7 +49,6 @@ class ClusterCache:
         self,
         *,
         scheduler_names: frozenset[str] = frozenset({"netgang"}),
-        managed_resource: ResourceName | None = None,
         extender: bool = True,
         node_settle_s: float = 120.0,
         on_change: Callable[[], None] = lambda: None,
@@ -58,8 +57,8 @@ class ClusterCache:
         self.on_expected_change: Callable[[], None] | None = None
         self._expected = False  # The change that is being made, and about to be reported, was foreseen
         self._nodes = Nodes()
-        self._pods = Pods(scheduler_names=scheduler_names, managed_resource=managed_resource, extender=extender)
-        self._gangs = GangBook(self._pods, managed_resource=managed_resource)
+        self._pods = Pods(scheduler_names=scheduler_names, extender=extender)
+        self._gangs = GangBook(self._pods)
         self._usage = Usage()
         self._decisions = Decisions()
         self._daemons = Daemons(
@@ -107,13 +106,13 @@ class ClusterCache:
         # Answered by the parts themselves, see there.
         self.owners, self.lengths = self._gangs.owners, self._gangs.lengths
         self.gang, self.partial_gangs = self._gangs.get, self._gangs.partial
-        self.pod, self.job_pods, self.planned_as = self._pods.get, self._pods.of_job, self._pods.planned_as
+        self.pod, self.job_pods = self._pods.get, self._pods.of_job
         self.misspelt, self.foreign_groups, self.members = (
             self._pods.misspelt,
             self._pods.foreign_groups,
             self._pods.members,
         )
-        self.is_own, self.is_own_as_read = self._pods.is_own, self._pods.is_own_as_read
+        self.is_own = self._pods.is_own
         self.kept_for_daemon_sets = self._daemons.kept
 
     # -- what the service adds ----------------------------------------------------------------------------------------

@@ -36,7 +36,6 @@ def build_gang(
     pod_groups: PodGroups,
     *,
     is_own: Callable[[Pod], bool],
-    managed_resource: str | None = None,
     owner_created_s: float | None = None,
     most_needed: int | None = None,
     owner_options: tuple[tuple[str, str], ...] = (),
@@ -59,7 +58,7 @@ def build_gang(
     created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
     declared = group.min_member if group is not None else first.min_available
     least = declared if declared is not None and declared > 0 else len(current)
-    fault = _fault(current, first, group) or _mixed(current, is_own, managed_resource)
+    fault = _fault(current, first, group) or _mixed(current)
     return Gang(
         key=first.key,
         source=first.source,
@@ -183,15 +182,11 @@ def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _
     return None
 
 
-def _mixed(current: Sequence[Pod], is_own: Callable[[Pod], bool], managed_resource: str | None) -> _Fault | None:
+def _mixed(current: Sequence[Pod]) -> _Fault | None:
     if current[0].group is not None and current[0].group.source is GangSource.NATIVE:
         return None
     if names := _differing(current, lambda pod: pod.scheduler_name):
         return _Fault(Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal")
-    foreign = [str(pod.name) for pod in current if not is_own(pod)]
-    if managed_resource is not None and 0 < len(foreign) < len(current):
-        detail = f"some pods do not request {managed_resource}: {', '.join(foreign[:3])}; let all request it"
-        return _Fault(Reason.MIXED_SCHEDULERS, detail)
     if priorities := _differing(current, lambda pod: pod.priority):
         return _Fault(Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName")
     return None

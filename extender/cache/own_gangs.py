@@ -11,7 +11,7 @@ from extender.cache.gangs import build_gang, continued, declared_minimum, renewe
 from extender.cache.lengths import GangLengths, JobSays
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
-from scoring.ids import GangKey, PodUid, ResourceName
+from scoring.ids import GangKey, PodUid
 from scoring.lengths.declared import EXPECTED_DURATION
 from scoring.model import Gang, Pod, PodGroup, counts
 
@@ -19,9 +19,8 @@ from scoring.model import Gang, Pod, PodGroup, counts
 class GangBook:
     """Every own gang by key; `pods` knows the members."""
 
-    def __init__(self, pods: Pods, *, managed_resource: ResourceName | None) -> None:
+    def __init__(self, pods: Pods) -> None:
         self._pods = pods
-        self._managed_resource = managed_resource
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
         self.lengths = GangLengths()  # After a change of what is in it see `measure`
         self.pod_groups: dict[tuple[GangKey, bool], PodGroup] = {}  # As `gangs.PodGroups`
@@ -130,7 +129,7 @@ class GangBook:
 
     def _renewed(self, known: Gang | None) -> Gang | None:
         """The gang as it was with its members' newer records, if nothing else can have changed."""
-        if known is None or known.key in self._regrouped or self._managed_resource is not None:
+        if known is None or known.key in self._regrouped:
             return None
         return renewed(known, {pod.uid: pod for pod in self._pods.members(known.key)})
 
@@ -142,7 +141,6 @@ class GangBook:
             runs.current,
             self.pod_groups,
             is_own=self._pods.is_own,
-            managed_resource=self._managed_resource,
             owner_created_s=self.owners.created_s(runs.current),
             most_needed=self.owners.minimum(key, runs.current),
             owner_options=((EXPECTED_DURATION, said.expected),) if said is not None and said.expected else (),

@@ -1,19 +1,17 @@
 """The pods, as the planner sees them, with the ways to find them.
 
 Rule: a Binding that the API server confirmed counts as bound before the watch shows it (*assumed*), until the watch
-shows a node, or that it finished or went. The managed resource, which marks our pods, is taken out of requests.
+shows a node, or that it finished or went.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from operator import attrgetter
 
 import msgspec
 
-from extender.convert.sharing import shared
-from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName
-from scoring.model import GangSource, MemberClass, Pod, Resources, counts
+from scoring.ids import GangKey, JobKey, NodeName, PodUid
+from scoring.model import GangSource, Pod, counts
 
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")
 DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
@@ -47,18 +45,14 @@ class PodChange(msgspec.Struct, frozen=True):
 class Pods:
     """Every pod by uid, by name, by gang and by job."""
 
-    def __init__(
-        self, *, scheduler_names: frozenset[str], managed_resource: ResourceName | None, extender: bool = True
-    ) -> None:
+    def __init__(self, *, scheduler_names: frozenset[str], extender: bool = True) -> None:
         self._scheduler_names = scheduler_names
-        self._managed = managed_resource
         self._extender = extender
         self._by_uid: dict[PodUid, Pod] = {}
         self.names: dict[str, PodUid] = {}  # namespace/name → uid
         self.groups: dict[GangKey, Group] = {}  # gang → the pods that name it
         self._jobs: dict[JobKey, set[PodUid]] = {}
         self.assumed: dict[PodUid, NodeName] = {}  # pods that are bound by our word alone → their node
-        self._own: set[PodUid] = set()
         self.misspelt: dict[PodUid, None] = {}  # Pods with keys that are probably misspelt, the first seen first
 
     def __len__(self) -> int:
@@ -85,25 +79,13 @@ class Pods:
         return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))
 
     def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known."""
-        return pod.uid in self._own or self.is_own_as_read(pod)
-
-    def is_own_as_read(self, pod: Pod) -> bool:
-        """The same by a record as the API server gives it: a known record may have lost the request that says so.
+        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known.
 
         Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
         """
         if pod.scheduler_name not in self._scheduler_names:
             return False
-        if not self._extender and (pod.group is None or pod.group.source is not GangSource.GATED_NATIVE):
-            return False
-        return self._managed is None or pod.requests.get(self._managed) > 0
-
-    def planned_as(self, pod: Pod) -> Pod:
-        """The pod as the planner is to see it: without the request that only marks it as ours."""
-        if self._managed is None or not pod.requests.get(self._managed):
-            return pod
-        return replace(pod, member_class=_without(pod.member_class, self._managed))
+        return self._extender or (pod.group is not None and pod.group.source is GangSource.GATED_NATIVE)
 
     def refresh(self, pod: Pod) -> bool:
         """Take over a record that differs from the known one in nothing that can decide; whether it was one."""
@@ -118,14 +100,13 @@ class Pods:
         """Take over a record as watched."""
         before = self._by_uid.get(pod.uid)
         left = self.claim(before) if before is not None else None
-        own = self.is_own_as_read(pod)
-        after = self.planned_as(pod)
+        after = pod
         if pod.uid in self.assumed:
             if pod.node is not None or pod.terminal:
                 del self.assumed[pod.uid]
             else:
                 after = replace(after, node=self.assumed[pod.uid])
-        self._keep(before, after, own=own)
+        self._keep(before, after)
         self._note_misspelt(after)
         return PodChange(before, after, left, self.claim(after), self._show(after))
 
@@ -141,7 +122,7 @@ class Pods:
 
     def ask(self, uid: PodUid, asking: Pod) -> PodChange | None:
         """A known pod asks for something else than before, by its claims; `None`: it does not."""
-        before, asking = self._by_uid[uid], self.planned_as(asking)
+        before = self._by_uid[uid]
         by_claims = {name: getattr(asking, name) for name in ("member_class", "unmodelled", "obstacle")}
         after = replace(before, **by_claims)
         if after == before:
@@ -173,19 +154,17 @@ class Pods:
             return None
         return pod.nominated_node
 
-    def _keep(self, before: Pod | None, after: Pod, *, own: bool) -> None:
+    def _keep(self, before: Pod | None, after: Pod) -> None:
         self._by_uid[after.uid] = after
         self.names[after.key] = after.uid
         if before is not None:
-            if before.group is after.group and before.job == after.job and own == (after.uid in self._own):
+            if before.group is after.group and before.job == after.job:
                 return
             self._unfile(before)
-        if own:
-            self._own.add(after.uid)
         if after.group is not None:
             group = self.groups.setdefault(after.group.key, Group())
             group.uids.add(after.uid)
-            group.own += own
+            group.own += self.is_own(after)
         if after.job is not None:
             self._jobs.setdefault(after.job, set()).add(after.uid)
 
@@ -208,23 +187,14 @@ class Pods:
         return len(shown) > before
 
     def _unfile(self, pod: Pod) -> None:
-        own = pod.uid in self._own
-        self._own.discard(pod.uid)
         if pod.group is not None:
             group = self.groups[pod.group.key]
             group.uids.discard(pod.uid)
             group.shown.discard(pod.uid)
-            group.own -= own
+            group.own -= self.is_own(pod)
             if not group.uids:
                 del self.groups[pod.group.key]
         if pod.job is not None:
             self._jobs[pod.job].discard(pod.uid)
             if not self._jobs[pod.job]:
                 del self._jobs[pod.job]
-
-
-@lru_cache(maxsize=256)
-def _without(member_class: MemberClass, resource: ResourceName) -> MemberClass:
-    """The class without its request for one resource; equal results are one object."""
-    requests = Resources.of((name, amount) for name, amount in member_class.requests if name != resource)
-    return shared(replace(member_class, requests=shared(requests)))

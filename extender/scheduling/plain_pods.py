@@ -49,7 +49,7 @@ class PlainPods:
         """Nodes whose free room the pod may not have; usually none, at the cost of two look-ups."""
         if not self._may_be_kept_out(pod):
             return NOTHING
-        closed = self._room().closed_to(self.cache.planned_as(pod).member_class)
+        closed = self._room().closed_to(pod.member_class)
         claimed = self.cache.counted_on(pod)
         return closed - {claimed} if claimed in closed else closed
 
@@ -89,7 +89,7 @@ class PlainPods:
             if gone or (pod is not None and (pod.node is not None or pod.deleting or pod.terminal)):
                 del self._parked[uid]
                 continue
-            kind = self.cache.planned_as(pod or parked.pod).member_class
+            kind = (pod or parked.pod).member_class
             known = opens.get((id(parked.closed), kind))
             if known is None:
                 opened = parked.closed - self.closed_to(pod or parked.pod)

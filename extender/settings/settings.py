@@ -41,7 +41,6 @@ from scoring.model.policy import (
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
-_EXTENDED_RESOURCE = re.compile(rf"[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/{_NAME}")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -77,9 +76,6 @@ class Settings(PortSettings):
 
     scheduler_names: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(default=("netgang",), min_length=1)
     """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
-    managed_resource: str | None = None
-    """Extended resource that makes a pod ours, such as netgang.io/gang (scheduler-config/managed-resource.yaml). With
-    it a pod needs both: one of `scheduler_names` and a request for the resource."""
     extender: bool = True
     """Whether kube-scheduler asks netgang, by `extenders` in its configuration. `false`: only gangs of Kubernetes' own
     whose pods have the gate `netgang.io/gang` are ours, and all other pods are load (docs/how-to/native.md)."""
@@ -187,13 +183,6 @@ class Settings(PortSettings):
             raise ValueError("must be different scheduler names such as netgang (lower case, digits, - and .)")
         return names
 
-    @field_validator("managed_resource")
-    @classmethod
-    def _extended_resource(cls, name: str | None) -> str | None:
-        if name is not None and not _EXTENDED_RESOURCE.fullmatch(name):
-            raise ValueError("must be an extended resource with a domain, such as netgang.io/gang")
-        return name
-
     @field_validator("zone_distance_ms")
     @classmethod
     def _other_zones(cls, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
@@ -216,8 +205,6 @@ class Settings(PortSettings):
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
         if self.snapshot is not None and self.leader_election is LeaderElection.ON:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
-        if not self.extender and self.managed_resource is not None:
-            raise ValueError("managed_resource needs an extender entry that names it: remove it, or set extender: true")
         wrong = (
             *wrong_ports(self),
             *wrong_reports(self, self.reports, elastic=self.elastic.enabled, probe=self.probe.enabled),

@@ -106,7 +106,7 @@ class Reason(StrEnum):
 
     Nothing after a restart of netgang: kube-scheduler asks again. Else: is it configured to ask /filter, too?"""
     NOT_OURS = "netgang: the pod is not one of netgang's, so netgang does not bind it"
-    """/bind was asked for a pod whose `schedulerName` is not in `scheduler_names`, or without the managed resource.
+    """/bind was asked for a pod whose `schedulerName` is not in `scheduler_names`.
 
     Add its `schedulerName` to `scheduler_names`, or give its profile a kube-scheduler without netgang's extender."""
     QUORUM_TIMEOUT = "netgang: the gang did not reach min-available in time"

@@ -12,7 +12,7 @@ from lab.bench.peers.goals import pairs_with_goals
 from lab.bench.peers.halves import names_of
 from lab.bench.peers.others import COSCHEDULING_CONFIG, KUEUE, KUEUE_SECOND, VOLCANO, VOLCANO_SAMPLED, peer
 from lab.bench.peers.quota import quota_of
-from lab.bench.peers.ways import DEFAULT, GATE, OURS, RESOURCE, TENANT, WAYS, Extender, Way
+from lab.bench.peers.ways import DEFAULT, GATE, OURS, TENANT, WAYS, Extender, Way
 from lab.bench.peers.workloads import FEW, NAMESPACE, QUICK, WORKLOADS, Arrival, Workload, chosen, gang_of
 from lab.testbed.parts.kueue_jobs import queues
 from lab.testbed.parts.volcano import GROUP_ANNOTATION
@@ -41,7 +41,6 @@ def test_every_way_has_the_same_load(way: Way) -> None:
     assert all(("schedulingGates" in one["spec"]) == way.gated for one in pods)
     requests = [one["spec"]["containers"][0]["resources"]["requests"] for one in pods]
     assert {one["cpu"] for one in requests} == {"1"}
-    assert all((RESOURCE in one) == way.requests for one in requests)
     assert all(("schedulingGroup" in one["spec"]) == way.native for one in pods)
 
 
@@ -157,11 +156,10 @@ def test_all_ways_but_one_score_every_node() -> None:
 
 
 def test_netgang_gets_the_settings_that_go_with_its_scheduler() -> None:
-    assert WAYS["managed"].settings()["managed_resource"] == RESOURCE
     assert WAYS["default"].settings()["scheduler_names"] == [DEFAULT]
     assert WAYS["second"].settings() == {}
     assert WAYS["second"].scheduler_name == OURS
-    assert not {"host", "port"} & WAYS["managed"].settings().keys()
+    assert not {"host", "port"} & WAYS["native"].settings().keys()
     assert WAYS["second-gated"].gates == (GATE,)
 
 
@@ -192,7 +190,7 @@ def test_the_expected_duration_is_bounded(limit_s: float, quick: bool) -> None:
 
 
 def test_each_way_leads_in_turn() -> None:
-    some = ["none", "second", "managed"]
+    some = ["none", "second", "default"]
     for place in range(3):
         assert {turned(some, number)[place] for number in range(3)} == set(some)
     assert turned([], 1) == []
@@ -243,7 +241,7 @@ def test_ways_without_a_goal_are_measured_less_often() -> None:
     last = {way.name for way in whole.ways_of(whole.pairs - 1)}
     assert last == {"none", "second", "second-gated", "beside", "idle-second"}
     assert {way.name for way in whole.ways_of(1)} == set(WORKLOADS["gangs"].ways)
-    assert whole.halves == 5 * (5 + 1) + 2 * 5, "none is measured twice, beside each of its neighbours"
+    assert whole.halves == 5 * (5 + 1) + 2 * 4, "none is measured twice, beside each of its neighbours"
     [asked] = tasks(chosen(["gangs"], quick=False), ways=["none", "echo"], pairs=5)
     assert asked.halves == 10
     [no_goal] = tasks(chosen(["large"], quick=False), ways=[], pairs=None)

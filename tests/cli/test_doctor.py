@@ -116,8 +116,8 @@ def test_settings_in_force_are_compared_with_the_file(
 
 
 def test_settings_in_force_count_where_there_is_no_file() -> None:
-    good = ROOT / "scheduler-config/managed-resource.yaml"
-    changed = yaml.safe_load(text("manifests/overlays/managed-resource/settings.yaml"))
+    good = ROOT / "scheduler-config/default-scheduler.yaml"
+    changed = {"host": "0.0.0.0", "scheduler_names": ["default-scheduler"]}
     with RawServer(answering(changed)) as service:
         result = run("doctor", "--no-cluster", "--server", service.url, "--scheduler-config", good)
     assert result.exit_code == 0, result.stdout
@@ -134,8 +134,8 @@ def answering(changed: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
-    settings = ROOT / "manifests/overlays/managed-resource/settings.yaml"
-    good = ROOT / "scheduler-config/managed-resource.yaml"
+    settings = ROOT / "manifests/base/settings.yaml"
+    good = ROOT / "scheduler-config/second-scheduler.yaml"
     arguments = ("doctor", "--no-cluster", "--config", settings, "--scheduler-config")
     assert run(*arguments, good).exit_code == 0
     bad = tmp_path / "scheduler.yaml"

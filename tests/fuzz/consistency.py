@@ -44,12 +44,12 @@ def _nodes_agree(cache: ClusterCache) -> None:
 
 
 def _pods_agree(kept: Pods) -> None:
-    fresh = Pods(scheduler_names=frozenset(), managed_resource=None)
+    fresh = Pods(scheduler_names=kept._scheduler_names, extender=kept._extender)
     fresh.assumed = kept.assumed
     for pod in kept:
-        fresh._keep(None, pod, own=pod.uid in kept._own)
+        fresh._keep(None, pod)
         fresh._show(pod)
-    for index in ("names", "groups", "_jobs", "_own"):
+    for index in ("names", "groups", "_jobs"):
         assert getattr(kept, index) == getattr(fresh, index), index
     nodes = {pod.uid: pod.node for pod in kept}
     assert all(nodes[uid] == node for uid, node in kept.assumed.items())

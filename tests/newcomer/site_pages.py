@@ -19,9 +19,6 @@ _DOCKER = {
     "docker build …": "builds and pushes an image, without a container engine: tests/e2e/people/test_image.py runs the"
     " Dockerfile's steps"
 }
-_MACHINE = (
-    "is for a control-plane machine with kubeadm: tests/contract/manifests/test_control_plane.py checks the files"
-)
 _NO_GANG = "kubectl delete job resnet --ignore-not-found"
 _NO_TESTPOINTS = "kubectl delete --ignore-not-found -k manifests/perfsonar"  # no controller makes its pods here
 _TEAM = "kubectl create namespace team --dry-run=client -o yaml | kubectl apply -f -"
@@ -258,7 +255,6 @@ WITHOUT_IT = (
                 "kubectl -n stranded get pods -o jsonpath='{.items[*].spec.schedulingGates}'",
             )
         },
-        left=dict.fromkeys(["install -d …", "kubeadm …", "cp …", "chown …"], _MACHINE),
     ),
     _walk(
         "docs/how-to/opensearch.md",

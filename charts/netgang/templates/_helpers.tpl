@@ -11,11 +11,6 @@
 {{- if eq .Values.mode "second-scheduler" }}true{{ end -}}
 {{- end }}
 
-{{/* "true" where netgang has replicas and a Service; else "": it is one pod beside the cluster's own kube-scheduler. */}}
-{{- define "netgang.replicated" -}}
-{{- if has .Values.mode (list "second-scheduler" "native") }}true{{ end -}}
-{{- end }}
-
 {{/* "true" where there are certificates, and where reports are taken: the probe needs both, and brings them along. */}}
 {{- define "netgang.tls" -}}
 {{- if or .Values.tls.enabled .Values.probe.enabled }}true{{ end -}}
@@ -29,13 +24,13 @@
 {{- toYaml (merge (deepCopy (index . 0)) (index . 1)) -}}
 {{- end }}
 
-{{/* Where pods may run: dict "own" {nodeSelector, tolerations} "values" (.Values or .Values.scheduler) "name" (of the app). */}}
+{{/* Where pods may run: dict "values" (.Values or .Values.scheduler) "name" (of the app). */}}
 {{- define "netgang.placement" -}}
 {{- $values := .values -}}
-{{- with merge (dict) $values.nodeSelector (.own.nodeSelector | default dict) }}
+{{- with $values.nodeSelector }}
 nodeSelector: {{ toYaml . | nindent 2 }}
 {{- end }}
-{{- with concat (.own.tolerations | default list) $values.tolerations }}
+{{- with $values.tolerations }}
 tolerations: {{ toYaml . | nindent 0 }}
 {{- end }}
 {{- with $values.topologySpreadConstraints }}
@@ -43,7 +38,7 @@ topologySpreadConstraints: {{ toYaml . | nindent 0 }}
 {{- end }}
 {{- if $values.affinity }}
 affinity: {{ toYaml $values.affinity | nindent 2 }}
-{{- else if .spread }}
+{{- else }}
 affinity:
   podAntiAffinity:
     preferredDuringSchedulingIgnoredDuringExecution: # preferred: an update must finish on a small cluster too
@@ -61,7 +56,7 @@ priorityClassName: {{ . }}
 {{/* netgang's settings: the mode's, and what the values say on top. */}}
 {{- define "netgang.settings" -}}
 {{- $file := "manifests/base/settings.yaml" -}}
-{{- if not (include "netgang.second" .) }}{{ $file = printf "manifests/overlays/%s/settings.yaml" .Values.mode }}{{ end -}}
+{{- if eq .Values.mode "native" }}{{ $file = "manifests/overlays/native/settings.yaml" }}{{ end -}}
 {{- $own := include "netgang.file" (list . $file) | fromYaml -}}
 {{- mergeOverwrite $own (deepCopy .Values.settings) | toYaml -}}
 {{- end }}
@@ -110,9 +105,6 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
 {{- end -}}
-{{- if and (eq .Values.mode "default-scheduler") (not .Values.nodeName) -}}
-{{- fail "nodeName: with mode default-scheduler name the control-plane machine: its scheduler cannot place what it needs itself" -}}
-{{- end -}}
 {{- if and .Values.probe.enabled (not $second) -}}
 {{- fail "probe.enabled: needs mode second-scheduler" -}}
 {{- end -}}
@@ -137,13 +129,13 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- if and (dig "probe" "enabled" false $settings) (not .Values.probe.enabled) -}}
 {{- fail "settings.probe.enabled: set probe.enabled, which installs the agents and what they need" -}}
 {{- end -}}
-{{- if and (include "netgang.replicated" .) (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
+{{- if and (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
 {{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
 {{- end -}}
 {{- if and (ne .Values.mode "native") (ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s)) -}}
 {{- fail "settings.http_timeout_s: must be above hold_limit_s, commit_timeout_s, the slowest Binding (commit_timeout_s again, 6 s at most) and 1 s together" -}}
 {{- end -}}
-{{- if and (eq .Values.mode "managed-resource") (ne $settings.managed_resource "netgang.io/gang") -}}
-{{- fail "settings.managed_resource: the gate policy and scheduler-config/managed-resource.yaml say netgang.io/gang" -}}
+{{- if and $second (gt (int .Values.scheduler.replicas) 0) (has "default-scheduler" $settings.scheduler_names) -}}
+{{- fail "settings.scheduler_names: with default-scheduler set scheduler.replicas to 0: a second kube-scheduler would place the same pods" -}}
 {{- end -}}
 {{- end }}

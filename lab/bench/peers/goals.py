@@ -40,7 +40,7 @@ def _at_most(workload: str, way: str, figure: str, bound: float, *, stretch: flo
 
 
 _GANG_LOADS = ("gangs", "trios", "large", "volcano", "burst", "oversized", "never", "slow", "wide")
-_GANG_WAYS = ("second", "second-gated", "default", "managed")
+_GANG_WAYS = ("second", "second-gated", "default")
 
 GOALS: Sequence[Goal] = (
     _ratio("gangs", "second", 0.75),

@@ -24,14 +24,13 @@ from lab.testbed.processes.schedulers import PLAIN, Document, load_configuration
 from lab.testbed.programs.catalogue import KUBERNETES, Version
 
 GATE = "netgang.io/gang"
-RESOURCE = "netgang.io/gang"
 DEFAULT = "default-scheduler"
 OURS = "netgang"
 TENANT = "all"
 """The queue of all gangs where a load has no tenants."""
 _SETTINGS = ROOT / "manifests" / "overlays"
 _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
-_TAKEN = ("scheduler_names", "extender", "managed_resource", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
+_TAKEN = ("scheduler_names", "extender", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
 """Of an overlay's settings: those that go with its scheduler configuration; the others are about where it runs."""
 
 
@@ -80,8 +79,6 @@ class Way:
     native: bool = False
     """Whether gangs are Kubernetes' own (`spec.schedulingGroup`)."""
     gated: bool = False
-    requests: bool = False
-    """Whether the pods of gangs ask for netgang's resource."""
     kueue: bool = False
     """Whether pods are made by Jobs, which Kueue admits by quota before anything schedules their pods."""
     more_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -112,14 +109,8 @@ class Way:
         return {volcano.GROUP_ANNOTATION: name} if self.volcano else {}
 
     def member(self, member: Object, gang: str) -> Object:
-        """The pod as this way wants it: in its PodGroup, or with a request for netgang's resource."""
-        if self.native:
-            return in_group(member, gang)
-        if not self.requests:
-            return member
-        [main] = member["spec"]["containers"]
-        asked = {kind: {**main["resources"][kind], RESOURCE: "1"} for kind in ("requests", "limits")}
-        return {**member, "spec": {**member["spec"], "containers": [{**main, "resources": asked}]}}
+        """The pod as this way wants it: Kubernetes' own gangs name their PodGroup."""
+        return in_group(member, gang) if self.native else member
 
     def gang(self, name: str, members: Sequence[Object], *, queue: str = "") -> list[Object]:
         """All objects of a gang with these pods as this way wants them: groups first; with Kueue one Job."""
@@ -183,10 +174,7 @@ WAYS: Mapping[str, Way] = {
             more_settings={"lengths": {"enabled": True}, "queue": {"backfill": {"mode": "easy"}}}),
         Way("default", "netgang in the cluster's own scheduler: every pod passes through it",
             (Instance("kube-scheduler", SCHEDULER_CONFIG / "default-scheduler.yaml"),), Extender.NETGANG,
-            overlay="default-scheduler", grouped=True),
-        Way("managed", "netgang in the cluster's own scheduler, for pods that ask for its resource alone",
-            (Instance("kube-scheduler", SCHEDULER_CONFIG / "managed-resource.yaml"),), Extender.NETGANG,
-            overlay="managed-resource", grouped=True, requests=True),
+            grouped=True, more_settings={"scheduler_names": [DEFAULT]}),
         Way("native", "Kubernetes' own gangs, admitted by netgang; kube-scheduler as it comes, without an extender",
             (_NATIVE,), Extender.NETGANG, overlay="native", grouped=True, native=True, gated=True),
         Way("native-alone", "Kubernetes' own gangs in kube-scheduler, without netgang", (_NATIVE,), grouped=True,

@@ -159,7 +159,7 @@ def expected_s(workload: Workload, *, halves: int) -> float:
     return SETUP_S + workload.nodes / 200.0 + (halves + warm) * workload.half_s
 
 
-_ALL = ("none", "echo", "second", "second-gated", "default", "managed")
+_ALL = ("none", "echo", "second", "second-gated", "default")
 _NATIVE = ("native", "native-alone")
 
 WORKLOADS: Mapping[str, Workload] = {
@@ -167,7 +167,7 @@ WORKLOADS: Mapping[str, Workload] = {
     for one in (
         Workload(
             "plain", "1,500 plain pods on 500 nodes", 500, 4, 8, 1500, 1,
-            ways=("none", "echo", "second", "default", "managed"), pairs=5,
+            ways=("none", "echo", "second", "default"), pairs=5,
         ),
         Workload(
             "gangs", "100 gangs of 10 on 100 nodes", 100, 4, 12, 100, 10,
@@ -180,7 +180,7 @@ WORKLOADS: Mapping[str, Workload] = {
         Workload("large", "20 gangs of 50 on 100 nodes", 100, 4, 12, 20, 50, ways=_ALL),
         Workload(
             "volcano", "10 jobs of 100 on 100 nodes of 32 CPUs, submitted to a running scheduler", 100, 4, 32, 10, 100,
-            ways=("none", "second", "second-gated", "default", "managed"), arrival=Arrival.LIVE,
+            ways=("none", "second", "second-gated", "default"), arrival=Arrival.LIVE,
         ),
         Workload(
             "burst", "a burst of 40 pods in 4 gangs on 100 nodes", 100, 4, 12, 4, 10,
@@ -192,11 +192,11 @@ WORKLOADS: Mapping[str, Workload] = {
         ),
         Workload(
             "never", "a gang of 60 that never fits on 40 nodes, while 150 pods come and go", 40, 4, 4, 1, 60,
-            ways=("none", "second", "second-gated", "managed"), arrival=Arrival.NEVER, rounds=150, pairs=1, cpu=3,
+            ways=("none", "second", "second-gated"), arrival=Arrival.NEVER, rounds=150, pairs=1, cpu=3,
         ),
         Workload(
             "slow", "20 gangs of 10 on 100 nodes while the API server runs for a tenth of the time",
-            100, 4, 12, 20, 10, ways=("none", "second", "default", "managed"), pairs=1, api_share=0.1,
+            100, 4, 12, 20, 10, ways=("none", "second", "default"), pairs=1, api_share=0.1,
         ),
         Workload(
             "wide", "100 gangs of 4 on 5,000 nodes", 5000, 40, 8, 100, 4,
@@ -216,7 +216,7 @@ QUICK: Mapping[str, Workload] = {
         WORKLOADS["gangs"], words="20 gangs of 10 on 100 nodes", gangs=20, pairs=1,
         ways=("none", "echo", "second", "second-gated"),
     ),
-    "burst": replace(WORKLOADS["burst"], ways=("none", "second", "default", "managed"), pairs=1),
+    "burst": replace(WORKLOADS["burst"], ways=("none", "second", "default"), pairs=1),
     "oversized": replace(
         WORKLOADS["oversized"], words="10 gangs of 10 behind one of 101 that never fits, on 100 nodes", gangs=10,
         pairs=1,

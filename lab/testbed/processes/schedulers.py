@@ -2,7 +2,7 @@
 
 Why: the tests must prove the files that users install, not copies of them.
 Rule: only the connection to the API server, leader election and the address of each extender are replaced;
-profiles, verbs, weights, timeouts and managed resources stay as they are in the file.
+profiles, verbs, weights and timeouts stay as they are in the file.
 """
 
 from __future__ import annotations

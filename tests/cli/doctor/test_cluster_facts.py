@@ -145,11 +145,11 @@ async def test_what_may_not_be_read_is_said() -> None:
 
 
 async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None:
-    """For static pods, whose files are on the machines."""
+    """For a kube-scheduler whose file is on its machines."""
     api = FakeOperatorApi()
     api.objects["/version"] = {"gitVersion": "v1.36.3"}
     settings, config = tmp_path / "netgang.yaml", tmp_path / "scheduler.yaml"
-    settings.write_text(text("manifests/overlays/default-scheduler/settings.yaml"))
+    settings.write_text("host: 0.0.0.0\nscheduler_names: [default-scheduler]\n")
     config.write_text(text("scheduler-config/default-scheduler.yaml"))
     facts = await look(api, config=settings, scheduler_config=config, account="netgang").facts()
     assert [one.id for one in examine(facts)] == ["unconfined", "gates-unavailable"]

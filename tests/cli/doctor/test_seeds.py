@@ -32,7 +32,7 @@ Seed = Callable[[Facts], Facts]
 GATES, NAMES = "netgang-gate", "netgang-scheduler-name"
 HOST = "netgang.netgang-system.svc"
 ROLE = "node-role.kubernetes.io"
-DEFAULT = Settings(scheduler_names=("default-scheduler",), host="127.0.0.1")
+DEFAULT = Settings(scheduler_names=("default-scheduler",), host="0.0.0.0")
 ALONE = Settings(extender=False, leader_election="on")
 TLS = Settings(
     leader_election="on",
@@ -143,7 +143,6 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "whole nodes are sent": (entry(0, nodeCacheCapable=False), "node-objects", "nodeCacheCapable: true"),
     "an ignorable binder": (entry(1, ignorable=True), "extender-ignorable", "ignorable: false"),
     "scores that do not count": (entry(0, weight=1), "weight-low", "weight: 12"),
-    "a foreign resource": (entry(0, managedResources=[{"name": "a/b"}]), "managed-resource", "same"),
     "nodes are sampled": (config(percentageOfNodesToScore=50), "nodes-sampled", "percentageOfNodesToScore: 100"),
     "nodes are sampled by default": (config(percentageOfNodesToScore=None), "nodes-sampled", "ToScore: 100"),
     "a long backoff": (config(podMaxBackoffSeconds=60), "backoff-long", "podMaxBackoffSeconds: 10"),
@@ -340,13 +339,9 @@ def test_what_is_right_is_left_alone(seed: Seed) -> None:
     assert examine(seed(system())) == ()
 
 
-@pytest.mark.parametrize("name", ["default-scheduler", "managed-resource"])
-def test_the_other_two_configurations_are_right(name: str) -> None:
-    times = {"hold_limit_s": 8.0, "commit_timeout_s": 5.0, "http_timeout_s": 20.0}
-    managed = {"managed_resource": "netgang.io/gang", **times}
-    settings = DEFAULT if name == "default-scheduler" else DEFAULT.model_copy(update=managed)
+def test_the_configuration_of_the_clusters_own_scheduler_is_right() -> None:
     calm = pod("w-0", gang="w", scheduler_name="default-scheduler", never_preempts=True)
-    seen = Facts(settings=settings, scheduler=configuration(name), pods=(calm,), kubernetes="1.36.3")
+    seen = Facts(settings=DEFAULT, scheduler=configuration("default-scheduler"), pods=(calm,), kubernetes="1.36.3")
     assert examine(seen) == ()
     eager = replace(seen, pods=(replace(calm, never_preempts=False),))
     assert [(one.id, "preemptionPolicy: Never" in one.fix) for one in examine(eager)] == [("gang-preempts", True)]

@@ -154,7 +154,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 READABLE = [
     one.name
     for one in FILES
-    if one.stem not in ("native-gang", "job-default-scheduler", "job-managed-resource")  # other settings
+    if one.stem != "native-gang"  # other settings
     and {each["kind"] for each in documents(one.name)} & set(KNOWN)
 ]
 

@@ -37,6 +37,7 @@ OTHERS = {  # examples that are older than this folder → their gang's key, min
 }
 SCALE_KINDS = ("apps/v1/statefulsets/StatefulSet",)
 FIXED = "fixed"
+SETTINGS = Settings.load(ROOT / "manifests/base/settings.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +46,17 @@ class Promise:
     minimum: int
     members: Counter[str]
     workers: str
-    settings: Path | None
 
     @classmethod
     def of(cls, text: str) -> "Promise":
         """Read them. KeyError: one is missing."""
-        said = dict(re.findall(r"^# (with|gang|members|workers): (.+)$", text, re.MULTILINE))
+        said = dict(re.findall(r"^# (gang|members|workers): (.+)$", text, re.MULTILINE))
         gang, _, minimum = said["gang"].removesuffix(" pods on").partition(", whole from ")
         members = Counter[str]()
         for part in said["members"].split(", "):
             count, role = part.split()
             members[role.removesuffix("s") if role != "ps" else role] += int(count)
-        path = ROOT / said["with"] if "with" in said else None
-        return cls(GangKey(gang), int(minimum), members, said["workers"].partition(",")[0], path)
+        return cls(GangKey(gang), int(minimum), members, said["workers"].partition(",")[0])
 
 
 @pytest.fixture(params=FILES, ids=[one.stem for one in FILES])
@@ -67,10 +66,6 @@ def file(request: pytest.FixtureRequest) -> Path:
 
 def documents(file: Path) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(file.read_text()))
-
-
-def settings_of(promise: Promise) -> Settings:
-    return Settings.load(promise.settings or ROOT / "manifests/base/settings.yaml")
 
 
 def nodes(count: int) -> list[dict[str, Any]]:
@@ -85,10 +80,10 @@ def nodes(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def snapshot(objects: Iterable[Mapping[str, Any]], settings: Settings) -> Snapshot:
+def snapshot(objects: Iterable[Mapping[str, Any]]) -> Snapshot:
     listed = json.dumps({"kind": "List", "items": list(objects)}).encode()
-    cache = empty_cache(settings)
-    fill(cache, parse_cluster(listed, name="example", zone_label=settings.zone_label), now_s=0.0)
+    cache = empty_cache(SETTINGS)
+    fill(cache, parse_cluster(listed, name="example", zone_label=SETTINGS.zone_label), now_s=0.0)
     return cache.snapshot()
 
 
@@ -97,14 +92,13 @@ def gang_in(seen: Snapshot) -> Gang:
     return gang
 
 
-def planned(file: Path, promise: Promise, room: int) -> Plan:
-    settings = settings_of(promise)
-    return plan(snapshot([*nodes(room), *made(documents(file))], settings), settings.policy(), now_s=0.0)
+def planned(file: Path, room: int) -> Plan:
+    return plan(snapshot([*nodes(room), *made(documents(file))]), SETTINGS.policy(), now_s=0.0)
 
 
 def test_the_gang_is_the_one_promised(file: Path) -> None:
     promise = Promise.of(file.read_text())
-    gang = gang_in(snapshot(made(documents(file)), settings_of(promise)))
+    gang = gang_in(snapshot(made(documents(file))))
     roles = Counter(pod.role.value for pod in gang.members)
     assert (gang.key, gang.min_member, roles) == (promise.gang, promise.minimum, promise.members)
     assert (gang.problem, gang.problem_detail, gang.own) == (None, "", True)
@@ -115,9 +109,9 @@ def test_the_gang_is_the_one_promised(file: Path) -> None:
 def test_it_starts_with_its_minimum_and_not_with_less(file: Path) -> None:
     promise = Promise.of(file.read_text())
     for room in {promise.minimum, promise.members.total()}:
-        admitted = planned(file, promise, room).admitted[promise.gang]
+        admitted = planned(file, room).admitted[promise.gang]
         assert len(set(admitted.members.values())) == room
-    assert set(planned(file, promise, promise.minimum - 1).waiting) == {promise.gang}
+    assert set(planned(file, promise.minimum - 1).waiting) == {promise.gang}
 
 
 def as_run(objects: Iterable[Mapping[str, Any]], run: str, *, created: str, done: bool) -> list[dict[str, Any]]:
@@ -145,8 +139,6 @@ def as_run(objects: Iterable[Mapping[str, Any]], run: str, *, created: str, done
 
 @pytest.mark.parametrize("file", STARTED_BY_US, ids=[one.stem for one in STARTED_BY_US])
 def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
-    promise = Promise.of(file.read_text())
-    settings = settings_of(promise)
     objects = made(documents(file))
     pods = [one for one in objects if one["kind"] == "Pod"]
     groups = [one for one in objects if one["kind"] != "Pod"]
@@ -154,9 +146,9 @@ def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
     done = as_run(pods[:half], "first", created="2026-01-01T00:00:00Z", done=True)
     same = as_run(pods[half:], "first", created="2026-01-01T00:00:00Z", done=False)
     next_ones = as_run(pods[half:], "second", created="2026-01-01T01:00:00Z", done=False)
-    gang = gang_in(snapshot([*groups, *done, *same], settings))
+    gang = gang_in(snapshot([*groups, *done, *same]))
     assert {pod.uid for pod in gang.members} == {one["metadata"]["uid"] for one in (*done, *same)}
-    gang = gang_in(snapshot([*groups, *done, *next_ones], settings))
+    gang = gang_in(snapshot([*groups, *done, *next_ones]))
     assert {pod.uid for pod in gang.members} == {one["metadata"]["uid"] for one in next_ones}
     assert {pod.uid for pod in gang.earlier} == {one["metadata"]["uid"] for one in done}
 
@@ -190,12 +182,8 @@ def test_every_kind_that_is_understood_has_an_example() -> None:
     shown = {f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}" for one in every}
     assert set(kinds_with(SCALE_KINDS)) | {TRAIN_JOB.name} <= shown
     assert {"LeaderWorkerSet.leaderworkerset.x-k8s.io", "RayCluster.ray.io", "Pod."} <= shown
-    promises = {file: Promise.of(file.read_text()) for file in FILES}
-    gangs = [gang_in(snapshot(made(documents(file)), settings_of(promises[file]))) for file in FILES]
+    gangs = [gang_in(snapshot(made(documents(file)))) for file in FILES]
     assert {gang.source for gang in gangs} | {GangSource.GATED_NATIVE} == set(GangSource), "its gate comes by a policy"
-    assert {str(one.settings) for one in promises.values() if one.settings} == {
-        str(ROOT / f"manifests/overlays/{name}/settings.yaml") for name in ("default-scheduler", "managed-resource")
-    }
 
 
 def test_names_are_used_once() -> None:
@@ -212,7 +200,7 @@ def test_names_are_used_once() -> None:
 
 @pytest.mark.parametrize(("name", "want"), OTHERS.items(), ids=OTHERS)
 def test_the_other_examples_are_made_into_gangs_too(name: str, want: tuple[str, int, int]) -> None:
-    found = gang_in(snapshot(made(documents(EXAMPLES / name)), Settings.load(ROOT / "manifests/base/settings.yaml")))
+    found = gang_in(snapshot(made(documents(EXAMPLES / name))))
     assert (found.key, found.min_member, len(found.members), found.problem, found.own) == (*want, None, True)
 
 

@@ -22,7 +22,6 @@ from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
 from lab.bench.results.beside import without_measured
-from lab.testbed.processes.schedulers import load_configuration
 from scoring.ids import ResourceName
 from scoring.model.policy import Policy, gang_options
 from scoring.model.resources import amount
@@ -171,8 +170,6 @@ def kind_of_block(one: Mapping[str, Any]) -> str:
         return "policy"
     if "kind" in one:
         return "manifest"
-    if one.keys() == {"extenders"}:
-        return "scheduler"
     return "settings" if one.keys() <= set(Settings.model_fields) else "values"
 
 
@@ -185,9 +182,6 @@ def test_every_block_is_what_it_is_used_for(page: Path) -> None:
                 check_manifest(one)
             case "policy":
                 check_policy(one)
-            case "scheduler":
-                files = (ROOT / "scheduler-config").glob("*-*.yaml")
-                assert one["extenders"] in [load_configuration(file)["extenders"] for file in files]
             case "settings":
                 assert Settings(**one) != Settings()
             case _:
@@ -196,7 +190,7 @@ def test_every_block_is_what_it_is_used_for(page: Path) -> None:
 
 def test_all_kinds_of_blocks_occur() -> None:
     found = {kind_of_block(one) for page in PAGES for one in yaml_blocks(page)}
-    assert found == {"kustomization", "manifest", "policy", "scheduler", "settings", "values"}
+    assert found == {"kustomization", "manifest", "policy", "settings", "values"}
 
 
 def parsed(words: list[str]) -> str:
@@ -306,21 +300,6 @@ def test_a_how_to_is_short_and_says_for_whom(how_to: Path) -> None:
     assert first.startswith("For ")
     assert "at the end" in first.lower()
     assert f"[{how_to.name}]({how_to.name})" in (how_to.parent / "README.md").read_text()
-
-
-def test_the_table_of_configurations_says_what_is_installed() -> None:
-    text = (ROOT / "docs/how-to/which-scheduler.md").read_text()
-    rows = {
-        row.split(" | ")[0].strip("| "): row.strip("| \n").split(" | ")[1:] for row in text.splitlines() if "|" in row
-    }
-    names = ("second-scheduler", "default-scheduler", "managed-resource")
-    folders = [ROOT / "manifests/base", *(ROOT / "manifests/overlays" / name for name in names[1:])]
-    held = [Settings.load(folder / "settings.yaml").hold_limit_s for folder in folders]
-    assert rows["a bind is held"] == [f"{one:g} s" for one in held]
-    for shown, name in zip(rows["hung `/filter` stops"], names, strict=True):
-        entries = load_configuration(ROOT / f"scheduler-config/{name}.yaml")["extenders"]
-        (timeout,) = {one["httpTimeout"] for one in entries if one.get("filterVerb")}
-        assert f"{timeout.removesuffix('s')} s a call" in shown
 
 
 def test_the_page_of_gates_names_both_switches() -> None:

@@ -30,7 +30,6 @@ class Form(StrEnum):
     ANNOTATION = "annotation"
     LABEL = "label"
     GATE = "scheduling gate"
-    RESOURCE = "extended resource"
     TAINT = "taint"
 
 
@@ -89,8 +88,6 @@ _GANGS: Final = (
            "Its minimum, where no PodGroup says it.") for name in MIN_MEMBER_ANNOTATIONS),
     Word(GATE, Form.GATE, _PODS, Use.GANG, "", "schedulingGates: [{name: netgang.io/gang}]",
          "The pod waits without attempts until its gang is admitted. The admission policy sets it, too."),
-    Word(GATE, Form.RESOURCE, "one container of the pod", Use.GANG, '`"1"`', 'requests: {netgang.io/gang: "1"}',
-         "Only with the setting `managed_resource`: it makes kube-scheduler ask netgang about the pod."),
 )  # fmt: skip
 
 _ASKED: Final = (

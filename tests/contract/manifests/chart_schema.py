@@ -86,7 +86,7 @@ def document() -> dict[str, Any]:
         "title": "values of the chart netgang",
         "$defs": {**definitions, "Settings": settings},
         **_section(
-            mode={"enum": ["second-scheduler", "default-scheduler", "managed-resource", "native"]},
+            mode={"enum": ["second-scheduler", "native"]},
             image=_section(
                 repository=_TEXT,
                 tag={"type": "string", "not": {"const": "latest"}},
@@ -103,7 +103,7 @@ def document() -> dict[str, Any]:
             scheduler=_section(
                 image=_TEXT,
                 tag={"type": "string", "pattern": r"^(v\d+\.\d+\.\d+.*)?$"},
-                replicas=_COUNT,
+                replicas={**_COUNT, "minimum": 0},
                 resources=_RESOURCES,
                 **_placement(),
             ),

@@ -18,7 +18,6 @@ from tests.liveness import LIVENESS_S
 
 ROOT = Path(__file__).parents[3]
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = ("second-scheduler", "default-scheduler", "managed-resource")
 Object = Mapping[str, Any]
 
 

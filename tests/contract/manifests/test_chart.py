@@ -82,17 +82,6 @@ ALIKE: dict[str, tuple[str, tuple[str, ...], Mapping[str, Any]]] = {  # case: (o
         {"tls": ON, "probe": {"enabled": True, "hostNetwork": True}},
     ),
     "second scheduler with monitoring alone": ("second-scheduler", ("monitoring",), {"monitoring": ON}),
-    "default scheduler": ("default-scheduler", (), {"nodeName": "control-plane"}),
-    "default scheduler with everything": (
-        "default-scheduler",
-        (*OWN, "tls/netgang", "gate-policy-default-scheduler"),
-        {
-            "nodeName": "control-plane",
-            **dict.fromkeys((*VALUES, "tls", "gates"), ON),
-        },
-    ),
-    "managed resource": ("managed-resource", (), {}),
-    "managed resource with gates": ("managed-resource", ("gate-policy-managed-resource",), {"gates": ON}),
     "native": ("native", (), {}),
     "native with everything": ("native", OWN, dict.fromkeys((*VALUES, "gates"), ON)),
 }
@@ -114,7 +103,7 @@ def test_the_chart_is_the_kustomization(
 
 def test_every_component_is_in_the_chart() -> None:
     there = {str(one.parent.relative_to(ROOT / "manifests/components")) for one in ROOT.glob(COMPONENTS)}
-    alone = {"host-network", "gate-policy-native"}  # parts of overlays, not to be chosen
+    alone = {"gate-policy-native", "tls/netgang"}  # parts of others, not to be chosen
     assert there - alone <= {name for _, names, _ in ALIKE.values() for name in names}
 
 
@@ -140,7 +129,6 @@ def test_options_of_the_end(helm: Helm) -> None:
     left = jobs(hooks_of(helm, {"uninstall": {"leaveGates": True}}))
     assert left["pre-delete"][-1] == "--leave-gates"
     assert hooks_of(helm, {"uninstall": {"enabled": False}}) == []
-    assert set(jobs(hooks_of(helm, {"mode": "managed-resource"}))) == {"pre-delete"}
     assert jobs(hooks_of(helm, {"mode": "native"}))["post-delete"][-1] == "--leases"
 
 
@@ -158,10 +146,13 @@ REFUSED = {  # case: (values, what the refusal names)
     "a kube-scheduler without a version": ({"scheduler": {"tag": "stable"}}, "/scheduler/tag"),
     "another API": ({"gates": {"apiVersion": "v1"}}, "/gates/apiVersion"),
     "reports without certificates": ({"reports": ON, "elastic": ON}, "reports.enabled: needs"),
-    "agents of another scheduler": ({"mode": "managed-resource", "probe": ON}, "probe.enabled: needs"),
+    "agents of another scheduler": ({"mode": "native", "probe": ON}, "probe.enabled: needs"),
     "the probe without agents": ({"settings": {"probe": {"enabled": True}}}, "settings.probe.enabled: set probe."),
-    "the default scheduler without a machine": ({"mode": "default-scheduler"}, "nodeName: "),
-    "namespaces of another scheduler": ({"mode": "managed-resource", "namespaces": ON}, "namespaces.enabled: "),
+    "two schedulers for the same pods": (
+        {"settings": {"scheduler_names": ["default-scheduler"]}},
+        "settings.scheduler_names: ",
+    ),
+    "namespaces of another scheduler": ({"mode": "native", "namespaces": ON}, "namespaces.enabled: "),
     "two that act": ({"settings": {"leader_election": "off"}}, "settings.leader_election: "),
     "a hold beyond the timeout": ({"settings": {"hold_limit_s": 50}}, "settings.http_timeout_s: "),
     "a volume with the name of one of ours": (
@@ -192,10 +183,6 @@ REFUSED = {  # case: (values, what the refusal names)
     "two that act without an extender": (
         {"mode": "native", "settings": {"leader_election": "off"}},
         "settings.leader_election: ",
-    ),
-    "another resource than the policy's": (
-        {"mode": "managed-resource", "settings": {"managed_resource": "example.org/gang"}},
-        "settings.managed_resource: ",
     ),
 }
 
@@ -315,8 +302,6 @@ EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks
         "namespaces": ON,
         "settings": {"port": 9999, "scheduler_names": ["gangs"], "http_timeout_s": 120, "commit_timeout_s": 60},
     },
-    "managed resource": {"mode": "managed-resource", "gates": ON, "tls": ON},
-    "default scheduler": {"mode": "default-scheduler", "nodeName": "cp", "gates": ON},
     "native": {"mode": "native"},
 }
 
@@ -345,7 +330,7 @@ def test_the_doctor_finds_nothing_in_what_the_chart_installs(values: Mapping[str
 OWN_VOLUMES: dict[str, Mapping[str, Any]] = {  # values beside which volumes of one's own are given
     "as it comes": {},
     "with certificates": {"tls": ON},
-    "managed resource": {"mode": "managed-resource"},
+    "native": {"mode": "native"},
 }
 
 
@@ -364,25 +349,20 @@ def test_volumes_of_ones_own_come_on_top(values: Mapping[str, Any], helm: Helm) 
     assert after == before
 
 
-@pytest.mark.parametrize("mode", ["second-scheduler", "managed-resource", "native"])
+@pytest.mark.parametrize("mode", ["second-scheduler", "native"])
 def test_pods_run_where_the_values_say(mode: str, helm: Helm) -> None:
-    """In the mode beside the cluster's own kube-scheduler on top of the control plane's label and taint."""
     own = {**PLACED, **MARKED}
     made = helm.render({"mode": mode, **own, "scheduler": own}, namespace=NAMESPACE, version=KUBERNETES)
     deployments = {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "Deployment"}
     assert len(deployments) == (2 if mode == "second-scheduler" else 1)
     for name, spec in deployments.items():
         pods, marks = spec["template"]["spec"], spec["template"]["metadata"]
-        if mode == "managed-resource":
-            assert pods["nodeSelector"].pop("node-role.kubernetes.io/control-plane") == ""
-            assert pods["tolerations"].pop(0)["key"] == "node-role.kubernetes.io/control-plane"
         assert {key: pods[key] for key in PLACED} == PLACED
         assert marks["labels"] == {"app.kubernetes.io/name": name, "team": "infra"}
         assert marks["labels"].items() >= spec["selector"]["matchLabels"].items()
         assert set(marks["annotations"]) > {"example.org/scrape"}
     (end,) = [one for one in made if one["metadata"]["name"] == "netgang-uninstall-pre-delete"]
-    chosen = end["spec"]["template"]["spec"].get("nodeSelector")
-    assert chosen == (None if mode == "managed-resource" else PLACED["nodeSelector"])
+    assert end["spec"]["template"]["spec"]["nodeSelector"] == PLACED["nodeSelector"]
 
 
 def test_no_priority_class_is_the_clusters_default(helm: Helm) -> None:

@@ -13,7 +13,6 @@ from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered_manifests import (
-    OVERLAYS,
     ROOT,
     Object,
     mounted_settings,
@@ -26,14 +25,9 @@ from tests.contract.manifests.rendered_manifests import (
 AT_HOME = [[NOTE_KEYS], [STARTED_GANGS.name]]  # names in the rules of Role netgang-notes
 
 
-@pytest.fixture(params=OVERLAYS)
-def overlay(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def objects(overlay: str) -> tuple[Object, ...]:
-    return rendered_overlay(overlay)
+def objects() -> tuple[Object, ...]:
+    return rendered_overlay("second-scheduler")
 
 
 def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> None:
@@ -42,13 +36,11 @@ def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> 
     assert len(set(allowed)) == len(allowed)
 
 
-def test_netgang_has_no_other_rights(overlay: str, objects: tuple[Object, ...]) -> None:
+def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
     mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
     everywhere = ("ClusterRoleBinding", "ClusterRole", "netgang", None)
-    at_home = [("RoleBinding", "Role", "netgang-notes", "netgang-system")]
-    if overlay == "second-scheduler":
-        at_home.append(("RoleBinding", "Role", "netgang", "netgang-system"))
+    at_home = [("RoleBinding", "Role", name, "netgang-system") for name in ("netgang", "netgang-notes")]
     found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]
     assert sorted(found) == sorted([everywhere, *at_home])
 
@@ -88,18 +80,14 @@ def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None
         for one in objects
         if one["metadata"].get("namespace", "netgang-system") != "netgang-system"
     ]
-    assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
+    assert elsewhere == [("RoleBinding", "netgang-scheduler-authentication")]
 
 
-def test_one_netgang_acts_at_a_time(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
+def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
     """Two would count the same gang twice: several only with leader election, and where there is a Service."""
     spec = of_kind(objects, "Deployment")["netgang"]["spec"]
-    on = mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
-    assert on == (overlay == "second-scheduler") == bool(of_kind(objects, "Service"))
-    if not on:
-        assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
-    else:
-        assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
+    assert mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
+    assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
 
 
 def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
@@ -180,28 +168,21 @@ def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None
     assert mount["name"] == pod["volumes"][0]["name"]
 
 
-def test_the_door_is_closed(overlay: str, objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """Only kube-scheduler reaches the verbs: by NetworkPolicy in a pod network, by the loopback in the host's."""
+def test_the_door_is_closed(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    """Only kube-scheduler reaches the verbs."""
     settings = mounted_settings(objects, tmp_path)
-    netgang = of_kind(objects, "Deployment")["netgang"]
-    labels = netgang["spec"]["template"]["metadata"]["labels"]
-    if overlay == "second-scheduler":
-        scheduler = of_kind(objects, "Deployment")["netgang-scheduler"]
-        policy = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
-        assert policy["podSelector"]["matchLabels"] == labels
-        assert policy["policyTypes"] == ["Ingress"]
-        assert policy["ingress"] == [
-            {
-                "from": [{"podSelector": {"matchLabels": scheduler["spec"]["template"]["metadata"]["labels"]}}],
-                "ports": [{"protocol": "TCP", "port": settings.port}],
-            }
-        ]
-        assert of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
-    else:
-        assert settings.host == "127.0.0.1"
-        assert pod_spec(netgang)["hostNetwork"] is True
-        assert not of_kind(objects, "Service")
-        assert not of_kind(objects, "NetworkPolicy")
+    labels = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]["metadata"]["labels"]
+    scheduler = of_kind(objects, "Deployment")["netgang-scheduler"]
+    policy = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == labels
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["ingress"] == [
+        {
+            "from": [{"podSelector": {"matchLabels": scheduler["spec"]["template"]["metadata"]["labels"]}}],
+            "ports": [{"protocol": "TCP", "port": settings.port}],
+        }
+    ]
+    assert of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
 
 
 def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
@@ -209,24 +190,14 @@ def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...
     assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
     (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
     assert [port["containerPort"] for port in container["ports"]] == [settings.port]
-    assert [port["port"] for one in of_kind(objects, "Service").values() for port in one["spec"]["ports"]] in (
-        [],
-        [settings.port],
-    )
+    assert [port["port"] for port in of_kind(objects, "Service")["netgang"]["spec"]["ports"]] == [settings.port]
     others = [one for one in objects if one["kind"] != "ConfigMap"]
     assert str(settings.debug_port) not in yaml.safe_dump(others)
 
 
-def test_the_namespace_allows_what_its_pods_need_and_no_more(overlay: str, objects: tuple[Object, ...]) -> None:
+def test_the_namespace_allows_what_its_pods_need_and_no_more(objects: tuple[Object, ...]) -> None:
     (namespace,) = of_kind(objects, "Namespace").values()
-    level = namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
-    assert level == ("restricted" if overlay == "second-scheduler" else "privileged")
-
-
-def test_the_default_scheduler_does_not_place_what_it_needs() -> None:
-    """With every pod behind netgang, netgang's own pod must name its machine."""
-    assert "nodeName" in pod_spec(of_kind(rendered_overlay("default-scheduler"), "Deployment")["netgang"])
-    assert "nodeName" not in pod_spec(of_kind(rendered_overlay("managed-resource"), "Deployment")["netgang"])
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
 def test_the_second_scheduler_runs_our_configuration() -> None:

@@ -18,7 +18,6 @@ from scoring.model import GATE
 from scoring.model.policy import KNOWN_OPTIONS
 from tests.contract.manifests.rendered_manifests import (
     MANIFESTS,
-    OVERLAYS,
     ROOT,
     Object,
     kustomized,
@@ -32,15 +31,9 @@ COMPONENTS = MANIFESTS / "components"
 POLICIES = ("gate-policy", "scheduler-name-policy")
 VARIANTS = {  # gate policy → the settings it must agree with
     "gate-policy": MANIFESTS / "base/settings.yaml",
-    "gate-policy-default-scheduler": MANIFESTS / "overlays/default-scheduler/settings.yaml",
-    "gate-policy-managed-resource": MANIFESTS / "overlays/managed-resource/settings.yaml",
     "gate-policy-native": MANIFESTS / "overlays/native/settings.yaml",
 }
-TOGETHER = {  # overlay → components that belong beside it
-    "second-scheduler": ("gate-policy", "scheduler-name-policy", "flow-schema"),
-    "default-scheduler": ("gate-policy-default-scheduler", "flow-schema"),
-    "managed-resource": ("gate-policy-managed-resource", "flow-schema"),
-}
+TOGETHER = ("gate-policy", "scheduler-name-policy", "flow-schema")
 
 
 def only(objects: Sequence[Object], kind: str) -> Object:
@@ -157,8 +150,7 @@ def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> 
     (variable,) = spec.pop("variables")
     assert variable["name"] == "ours"
     (name,) = settings.scheduler_names
-    expected = {name} if settings.managed_resource is None else {name, settings.managed_resource, "0"}
-    assert _quoted(variable["expression"]) == expected
+    assert _quoted(variable["expression"]) == {name}
     plain = dict(only(_written("gate-policy"), "MutatingAdmissionPolicy")["spec"])
     plain.pop("variables")
     if not settings.extender:
@@ -171,16 +163,15 @@ def test_a_gate_policy_means_the_pods_that_the_settings_mean(component: str) -> 
     assert spec == plain
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_overlays_render_with_and_without(overlay: str, tmp_path: Path) -> None:
-    alone = rendered_overlay(overlay)
+def test_the_overlay_renders_with_and_without(tmp_path: Path) -> None:
+    alone = rendered_overlay("second-scheduler")
     ours = {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "FlowSchema", "PriorityLevelConfiguration"}
     assert not [one for one in alone if one["kind"] in ours]
 
-    together = rendered(with_components(tmp_path, f"overlays/{overlay}", TOGETHER[overlay]))
+    together = rendered(with_components(tmp_path, "overlays/second-scheduler", TOGETHER))
     assert [one for one in together if one["kind"] not in ours] == list(alone)
     added = [one for one in together if one["kind"] in ours]
-    assert len(added) == 2 * len(TOGETHER[overlay])
+    assert len(added) == 2 * len(TOGETHER)
     assert not [one for one in added if "namespace" in one["metadata"]]
 
 

@@ -1,4 +1,4 @@
-"""The three kube-scheduler configurations: what kube-scheduler would refuse, and what would break gangs in silence.
+"""The two kube-scheduler configurations: what kube-scheduler would refuse, and what would break gangs in silence.
 
 kube-scheduler checks little of an extender entry: a wrong URL, a timeout below our hold limit or an ignorable binder
 pass.
@@ -18,17 +18,12 @@ from extender.settings.settings import Settings
 from lab.testbed.processes.schedulers import load_configuration
 
 ROOT = Path(__file__).parents[3]
-NAMES = ("second-scheduler", "default-scheduler", "managed-resource")
+NAMES = ("second-scheduler", "default-scheduler")
 VERBS = ("filterVerb", "prioritizeVerb", "bindVerb")
-SETTINGS = {  # configuration → settings that are installed with it
-    "second-scheduler": ROOT / "manifests/base/settings.yaml",
-    "default-scheduler": ROOT / "manifests/overlays/default-scheduler/settings.yaml",
-    "managed-resource": ROOT / "manifests/overlays/managed-resource/settings.yaml",
-}
 KNOWN_FIELDS = frozenset(
     {
         *("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb", "weight", "enableHTTPS", "tlsConfig"),
-        *("httpTimeout", "nodeCacheCapable", "managedResources", "ignorable"),
+        *("httpTimeout", "nodeCacheCapable", "ignorable"),
     }
 )
 
@@ -50,7 +45,9 @@ def extenders(configuration: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 @pytest.fixture
 def settings(name: str) -> Settings:
-    return Settings.load(SETTINGS[name])
+    """As docs/how-to/which-scheduler.md has them."""
+    named = {"scheduler_names": ["default-scheduler"]} if name == "default-scheduler" else {}
+    return Settings.load(ROOT / "manifests/base/settings.yaml", named)
 
 
 def _seconds(duration: str) -> float:
@@ -65,7 +62,7 @@ def _binder(extenders: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return binder
 
 
-def test_there_are_exactly_these_three() -> None:
+def test_there_are_exactly_these_two() -> None:
     found = {file.stem for file in (ROOT / "scheduler-config").glob("*.yaml")} - {"kustomization"}
     assert found == set(NAMES)
 
@@ -97,26 +94,15 @@ def test_names_and_not_node_objects_are_sent(
     assert configuration["percentageOfNodesToScore"] == 100
 
 
-def test_managed_resources_are_unique_and_those_of_the_settings(
-    extenders: Sequence[Mapping[str, Any]], settings: Settings
-) -> None:
-    listed = [resource for entry in extenders for resource in entry.get("managedResources", ())]
-    names = [resource["name"] for resource in listed]
-    assert len(set(names)) == len(names)
-    assert set(names) == ({settings.managed_resource} - {None})
-    assert all(resource["ignoredByScheduler"] for resource in listed)
-
-
 def test_a_held_bind_is_answered_before_the_timeout(extenders: Sequence[Mapping[str, Any]], settings: Settings) -> None:
     timeout_s = _seconds(_binder(extenders)["httpTimeout"])
     assert settings.http_timeout_s == timeout_s
     assert longest_bind_s(hold_s=settings.hold_limit_s, commit_s=settings.commit_timeout_s) < timeout_s
 
 
-def test_a_hung_filter_stops_the_scheduler_for_seconds_only(name: str, extenders: Sequence[Mapping[str, Any]]) -> None:
-    """Filter and prioritize run inside the only scheduling loop; one entry for all verbs has to compromise."""
-    limit_s = 20.0 if name == "managed-resource" else 3.0
-    assert all(_seconds(entry["httpTimeout"]) <= limit_s for entry in extenders if entry.get("filterVerb"))
+def test_a_hung_filter_stops_the_scheduler_for_seconds_only(extenders: Sequence[Mapping[str, Any]]) -> None:
+    """Filter and prioritize run inside the only scheduling loop."""
+    assert all(_seconds(entry["httpTimeout"]) <= 3.0 for entry in extenders if entry.get("filterVerb"))
 
 
 def test_the_profiles_are_those_of_the_settings(configuration: Mapping[str, Any], settings: Settings) -> None:
@@ -128,7 +114,7 @@ def test_the_entries_reach_netgang(name: str, extenders: Sequence[Mapping[str, A
     service = yaml.safe_load((ROOT / "manifests/base/service.yaml").read_text())
     inside = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
     parts = urlsplit(url)
-    assert parts.hostname == (inside if name == "second-scheduler" else settings.host)
+    assert parts.hostname == (inside if name == "second-scheduler" else "10.96.0.88"), "a static pod resolves no name"
     assert parts.port == settings.port == service["spec"]["ports"][0]["port"]
     assert (parts.scheme, parts.path) == ("http", "")
 
@@ -140,11 +126,7 @@ def test_only_the_second_scheduler_gives_up_preemption() -> None:
         (profile,) = load_configuration(ROOT / "scheduler-config" / f"{name}.yaml")["profiles"]
         plugins = profile.get("plugins", {}).get("multiPoint", {}).get("disabled", [])
         disabled[name] = [plugin["name"] for plugin in plugins]
-    assert disabled == {
-        "second-scheduler": ["DefaultPreemption"],
-        "default-scheduler": [],
-        "managed-resource": [],
-    }
+    assert disabled == {"second-scheduler": ["DefaultPreemption"], "default-scheduler": []}
 
 
 def test_the_second_scheduler_has_its_own_lease(name: str, configuration: Mapping[str, Any]) -> None:

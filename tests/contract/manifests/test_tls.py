@@ -4,7 +4,6 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from lab.testbed.processes.schedulers import load_configuration
 from tests.authority import openssl
 from tests.contract.manifests.rendered_manifests import (
     MANIFESTS,
-    OVERLAYS,
     ROOT,
     Object,
     container_of,
@@ -36,36 +34,11 @@ from tests.contract.manifests.rendered_manifests import (
 from tests.fakes.verbs import FakeVerbs, FakeViews
 from tests.newcomer.document import fenced
 
-COMPONENTS = {  # overlay → components that belong beside it
-    "second-scheduler": ("tls", "debug-auth"),
-    "default-scheduler": ("tls/netgang", "debug-auth"),
-    "managed-resource": ("tls/netgang", "debug-auth"),
-}
 
-
-@cache
-def _rendered(overlay: str, directory: Path) -> tuple[Object, ...]:
-    return rendered(with_components(directory, f"overlays/{overlay}", COMPONENTS[overlay]))
-
-
-@pytest.fixture(scope="session")
-def kustomizations(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kustomizations").resolve()
-
-
-@pytest.fixture(params=OVERLAYS)
-def overlay(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def objects(overlay: str, kustomizations: Path) -> tuple[Object, ...]:
-    return _rendered(overlay, kustomizations / overlay)
-
-
-@pytest.fixture
-def second(kustomizations: Path) -> tuple[Object, ...]:
-    return _rendered("second-scheduler", kustomizations / "second-scheduler")
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
+    directory = tmp_path_factory.mktemp("kustomizations").resolve()
+    return rendered(with_components(directory, "overlays/second-scheduler", ("tls", "debug-auth")))
 
 
 def _secret(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
@@ -78,10 +51,10 @@ def _secret(objects: Sequence[Object], deployment: str) -> tuple[str, str]:
 
 
 def test_netgang_demands_certificates(
-    objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    second: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = mounted_settings(objects, tmp_path, monkeypatch)
-    name, directory = _secret(objects, "netgang")
+    settings = mounted_settings(second, tmp_path, monkeypatch)
+    name, directory = _secret(second, "netgang")
     assert name == "netgang-tls"
     assert settings.tls == TlsSettings(
         cert_file=Path(directory, "tls.crt"),
@@ -93,10 +66,10 @@ def test_netgang_demands_certificates(
 
 
 def test_probes_need_no_certificate(
-    objects: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    second: tuple[Object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = mounted_settings(objects, tmp_path, monkeypatch)
-    container = container_of(objects, "netgang")
+    settings = mounted_settings(second, tmp_path, monkeypatch)
+    container = container_of(second, "netgang")
     for probe in ("livenessProbe", "readinessProbe"):
         asked = container[probe]["httpGet"]
         assert (asked["port"], asked["path"] in PROBES, asked.get("scheme", "HTTP")) == (8890, True, "HTTP")
@@ -145,11 +118,11 @@ def test_both_sides_are_checked(second: tuple[Object, ...]) -> None:
         }
 
 
-def test_only_debug_auth_may_ask_whose_a_token_is(objects: tuple[Object, ...]) -> None:
-    roles = of_kind(objects, "ClusterRole")
+def test_only_debug_auth_may_ask_whose_a_token_is(second: tuple[Object, ...]) -> None:
+    roles = of_kind(second, "ClusterRole")
     assert set(rights_of(roles["netgang-reviews"]["rules"])) == rules(REVIEWS)
     assert not set(rights_of(roles["netgang"]["rules"])) & (rules(REVIEWS) - rules(CALLS))
-    binding = of_kind(objects, "ClusterRoleBinding")["netgang-reviews"]
+    binding = of_kind(second, "ClusterRoleBinding")["netgang-reviews"]
     assert [(one["kind"], one["name"], one["namespace"]) for one in binding["subjects"]] == [
         ("ServiceAccount", "netgang", "netgang-system")
     ]

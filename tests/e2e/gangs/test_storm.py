@@ -8,14 +8,12 @@ from functools import partial
 from itertools import count
 from statistics import median
 from time import monotonic
-from typing import Any
 
 import pytest
-import yaml
 
 from lab.testbed.api import Object
 from lab.testbed.objects import node
-from lab.testbed.parts.service import ROOT, SCHEDULER_CONFIG, Netgang
+from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import slowness
 from lab.testbed.processes.stages import HOLD
 from tests.e2e.stage import Stage, filter_calls, say
@@ -34,7 +32,7 @@ class Churn:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("configuration", ["second-scheduler", "default-scheduler", "managed-resource"])
+@pytest.mark.parametrize("configuration", ["second-scheduler", "default-scheduler"])
 async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: Stage, configuration: str) -> None:
     """At most 60 filter calls a second once the guard holds, others are not delayed, and room is used soon after.
 
@@ -88,12 +86,7 @@ async def _configured(stage: Stage, configuration: str) -> Netgang:
         netgang = await stage.netgang()
         await stage.start_scheduler(name="plain")
         return netgang
-    overlay = ROOT / "manifests/overlays" / configuration / "settings.yaml"
-    installed: dict[str, Any] = yaml.safe_load(overlay.read_text())
-    netgang = await stage.start_netgang({k: v for k, v in installed.items() if "port" not in k})
-    config = SCHEDULER_CONFIG / f"{configuration}.yaml"
-    await stage.start_scheduler(config, extender=netgang.url, name="the-clusters-own")
-    return netgang
+    return await stage.default_scheduler()
 
 
 def _waiting(stage: Stage, stem: str, configuration: str) -> list[Object]:
@@ -101,9 +94,6 @@ def _waiting(stage: Stage, stem: str, configuration: str) -> list[Object]:
     pods = stage.gang(stem, 10, scheduler=scheduler, memory="1Mi")
     for one in pods:
         one["spec"]["nodeSelector"] = POOL
-        if configuration == "managed-resource":
-            for what in ("requests", "limits"):
-                one["spec"]["containers"][0]["resources"].setdefault(what, {})["netgang.io/gang"] = "1"
     return pods
 
 

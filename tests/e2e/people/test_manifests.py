@@ -54,10 +54,11 @@ VALUES: Mapping[str, Mapping[str, Any]] = {
     "as it comes": {},
     "everything": ALL,
     "the probe alone, in the nodes' network": {"probe": {"enabled": True, "hostNetwork": True}},
-    "default scheduler": {"mode": "default-scheduler", "nodeName": "cp"},
-    "default scheduler with everything": {"mode": "default-scheduler", "nodeName": "cp", **BESIDE},
-    "managed resource": {"mode": "managed-resource"},
-    "managed resource with everything": {"mode": "managed-resource", **BESIDE},
+    "for the cluster's own kube-scheduler": {
+        "settings": {"scheduler_names": ["default-scheduler"]},
+        "scheduler": {"replicas": 0},
+        "nodeName": "cp",
+    },
     "native": {"mode": "native"},
     "native with everything": {"mode": "native", **BESIDE},
 }
@@ -70,16 +71,12 @@ OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then co
         *("tls", "reports", "probe", "probe/host-network", "probe-throughput"),
         *("gate-policy", "scheduler-name-policy", "warnings", "lengths"),
     ),
-    "base in the host's network": ("base", "host-network"),
-    "default scheduler": ("overlays/default-scheduler", "gate-policy-default-scheduler", "tls/netgang"),
-    "managed resource": ("overlays/managed-resource", "gate-policy-managed-resource"),
-    "native gangs": ("overlays/native",),
+    "native gangs": ("overlays/native", "tls/netgang"),
     "the policy of native gangs": ("base", "gate-policy-native"),
-    "control plane": ("control-plane",),
     "uninstall": ("uninstall",),
     "testpoints": ("perfsonar",),
 }
-FILES = ("people/rbac.yaml", "control-plane/static-pod.yaml")  # in no kustomization
+FILES = ("people/rbac.yaml",)  # in no kustomization
 
 
 @pytest.fixture

@@ -157,46 +157,6 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     assert found == {case: right for case, (_, right) in cases.items()}
 
 
-def asks_for(resource: str, amount: str, *, at: str = "containers") -> Mapping[str, Any]:
-    """Part of a pod's spec: one container that requests and limits `amount` of a resource, beside one that does not."""
-    plain = {"name": "main", "image": "registry.invalid/trainer:1"}
-    asking = {**plain, "name": "asking", "resources": {"limits": {resource: amount}}}
-    return {"containers": [plain], at: [plain, asking] if at == "containers" else [asking]}
-
-
-async def test_the_default_scheduler_variant_gates_its_pods(
-    cluster: Cluster, api: Api, namespace: str, install: Install
-) -> None:
-    """With netgang behind the cluster's own scheduler the gang pods of that one are gated, and no others."""
-    rendered = await cluster.kubectl("kustomize", str(COMPONENTS / "gate-policy-default-scheduler"))
-    await install(list(yaml.safe_load_all(rendered)), [namespace])
-    await until_gated(api, member(namespace, scheduler="default-scheduler"))
-    assert sorted_gates(await as_stored(api, member(namespace))) == []
-    assert sorted_gates(await as_stored(api, member(namespace, scheduler="default-scheduler", labels={}))) == []
-
-
-async def test_the_managed_resource_variant_gates_who_requests_it(
-    cluster: Cluster, api: Api, namespace: str, install: Install
-) -> None:
-    """Gang pods are gated if one of their containers requests the resource, and not for a request of none."""
-    rendered = await cluster.kubectl("kustomize", str(COMPONENTS / "gate-policy-managed-resource"))
-    await install(list(yaml.safe_load_all(rendered)), [namespace])
-    await until_gated(api, member(namespace, scheduler="default-scheduler", spec=asks_for(GATE, "1")))
-    cases = {
-        "in a container": (asks_for(GATE, "1"), [GATE]),
-        "in an init container": (asks_for(GATE, "2", at="initContainers"), [GATE]),
-        "none": (asks_for(GATE, "0"), []),
-        "another resource": (asks_for("nvidia.com/gpu", "1"), []),
-        "no resources": ({}, []),
-    }
-    found = {
-        case: sorted_gates(await as_stored(api, member(namespace, scheduler="default-scheduler", spec=spec)))
-        for case, (spec, _) in cases.items()
-    }
-    assert found == {case: right for case, (_, right) in cases.items()}
-    assert sorted_gates(await as_stored(api, member(namespace, spec=asks_for(GATE, "1")))) == []
-
-
 async def test_netgangs_requests_have_a_place_of_their_own(
     cluster: Cluster, api: Api, namespace: str, install: Install
 ) -> None:

@@ -292,31 +292,6 @@ def test_network() -> None:
     assert snapshot.network == NetworkMatrix()
 
 
-def test_managed_resource_marks_own_pods() -> None:
-    """With a managed resource the pods that request it are ours; the planner never sees it (docs/safety.md S1)."""
-    resource = ResourceName("netgang.io/gang")
-
-    def asking(name: str, **fields: object) -> Pod:
-        plain = pod(name, gang="g", min_available=2, **fields)  # type: ignore[arg-type]
-        marked = plain.requests + Resources.of({resource: 1})
-        return replace(plain, member_class=replace(plain.member_class, requests=marked))
-
-    cache = ClusterCache(managed_resource=resource)
-    cache.nodes.replace([node("n1")])
-    cache.pods.replace([asking("p", node="n1"), asking("q"), pod("x")])
-    snapshot = cache.snapshot()
-    (gang,) = snapshot.gangs.values()
-    assert (gang.own, gang.problem) == (True, None)
-    assert {one.requests.get(resource) for one in gang.members} == {0}
-    assert all(cache.is_own(one) for one in (asking("q"), asking("new"), *gang.members))
-    assert not any(cache.is_own(one) for one in (pod("x"), asking("q2", scheduler_name="other")))
-    assert cache.planned_as(asking("new")).requests.get(resource) == 0
-    cache.pods.upsert(pod("r", gang="g", min_available=2))
-    found = cache.gang(GangKey("default/g"))
-    assert found is not None
-    assert "do not request netgang.io/gang: r" in found.problem_detail
-
-
 def test_scheduler_names() -> None:
     """Gangs of other schedulers are load only, unless the configuration names their scheduler."""
     theirs = pod("p", gang="g", min_available=1, scheduler_name="default-scheduler", node="n1")

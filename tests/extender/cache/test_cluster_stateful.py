@@ -31,7 +31,6 @@ from tests.fuzz.consistency import assert_consistent, ends_s
 NODES = ["n1", "n2", "n3"]
 NAMES = ["a", "b", "c", "d"]
 GANGS = [GangKey("default/g"), GangKey("default/h")]
-MANAGED = ResourceName("netgang.io/gang")
 Fingerprint: TypeAlias = tuple[Any, ...]
 
 node_names = st.sampled_from([NodeName(name) for name in NODES])
@@ -74,25 +73,22 @@ def pods(draw: st.DrawFn) -> Pod:
         plain,
         uid=PodUid(f"{name}{draw(st.sampled_from('12'))}"),
         node=draw(maybe_node),
-        member_class=_class(plain, ports=draw(st.booleans()), managed=draw(st.booleans())),
+        member_class=_class(plain, ports=draw(st.booleans())),
         group=None if key is None else GroupRef(key, source, draw(st.sampled_from([None, 1, 2]))),
     )
 
 
-def _class(plain: Pod, *, ports: bool, managed: bool) -> MemberClass:
-    limits, requests = plain.member_class.constraints, plain.member_class.requests
+def _class(plain: Pod, *, ports: bool) -> MemberClass:
+    limits = plain.member_class.constraints
     if ports:
         limits = replace(limits, host_ports=(HostPort("TCP", "0.0.0.0", 80),))
-    if managed:
-        requests = requests.of([*requests, (MANAGED, 1)])
-    return MemberClass(plain.role, requests, limits)
+    return MemberClass(plain.role, plain.member_class.requests, limits)
 
 
 class Model:
     """The facts as they came, and the obvious way to read them."""
 
-    def __init__(self, *, managed: bool) -> None:
-        self.managed = managed
+    def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.groups: dict[tuple[GangSource, GangKey], PodGroup] = {}
@@ -116,7 +112,7 @@ class Model:
 
     def own(self, one: Pod) -> bool:
         """docs/safety.md S1."""
-        return one.scheduler_name == "netgang" and (not self.managed or one.requests.get(MANAGED) > 0)
+        return one.scheduler_name == "netgang"
 
     def claim(self, one: Pod) -> str | None:
         """The node whose room the pod takes (docs/safety.md S12)."""
@@ -165,11 +161,11 @@ def fingerprint(snapshot: Snapshot) -> Fingerprint:
 class CacheMachine(RuleBasedStateMachine):
     """Any sequence of events leaves the cache equal to the model; snapshots taken on the way never change."""
 
-    @initialize(managed=st.booleans())
-    def start(self, managed: bool) -> None:
-        self.model = Model(managed=managed)
+    @initialize()
+    def start(self) -> None:
+        self.model = Model()
         self.reported = 0
-        self.cache = ClusterCache(managed_resource=MANAGED if managed else None, on_change=self._report)
+        self.cache = ClusterCache(on_change=self._report)
         self.taken: list[tuple[Snapshot, Fingerprint]] = []
 
     def _report(self) -> None:

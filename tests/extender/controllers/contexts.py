@@ -34,7 +34,7 @@ def context_over(
         DecisionLog(telemetry),
         notes_of_a_former_process(),
         Quiet(clock),
-        Disruptions(api, events.announce, is_own=cache.is_own_as_read, post_event=events.post),
+        Disruptions(api, events.announce, is_own=cache.is_own, post_event=events.post),
         events.post,
         plan,
         acting,

@@ -93,7 +93,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "misspelt metric": (f"network.mapping.n1.los…: {NEAR} loss?", _network(mapping={"n1": {"los": "site-a"}})),
     "scheduler named twice": ("scheduler_names = 'a,a'…: must be different sche", {"scheduler_names": "a,a"}),
     "no scheduler": ("scheduler_names = []…: ", {"scheduler_names": []}),
-    "resource without domain": ("managed_resource = 'gang'…: must be an extended", {"managed_resource": "gang"}),
     "zone label": (f"zone_label = 'my zone'…: {LABEL}", {"zone_label": "my zone"}),
     "distance to itself": ("zone_distance_ms…: names the distance from 'A' to", {"zone_distance_ms": {"A": {"A": 1}}}),
     "negative distance": ("zone_distance_ms.A.B = -1…: must be gr", {"zone_distance_ms": {"A": {"B": -1}}}),

@@ -18,25 +18,20 @@ NODES = [node_json(f"n{i}") for i in range(4)]
 LONG_S = QUIET_S + 2 * PARTIAL_S + 10.0  # until a gang of ours found in part at the start is evicted
 
 
-MARKED = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1", "netgang.io/gang": "1"}}}]}
-MANAGED = {"scheduler_names": ["default-scheduler"], "managed_resource": "netgang.io/gang"}
-MIXED: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {  # case: (whose three run, settings, those that wait)
-    "another scheduler's": ("default-scheduler", {}, {}),
-    "two of our own schedulers": ("netgang-big", {"scheduler_names": ["netgang", "netgang-big"]}, {}),
-    "without the managed resource": ("default-scheduler", MANAGED, {**MARKED, "scheduler": "default-scheduler"}),
+MIXED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (whose three run, settings)
+    "another scheduler's": ("default-scheduler", {}),
+    "two of our own schedulers": ("netgang-big", {"scheduler_names": ["netgang", "netgang-big"]}),
 }
 
 
-@pytest.mark.parametrize(("scheduler", "settings", "ours"), MIXED.values(), ids=MIXED)
-async def test_a_mixed_gang_is_refused_and_none_of_it_is_removed(
-    scheduler: str, settings: dict[str, Any], ours: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("scheduler", "settings"), MIXED.values(), ids=MIXED)
+async def test_a_mixed_gang_is_refused_and_none_of_it_is_removed(scheduler: str, settings: dict[str, Any]) -> None:
     """Its pods run on, and one pod of either kind is told."""
     async with running(*NODES, **settings) as world:
         for i in range(3):
             world.pod(f"g-{i}", gang="g", size=4, scheduler=scheduler, nodeName=f"n{i}", phase="Running")
         for name in ("g-3", "g-4"):
-            world.pod(name, gang="g", size=4, **ours)
+            world.pod(name, gang="g", size=4)
         await world.settle(LONG_S)
         assert world.api.calls["evict"] + world.api.calls["patch_object"] == 0
         assert world.refusal("g-3") is Reason.MIXED_SCHEDULERS

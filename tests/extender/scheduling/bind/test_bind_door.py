@@ -17,7 +17,6 @@ from tests.extender.scheduling.world import World, args_of, node_json, pod_json,
 pytestmark = pytest.mark.looptime
 
 N1, N2 = node_json("n1"), node_json("n2")
-GPU = "netgang.io/gang"
 
 STRANGERS: dict[str, dict[str, Any]] = {
     "another scheduler's": {"scheduler": "default-scheduler"},
@@ -38,13 +37,6 @@ async def test_a_pod_of_another_scheduler_is_not_bound(fields: dict[str, Any], k
             Reason.NOT_OURS if known else Reason.NEVER_OFFERED
         )
         assert world.api.calls["bind"] == 0
-
-
-async def test_a_pod_without_the_managed_resource_is_not_bound() -> None:
-    async with running(N1, managed_resource=GPU) as world:
-        await world.planned_pod("plain")
-        world.filter("plain")
-        assert (await world.bind_answer("plain", "n1"), world.api.calls["bind"]) == (Reason.NOT_OURS, 0)
 
 
 async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
