@@ -106,7 +106,6 @@ def _turn(turn: Turn) -> list[str]:
     times = [f"waited {duration_text(turn.waited_s)}" if turn.waited_s else ""]
     times.append(f"STARVING in {duration_text(turn.starves_in_s)}" if turn.starves_in_s else "")
     lines = [", ".join([f"{turn.state}: {rank}priority {turn.priority}, weight ω′ {weight}", *filter(None, times)])]
-    lines += [turn.work.text] if turn.work is not None else []
     ahead = turn.ahead
     if ahead.waiting_count:
         named = some([*ahead.waiting[:3], *([""] * (ahead.waiting_count - 3))])

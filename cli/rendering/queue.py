@@ -98,5 +98,4 @@ def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
         more = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         behind = f"behind {ahead[0]}{more}" if ahead else ""
         said += [one.detail, (one.reason or "").removeprefix("netgang: "), behind]
-        said.append(one.work.text if one.work is not None else "")
     return [each for each in said if each]

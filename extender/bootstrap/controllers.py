@@ -11,7 +11,6 @@ from extender.controllers.elastic.elastic_context import Parts
 from extender.controllers.elastic.jobs.objects import Jobs
 from extender.controllers.elastic.records import Metering, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
-from extender.controllers.elastic.reports.ends import ReportedEnds
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.controllers.events.ignored_notes import IgnoredNotes
@@ -26,7 +25,6 @@ from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.lengths.finished_gangs import FinishedGangs
 from extender.controllers.lengths.keeper import FormerRunsKeeper
-from extender.controllers.lengths.reported_lengths import ReportedLengths
 from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
@@ -47,7 +45,7 @@ from extender.settings.features import AutoscalingMode
 from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey
-from scoring.model.policy import Backfill, Order, Policy, Preempting, Repair
+from scoring.model.policy import Backfill, Policy, Preempting, Repair
 from scoring.plan.expected import FirstIntervals
 
 Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
@@ -90,7 +88,7 @@ class Caring:
         self.annotations = NetworkAnnotations(context, _patched_owners(common.settings))
         self.networks = RunningNetworks(context, policy, lambda: planner.cache, on_start=self.annotations.started)
         self.elastic, self.reported = _elastic_of(common, starting, self.networks.of)
-        self.restarts = _restarts_of(policy, starting, self.reported)
+        self.restarts = _restarts_of(policy, starting)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
             context,
@@ -138,9 +136,6 @@ class Caring:
         self.started = _started_of(common, starting)
         self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
         self.former_runs, self.finished = _lengths_of(common, starting, intervals)
-        self.reported_lengths: ReportedLengths | None = None
-        if common.settings.lengths.enabled and self.reported is not None:
-            self.reported_lengths = ReportedLengths(context, _ends_of(self.reported, policy))
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
@@ -148,7 +143,6 @@ class Caring:
             *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
             *([self.finished.look] if self.finished is not None else []),
-            *([self.reported_lengths.look] if self.reported_lengths is not None else []),
             self.networks.look,
             self.annotations.look,
             Finishing(context).look,
@@ -183,7 +177,7 @@ class Caring:
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
-        lengths = (self.finished, self.reported_lengths, self.expected)
+        lengths = (self.finished, self.expected)
         for book in (self.elastic, self.reported, self.preemptions, *lengths):
             if book is not None:
                 book.forget()
@@ -232,18 +226,9 @@ def _patched_owners(settings: Settings) -> frozenset[tuple[str, str]]:
     return frozenset((*(calls.SUSPENDED if restarts else ()), *(calls.RESIZED if settings.elastic.enabled else ())))
 
 
-def _restarts_of(policy: Policy, starting: Starting, reported: Reported | None) -> Restarts:
-    by_work = policy.queue.order is Order.SRPT_BY_REPORT
+def _restarts_of(policy: Policy, starting: Starting) -> Restarts:
     limits, lost_of = policy.restarts, starting.health.lost_under
-    levels = by_work or policy.preemption is Preempting.LEVELS
-    if reported is None or not by_work:
-        return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=levels)
-    left = _ends_of(reported, policy).of
-    return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=levels, left=left)
-
-
-def _ends_of(reported: Reported, policy: Policy) -> ReportedEnds:
-    return ReportedEnds(lambda: reported.records.views, reported.book, policy.queue)
+    return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=policy.preemption is Preempting.LEVELS)
 
 
 def _elastic_of(

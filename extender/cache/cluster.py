@@ -242,14 +242,9 @@ class ClusterCache:
             backing_off_until_s=self._decisions.back_offs,
             claims=self._decisions.claims,
             attained_h={key: one.hours for key, one in attained.items()},
-            remaining_h={key: one.remaining_h for key, one in attained.items() if one.remaining_h is not None},
             network=self._network,
         )
         return self._snapshot
-
-    def attained_of(self, gang: GangKey) -> Attained | None:
-        """What was noted of the gang when an owner of that name was suspended."""
-        return self._decisions.attained.get(gang)
 
     def _attained_by(self, gangs: Mapping[GangKey, Gang]) -> dict[GangKey, Attained]:
         """What these gangs had before; one of the same name with another owner has had nothing."""

@@ -32,8 +32,6 @@ class Attained:
 
     owner_uid: str
     hours: float
-    remaining_h: float | None = None  # Those that are left, as reported; `None`: not known (`…remaining_work`)
-    doubted: bool = False  # Its reports are not believed any more
 
 
 class Decisions:

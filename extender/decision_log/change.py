@@ -46,7 +46,6 @@ class Change:
     network: NetworkMatrix | None
     uncounted: frozenset[ResourceName] | None = None
     attained_h: Mapping[GangKey, float] | None = None
-    remaining_h: Mapping[GangKey, float] | None = None
 
 
 NOTHING = Snapshot(0, NodeTable.of((), version=0), np.zeros((0, 0), np.int64))  # The snapshot before the first
@@ -77,7 +76,6 @@ def between(before: Snapshot, after: Snapshot) -> Change:
         network=after.network if after.network is not before.network else None,
         uncounted=_other(before.table.uncounted, after.table.uncounted),
         attained_h=_other(before.attained_h, after.attained_h),
-        remaining_h=_other(before.remaining_h, after.remaining_h),
     )
 
 
@@ -99,7 +97,6 @@ def applied(before: Snapshot, change: Change) -> Snapshot:
         "claims": None if change.claims is None else {one.gang: one for one in change.claims},
         "network": change.network,
         "attained_h": change.attained_h,
-        "remaining_h": change.remaining_h,
     }
     return replace(
         before,

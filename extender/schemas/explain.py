@@ -6,7 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.link import GangLinks
-from extender.schemas.queue import Weight, Work
+from extender.schemas.queue import Weight
 from extender.schemas.record import Record
 from extender.schemas.running_network import RunningNetwork
 
@@ -84,7 +84,6 @@ class Turn(Record):
     backs_off_until_s: float | None  # Unix seconds.
     ahead: Ahead
     reservation: Reservation | None
-    work: Work | None = None  # The remaining work by which it is in the queue; null: the queue is in another order.
 
 
 class Note(Record):

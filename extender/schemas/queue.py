@@ -24,14 +24,6 @@ class MemberCounts(Record):
     failed: int
 
 
-class Work(Record):
-    """Remaining work in cluster-hours, by which `srpt-by-report` orders the queue: reported, else what it has had."""
-
-    hours: float
-    reported: bool
-    text: str
-
-
 class QueuedGang(Record):
     """One gang in the queue."""
 
@@ -56,7 +48,6 @@ class QueuedGang(Record):
     code: str | None  # Name of the reason for which it waits.
     reason: str | None  # That reason, a constant sentence.
     detail: str  # The same with numbers.
-    work: Work | None = None  # null: the queue is in another order, or it does not wait.
     expected_start: ExpectedStart | None = None  # null: it does not wait, `queue.backfill` is off, or it just came.
 
 

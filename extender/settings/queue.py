@@ -40,9 +40,7 @@ class QueueSettings(Section):
     """The order of the queue (docs/explanation/queue.md)."""
 
     order: Order = Order.WEIGHT
-    """`weight`: heavier gangs first; `fifo`: older ones first; `las`: those of a lower service level first, of these
-    the heavier (least attained service; docs/explanation/preemption.md); `srpt-by-report`: those with the least
-    remaining work first (shortest remaining time; docs/explanation/queue.md). All within one priority."""
+    """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
     reading: Reading = Reading.PER_WORKER
     """Whose CPU and memory make a gang light: one worker's (`per_worker`), or all of its minimum's (`whole_job`)."""
     extended: Annotated[tuple[str, ...], BeforeValidator(names)] = (EVERY_RESOURCE,)
@@ -50,8 +48,6 @@ class QueueSettings(Section):
     weight as published, in which a gang that requests GPUs alone weighs nothing."""
     weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
-    report_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
-    """Namespaces whose jobs' reports of their end (`total_steps`) count with `order: srpt-by-report`; `*`: all."""
     starve_limit_s: Positive = 600.0
     """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
     starve_limit_by_namespace_s: Mapping[str, Positive] = Field(default_factory=dict)
@@ -94,7 +90,6 @@ class QueueSettings(Section):
             "backfill_quantile": self.backfill.quantile,
             "backfill_wait_ratio": self.backfill.wait_ratio,
             "weight_namespaces": frozenset(self.weight_namespaces),
-            "report_namespaces": frozenset(self.report_namespaces),
             "starve_limit_by_namespace_s": tuple(sorted(self.starve_limit_by_namespace_s.items())),
             "starve_limit_by_priority_s": tuple(sorted(self.starve_limit_by_priority_s.items())),
             "share_cap_by_namespace": tuple(sorted(self.share_cap_by_namespace.items())),

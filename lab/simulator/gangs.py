@@ -7,7 +7,6 @@ rebuilt only when its job's pods have changed, so that what the planner remember
 from collections.abc import Collection
 
 from lab.simulator.lengths import Lengths
-from lab.simulator.reports import Reports
 from lab.simulator.state import JobState, Slot, State
 from scoring.ids import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
@@ -47,10 +46,10 @@ def elastic_job(one: JobState) -> ElasticJob:
 class Gangs:
     """Gangs of jobs, kept while they are as they were."""
 
-    def __init__(self, table: NodeTable, *, reports: Reports | None = None, lengths: Lengths | None = None) -> None:
-        """`reports`: what jobs say of their end; `lengths`: what users declare; `None`: nothing."""
+    def __init__(self, table: NodeTable, *, lengths: Lengths | None = None) -> None:
+        """`lengths`: what users declare; `None`: nothing."""
         self._table = table
-        self._reports, self._lengths = reports, lengths
+        self._lengths = lengths
         self._known: dict[str, tuple[int, Gang]] = {}
         self._classes: dict[tuple[Role, int], tuple[Resources, MemberClass]] = {}
         self._slots: dict[PodUid, Slot] = {}
@@ -80,18 +79,7 @@ class Gangs:
         """The cluster with the gangs of these jobs; all others are load."""
         gangs: dict[GangKey, Gang] = {one.key: self.of(one) for one in jobs}
         past = {one.key: _past_h(one, state) for one in jobs if one.suspensions}
-        left: dict[GangKey, float] = {}
-        if (reports := self._reports) is not None:
-            left = {one.key: hours for one in jobs if (hours := reports(one, state)) is not None}
-        return Snapshot(
-            version,
-            state.table,
-            state.used.copy(),
-            gangs=gangs,
-            attained_h=past,
-            remaining_h=left,
-            network=state.network,
-        )
+        return Snapshot(version, state.table, state.used.copy(), gangs=gangs, attained_h=past, network=state.network)
 
     def _class(self, role: Role, requests: Resources) -> MemberClass:
         """The very same object for the same object of requests, which the planner finds faster."""

@@ -40,8 +40,6 @@ class JobState:
     """pod → when it got its node"""
     before_s: float = 0.0
     """Workers × seconds on nodes of those that were there when it was suspended, each time"""
-    left_worker_s: float | None = None
-    """Workers × seconds that it had still to train when it was suspended last; `None`: it never trained before that"""
     changes: int = 0
     """Grows with every change of its pods: whatever was made for another count is old."""
     event: int = 0

@@ -195,8 +195,6 @@ class World:
         lost = repeated_samples(one.trained, one.step_samples) * self._tuning.stall_factor
         one.stalled_s += lost / one.rate if one.rate else 0.0
         one.trained -= lost
-        if one.rate:
-            one.left_worker_s = (one.job.work.samples - one.trained) / one.rate * len(one.workers)
         one.before_s += sum(self.state.now_s - one.bound_s[Role.WORKER, index] for index in one.workers)
         self._empty(one)
         one.resumes_s = None

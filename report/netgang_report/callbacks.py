@@ -7,8 +7,8 @@
         steps.step(train_step(batch))
     steps.close()
 
-Steps go on over epochs; after a restart say which step the checkpoint has (`first_step`), and by `total_steps` when
-the training ends (Hugging Face's Trainer knows). One process reports, the one with index or rank 0.
+Steps go on over epochs; after a restart say which step the checkpoint has (`first_step`). One process reports, the one
+with index or rank 0.
 """
 
 from time import perf_counter
@@ -26,12 +26,10 @@ class _Pace:
         *,
         every: int = 1,
         first_step: int = 0,
-        total_steps: Optional[int] = None,
         reporter: Optional[Reporter],
     ) -> None:
         self.step = first_step
         self.samples = samples
-        self.total_steps = total_steps
         self._every = every
         self._reporter = DEFAULT if reporter is None else reporter
         self.restart()
@@ -51,7 +49,6 @@ class _Pace:
         self._reporter.report(
             step=self.step,
             loss=loss,  # type: ignore[arg-type]
-            total_steps=self.total_steps,
             samples_per_second=speed or None,
             accuracy=accuracy,
         )
@@ -74,13 +71,10 @@ class StepReporter:
         rank: int = 0,
         every: int = 10,
         first_step: int = 0,
-        total_steps: Optional[int] = None,
         reporter: Optional[Reporter] = None,
     ) -> None:
         self._reports = rank == 0
-        self._pace = _Pace(
-            batch_size * world_size, every=every, first_step=first_step, total_steps=total_steps, reporter=reporter
-        )
+        self._pace = _Pace(batch_size * world_size, every=every, first_step=first_step, reporter=reporter)
 
     def step(self, loss: SupportsFloat) -> None:
         """One step of all ranks is done. A loss is whatever float() takes; it is asked for at reported steps only."""
@@ -113,12 +107,9 @@ class KerasCallback(_Callback):
         workers: int = 1,
         every: int = 10,
         first_step: int = 0,
-        total_steps: Optional[int] = None,
         reporter: Optional[Reporter] = None,
     ) -> None:
-        self._pace = _Pace(
-            batch_size * workers, every=every, first_step=first_step, total_steps=total_steps, reporter=reporter
-        )
+        self._pace = _Pace(batch_size * workers, every=every, first_step=first_step, reporter=reporter)
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Keras says how it trains; nothing of it is needed."""
@@ -150,7 +141,6 @@ class HuggingFaceCallback(_Callback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **_more: Any) -> None:
         """Begin to measure, at the checkpoint's step after a restart."""
         self._pace.step = state.global_step
-        self._pace.total_steps = state.max_steps if state.max_steps > 0 else None
         self._pace.restart()
 
     def on_log(

@@ -53,17 +53,13 @@ class Reporter:
         self._sender: Optional[threading.Thread] = None
         self._hurry = threading.Event()
         self._failures = 0
-        self._total: Dict[str, int] = {}
 
-    def report(self, *, step: int, loss: float, total_steps: Optional[float] = None, **more: Optional[float]) -> bool:
+    def report(self, *, step: int, loss: float, **more: Optional[float]) -> bool:
         """Take one point (also `samples_per_second`, `accuracy`, `workers`) and return at once; never raises.
 
-        float() is called on all values. `total_steps`: the step at which the training ends; it is sent again with each
-        request. `False`: there is no address, or a value is no finite number.
+        float() is called on all values. `False`: there is no address, or a value is no finite number.
         """
         try:
-            if total_steps is not None:
-                self._total = {"total_steps": int(total_steps)}
             values = {name: float(value) for name, value in more.items() if value is not None}
             values["loss"] = float(loss)
             if self._setting("NETGANG_REPORT_URL") and all(
@@ -127,7 +123,7 @@ class Reporter:
         """One request. OSError and others: it was not accepted."""
         url = self._setting("NETGANG_REPORT_URL")
         token = Path(self._setting("NETGANG_TOKEN_FILE", _POD_TOKEN)).read_text().strip()
-        body = json.dumps({"restarted": not self._known, "points": points, **self._total}).encode()
+        body = json.dumps({"restarted": not self._known, "points": points}).encode()
         handler: http.BaseHandler = http.HTTPHandler()
         if url.startswith("https:"):
             handler = http.HTTPSHandler(context=create_default_context(cafile=self._setting("NETGANG_CA_FILE") or None))

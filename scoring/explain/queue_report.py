@@ -20,7 +20,6 @@ from scoring.plan.namespace_quota import cap_of, namespace_of
 from scoring.plan.order_keys import SortKey
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, at_once
-from scoring.queue.remaining_work import RemainingWork
 from scoring.queue.states import QUEUE_OF, JobState, Transitions, state_of, transitions_of
 from scoring.queue.weights import Weight
 
@@ -66,7 +65,6 @@ class Entry:
     reason: Reason | None
     detail: str
     makes_room: tuple[GangKey, ...] = ()  # Gangs that leave, or have left, for it
-    work: RemainingWork | None = None  # By which it is in the order, if the order is by that, and it waits
     leaves_for: GangKey | None = None  # It leaves, or has left, for that gang, which has not started yet
 
 
@@ -166,7 +164,6 @@ def entry_of(plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *
         zones=admission.zones if admission is not None else hold.zones if hold is not None else (),
         held_nodes=hold.nodes if hold is not None else (),
         reason=reason,
-        work=turns.work(gang.key) if waits else None,
         detail=waiting.detail if waiting is not None and reason is not None else "",
     )
 

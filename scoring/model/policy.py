@@ -75,8 +75,6 @@ class Order(StrEnum):
 
     WEIGHT = "weight"
     FIFO = "fifo"
-    LAS = "las"  # Least attained service: those of the lowest service level, of these the heaviest
-    SRPT_BY_REPORT = "srpt-by-report"  # Shortest remaining time: those with the least remaining work, as reported
 
 
 class StarvingOrder(StrEnum):
@@ -177,8 +175,6 @@ class QueuePolicy:
     """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
-    report_namespaces: frozenset[Namespace] = frozenset()
-    """Where jobs' reports of their end are believed; `*`: everywhere."""
     starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
     starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
     starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()

@@ -145,8 +145,6 @@ class Snapshot:
     """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
     claims: Mapping[GangKey, Claim] = field(default_factory=dict)  # waiting gang → the room that others leave for it
     attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Cluster-hours it had before it was suspended
-    remaining_h: Mapping[GangKey, float] = field(default_factory=dict)
-    """Cluster-hours that it still had to go when it was suspended, as reported (`scoring.queue.remaining_work`)."""
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
 
     def without(self, pods: Sequence[Pod]) -> "Snapshot":

@@ -9,26 +9,18 @@ A STARVING gang for which room may be reserved leads for `starving_hold_s`; for 
 STARVING ones, which then get reservations before it may, then in front again, and so on. These times count from the
 moment from which room may be reserved for it, so that they are the same after a restart; until then there is no turn to
 pass on, because a gang without a reservation keeps no other from starting.
-
-With `order: las` gangs of a lower service level go before others of their priority, STARVING or not
-(`scoring.queue.service_levels`). With `order: srpt-by-report` gangs with less remaining work go before others of their
-priority, but behind STARVING ones: a gang whose work is large waits no longer for it than STARVELIMIT and its turn
-(`scoring.queue.remaining_work`).
 """
 
 from typing import Final
 
 from scoring.ids import GangKey
-from scoring.model.policy import Order, StarvingOrder
-from scoring.network.matrix import Ints
+from scoring.model.policy import StarvingOrder
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.order_keys import CLAIMS, WAITS, SortKey, Standing, Turn, sort_key
 from scoring.plan.placement import could_ever_start
 from scoring.plan.run import Run
 from scoring.plan.steps import Steps
-from scoring.queue.remaining_work import RemainingWork, remaining_work
-from scoring.queue.service_levels import level_of_waiting
 from scoring.queue.states import leads, period
 from scoring.queue.weights import Weight
 
@@ -46,7 +38,6 @@ class QueueOrder:
         self._quota = quota if quota is not None or not run.policy.queue.limits_namespaces else NamespaceQuota(run)
         self.policy = run.policy.queue
         self._keys = run.cache.order_keys
-        self._total: Ints | None = None  # Of all nodes, for the remaining work
         self.aged: set[GangKey] = set()
         """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
 
@@ -56,7 +47,6 @@ class QueueOrder:
         looked_at = 0
         run = self._run
         special = {*run.snapshot.commitments, *run.snapshot.claims}
-        by_service = self.policy.order in (Order.LAS, Order.SRPT_BY_REPORT)
         for begin in range(0, len(demands), _KEYS_A_STEP):
             self._keys.renew(run.table, run.policy)  # another plan may have used them meanwhile
             some = demands[begin : begin + _KEYS_A_STEP]
@@ -64,7 +54,7 @@ class QueueOrder:
             self.aged.update([one.gang.key for one, key in zip(some, known, strict=True) if key is None])
             for one, key in zip(some, known, strict=True):
                 if key is not None and one.gang.key not in special:
-                    keys.append(self._with_service(key, one) if by_service else key)
+                    keys.append(key)
                     continue
                 keys.append(self.key(one))
                 looked_at += 1
@@ -82,7 +72,6 @@ class QueueOrder:
             key = standing.waits
         else:
             key = sort_key(demand, self.turn(demand), standing.tail, self.policy)
-        key = self._with_service(key, demand)
         return (False, *key[1:]) if self._begun(demand) else key
 
     def turn(self, demand: GangDemand) -> Turn:
@@ -107,32 +96,9 @@ class QueueOrder:
         self._keys.renew(self._run.table, self._run.policy)
         return self._keys.weight(demand)
 
-    def work(self, gang: GangKey) -> RemainingWork | None:
-        """The remaining work that the gang's place is by; `None`: the order is by something else."""
-        if self.policy.order is not Order.SRPT_BY_REPORT:
-            return None
-        if self._total is None:
-            self._total = self._run.table.allocatable.sum(axis=0)
-        return remaining_work(gang, self._run.snapshot, self.policy, total=self._total)
-
     def _standing(self, demand: GangDemand) -> Standing:
         self._keys.renew(self._run.table, self._run.policy)
         return self._keys.of(demand)
-
-    def _with_service(self, key: SortKey, demand: GangDemand) -> SortKey:
-        """With `Order.LAS` the service level comes right after priority: mostly before whether the gang is STARVING.
-
-        Remaining work comes after both, right before the weight.
-        """
-        if (work := self.work(demand.gang.key)) is not None:
-            return (*key[:5], work.hours, *key[5:])  # as `sort_key` has them
-        if self.policy.order is not Order.LAS:
-            return key
-        at = 5 if self.policy.starving_beats_priority else 3
-        snapshot = self._run.snapshot
-        claims = demand.need and demand.gang.key in snapshot.claims
-        level = -1 if claims else level_of_waiting(demand.gang.key, snapshot, self._run.policy.service)
-        return (*key[:at], level, *key[at:])
 
     def _begun(self, demand: GangDemand) -> bool:
         """Whether some of the missing minimum are committed and others are not: it must be completed first.

@@ -7,6 +7,8 @@ reached. What a gang had before it was suspended is added (`Snapshot.attained_h`
 """
 
 from collections import Counter
+from math import isfinite
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Floats, Ints
 
 _HOUR_S = 3600.0
+_MOST_H: Final = 1e6  # Cluster-hours; what is noted is never more: the whole cluster for a century
 
 
 def dominant_share(request: Ints | Floats, total: Ints) -> float:
@@ -48,6 +51,15 @@ def hours_of(gang: Gang, snapshot: Snapshot, *, now_s: float, total: Ints | None
         request = table.vector(member_class.requests)
         had += 0.0 if request is None else request * several_s
     return snapshot.attained_h.get(gang.key, 0.0) + dominant_share(had, total) / _HOUR_S
+
+
+def bounded_h(hours: float) -> float:
+    """A number of hours that may be compared, whatever was noted.
+
+    >>> [bounded_h(hours) for hours in (1.5, -1.0, 1e99, float("nan"))]
+    [1.5, 0.0, 1000000.0, 0.0]
+    """
+    return min(max(hours, 0.0), _MOST_H) if isfinite(hours) else 0.0
 
 
 def level(hours: float, policy: ServicePolicy) -> int:

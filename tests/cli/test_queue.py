@@ -152,7 +152,6 @@ SAYS = {  # case: (fields of the entry, part of the row)
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
     "network": ({"network": NETWORK, "queue": "RQ", "state": "RUNNING"}, "– 2 2 0 62.3 (n1 → n2 41)"),
     "members that exchange no data": ({"network": NETWORK | {"score": None, "worst": None}}, "– 2 2 0 –"),
-    "remaining work": ({"work": {"hours": 0.25, "reported": True, "text": "0.25 h left"}}, "0.25 h left"),
     "ended members": (
         {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
         "WAITING 1/2 – – 2 0 2",

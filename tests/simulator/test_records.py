@@ -6,7 +6,6 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import pytest
@@ -102,31 +101,12 @@ def recorded() -> Iterator[str]:
         yield f"| {one['policy']} | {' | '.join(f'{one[name]:,.0f}' for name in names)} | {slower} |"
 
 
-def ordered() -> Iterator[str]:
-    found = rows("orders")
-
-    def over(policy: str, scenario: str, suspendable: float, figure: str) -> str:
-        case = (policy, scenario, suspendable)
-        values = [one[figure] for one in found if (one["policy"], one["scenario"], one["suspendable"]) == case]
-        if len(values) == 1:
-            return f"{values[0]:,.0f}"
-        mean = f" ({fmean(values):,.0f})" if figure == "jct_mean_s" else ""
-        return f"{min(values):,.0f}–{max(values):,.0f}{mean}"
-
-    for policy in dict.fromkeys(one["policy"] for one in found):
-        cells = [over(policy, "pollux", 0.5, "jct_mean_s"), over(policy, "pollux", 0.5, "jct_p99_s")]
-        cells += [over(policy, "pollux", 1.0, "jct_mean_s")]
-        cells += [over(policy, "generated", 0.5, "jct_mean_s"), over(policy, "generated", 0.5, "jct_p99_s")]
-        yield f"| {policy} | {' | '.join(cells)} |"
-
-
 TABLES = {
     "kod2-seeds": over_seeds,
     "kod2-sweep": swept,
     "elastic": elastic,
     "generated": traced,
     "pollux": recorded,
-    "orders": ordered,
 }
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import msgspec
 
 from extender.api.documents.link import links_document
-from extender.api.documents.queue import weight_document, work_document
+from extender.api.documents.queue import weight_document
 from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
 from scoring.explain.turn import Turn
@@ -108,7 +108,6 @@ def _turn(turn: Turn) -> schema.Turn:
         entry,
         of=turn.of,
         weight=weight_document(entry.weight),
-        work=work_document(entry.work),
         waiting_since_s=entry.times.waiting_s,
         starves_at_s=turn.starves_at_s,
         backs_off_until_s=turn.backs_off_until_s,

@@ -17,7 +17,6 @@ from scoring.explain.queue_report import Entry, QueueReport, report_in_steps
 from scoring.ids import GangKey
 from scoring.plan.expected import AnyStart, Calibration
 from scoring.plan.steps import Steps
-from scoring.queue.remaining_work import RemainingWork
 from scoring.queue.weights import Weight
 
 _GANGS_A_STEP = 32
@@ -82,16 +81,10 @@ def weight_document(weight: Weight) -> schema.Weight:
     return schema.Weight.copied(weight, exact=str(weight.prime))
 
 
-def work_document(work: RemainingWork | None) -> schema.Work | None:
-    """The remaining work as it is served."""
-    return None if work is None else schema.Work.copied(work, hours=round(work.hours, 6), text=work.words())
-
-
 def _gang(one: Entry, network: Known | None, expected: AnyStart | None, now_s: float) -> schema.QueuedGang:
     return schema.QueuedGang.copied(
         one,
         weight=weight_document(one.weight),
-        work=work_document(one.work),
         waiting_since_s=one.times.waiting_s,
         running_since_s=one.times.running_s if one.queue == "RQ" else None,
         members=schema.MemberCounts.copied(one.members, min_available=one.members.least),

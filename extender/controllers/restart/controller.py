@@ -30,14 +30,12 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.restart import suspensions
 from extender.controllers.restart.eligibility import Case, Judge, LostOf, Obstacle
-from extender.controllers.restart.one_gang import Recreation, WorkLeft
+from extender.controllers.restart.one_gang import Recreation
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
-from scoring.model import Controller, Gang
+from scoring.model import Controller
 from scoring.model.policy import RestartLimits
-from scoring.model.snapshot import Snapshot
-from scoring.queue.remaining_work import NOT_REPORTED, ReportedWork
 from scoring.repair.lost_members import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
@@ -47,11 +45,6 @@ _log = logging.getLogger(__name__)
 
 
 Ended = Callable[[GangKey, Obstacle | None], None]  # What came in the way; `None`: it is done
-
-
-def _not_reported(gang: Gang, snapshot: Snapshot, attained_h: float, *, now_s: float) -> ReportedWork:
-    del gang, snapshot, attained_h, now_s
-    return NOT_REPORTED
 
 
 @dataclass(slots=True)
@@ -70,16 +63,12 @@ class Restarts:
         lost_of: LostOf,
         limits: RestartLimits,
         levels: bool = False,
-        left: WorkLeft = _not_reported,
     ) -> None:
-        """`levels`: what a gang has had of the cluster is noted when it is suspended, and read after a restart.
-
-        `left`: what is left of its work is noted then, too.
-        """
+        """`levels`: what a gang has had of the cluster is noted when it is suspended, and read after a restart."""
         self._context = context
         self._levels = levels
         self.judge = Judge(context, lost_of=lost_of)
-        self._recreation = Recreation(context, lost_of=lost_of, levels=levels, left=left)
+        self._recreation = Recreation(context, lost_of=lost_of, levels=levels)
         self._limits = limits
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
         self._cases: dict[GangKey, _Case] = {}

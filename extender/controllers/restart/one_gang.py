@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from math import ceil
-from typing import Final, Protocol
+from typing import Final
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
@@ -20,8 +20,6 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFou
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Pod
-from scoring.model.snapshot import Snapshot
-from scoring.queue.remaining_work import ReportedWork
 from scoring.queue.service_levels import hours_of
 
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
@@ -32,22 +30,14 @@ SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopp
 _RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
-class WorkLeft(Protocol):
-    """What is left of a gang's work by its job's reports; `attained_h`: the cluster-hours that it has had."""
-
-    def __call__(self, gang: Gang, snapshot: Snapshot, attained_h: float, *, now_s: float) -> ReportedWork:
-        """Its work, now."""
-
-
 class Recreation:
     """How a gang is restarted. Keeps nothing between calls but how many are waited for."""
 
-    def __init__(self, context: ControllerContext, *, lost_of: LostOf, levels: bool, left: WorkLeft) -> None:
-        """`levels`: note what a gang has had of the cluster, and what is left of its work."""
+    def __init__(self, context: ControllerContext, *, lost_of: LostOf, levels: bool) -> None:
+        """`levels`: note what a gang has had of the cluster."""
         self._context = context
         self._lost_of = lost_of
         self._levels = levels
-        self._left = left
         self._waits = 0
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
@@ -173,17 +163,13 @@ class Recreation:
         return None
 
     def _attained(self, case: Case) -> suspensions.AttainedNote | None:
-        """What the gang has had, and what is left of it; `None`: neither matters here, or it is gone."""
-        key, snapshot, now_s = case.gang.key, self._context.cache.snapshot(), self._context.clock.now_s()
+        """What the gang has had; `None`: that does not matter here, or it is gone."""
+        key, snapshot = case.gang.key, self._context.cache.snapshot()
         gang = snapshot.gangs.get(key)
         if gang is None or not self._levels:
             return None
-        had_h, known = hours_of(gang, snapshot, now_s=now_s), self._context.cache.attained_of(key)
-        left = self._left(gang, snapshot, had_h, now_s=now_s)
-        owners = {owner.ref.uid for owner in case.owners}
-        doubted = left.doubted or (known is not None and known.doubted and known.owner_uid in owners)
-        remaining_h = None if doubted or left.hours is None else round(left.hours, 6)
-        return suspensions.AttainedNote(key.partition("/")[2], round(had_h, 6), remaining_h, doubted)
+        had_h = hours_of(gang, snapshot, now_s=self._context.clock.now_s())
+        return suspensions.AttainedNote(key.partition("/")[2], round(had_h, 6))
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""

@@ -20,7 +20,7 @@ from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
-from scoring.queue.remaining_work import bounded_h
+from scoring.queue.service_levels import bounded_h
 
 T = TypeVar("T")
 _Texts: TypeAlias = Mapping[str, str | None]
@@ -50,8 +50,6 @@ class AttainedNote:
 
     gang: str  # Its name: it is in the owner's namespace
     hours: float  # Cluster-hours (`scoring.queue.service_levels`)
-    remaining_h: float | None = None  # Those that are left, as its job reported (`scoring.queue.remaining_work`)
-    doubted: bool = False  # Its job's reports are not believed any more
 
 
 _NOTE = msgspec.json.Decoder(Note)
@@ -120,8 +118,7 @@ def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNot
 
 def remembered(note: AttainedNote, ref: Controller) -> Attained:
     """The same for the cache, for pods of this owner; bounded, as all numbers that are compared."""
-    left_h = None if note.doubted else bounded_h(note.remaining_h)
-    return Attained(ref.uid, bounded_h(note.hours) or 0.0, left_h, note.doubted)
+    return Attained(ref.uid, bounded_h(note.hours))
 
 
 def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:

@@ -148,7 +148,7 @@ function fillRows(id, rows, otherwise) {
   at(id).replaceChildren(...(rows.length ? rows : [make("tr", {}, make("td", { colSpan: 8, class: "none" }, otherwise))]));
 }
 
-const ORDERS = { weight: "heaviest first", fifo: "oldest first", las: "those that have had least first" };
+const ORDERS = { weight: "heaviest first", fifo: "oldest first" };
 const STATES = {
   WAITING: "It wants nodes",
   STARVING: "It has waited longer than the limit: it goes before others of its priority",

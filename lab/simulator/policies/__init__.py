@@ -30,10 +30,6 @@
 - `netgang-elastic-levels`: besides, elastic jobs shrink by service level, and grow back (`elastic: {enabled: true,
   condition: levels, decrement: null, increment: 0}`), members beyond a minimum come last (`queue.surplus: last`), and a
   gang is STARVING after a day (`queue.starve_limit_s: 86400`).
-- `netgang-elastic-las`: besides, the queue is by service level (`queue.order: las`).
-- `netgang-elastic-srpt-by-report`: as `netgang-elastic-levels`, the queue by remaining work (`queue.order:
-  srpt-by-report`, `queue.report_namespaces: '*'`); jobs report exactly, once they have run.
-- `netgang-elastic-srpt-lies`: the same, but one job in five reports a tenth of what remains.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,9 +43,8 @@ from lab.simulator.policies.levels import Levels
 from lab.simulator.policies.planned import PAPER_N, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from lab.simulator.policies.whole import Whole, by_arrival, by_length
-from lab.simulator.reports import Reports, exact_h, some_lie_h
 from lab.simulator.speed.rate import GPU
-from scoring.ids import Namespace, ResourceName
+from scoring.ids import ResourceName
 from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, Surplus
 from scoring.scaling.options import Condition, Options
 
@@ -109,12 +104,11 @@ def elastic_jobs(
     return Planned(name, policy, scaling if elastic else None)
 
 
-def by_levels(name: str, order: Order, *, reports: Reports | None = None) -> Planned:
+def by_levels(_: Choices) -> Planned:
     """Jobs shrink, and are suspended, by what they have had; they grow back, and no further."""
     scaling = Options(condition=Condition.LEVELS, decrement=None, increment=0)
-    trusted = frozenset({Namespace("*")}) if reports is not None else frozenset[Namespace]()
-    queue = QueuePolicy(order=order, surplus=Surplus.LAST, starve_limit_s=_DAY_S, report_namespaces=trusted)
-    return Planned(name, Policy(queue=queue, preemption=Preempting.LEVELS), scaling, reports=reports)
+    queue = QueuePolicy(surplus=Surplus.LAST, starve_limit_s=_DAY_S)
+    return Planned("netgang-elastic-levels", Policy(queue=queue, preemption=Preempting.LEVELS), scaling)
 
 
 def by_end_times(
@@ -177,14 +171,7 @@ POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
     ),
     "netgang-conservative": lambda _: by_end_times("netgang-conservative", true_length, Backfill.CONSERVATIVE),
     "netgang-levels": lambda _: Planned("netgang-levels", Policy(preemption=Preempting.LEVELS)),
-    "netgang-elastic-levels": lambda _: by_levels("netgang-elastic-levels", Order.WEIGHT),
-    "netgang-elastic-las": lambda _: by_levels("netgang-elastic-las", Order.LAS),
-    "netgang-elastic-srpt-by-report": lambda _: by_levels(
-        "netgang-elastic-srpt-by-report", Order.SRPT_BY_REPORT, reports=exact_h
-    ),
-    "netgang-elastic-srpt-lies": lambda _: by_levels(
-        "netgang-elastic-srpt-lies", Order.SRPT_BY_REPORT, reports=some_lie_h
-    ),
+    "netgang-elastic-levels": by_levels,
     "netgang-rigid": lambda choices: elastic_jobs(choices, name="netgang-rigid", starving_share=0.0, elastic=False),
 }
 

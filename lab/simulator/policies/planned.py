@@ -11,7 +11,6 @@ from lab.simulator.actions import Action, Advice, Place, Remove, Suspend
 from lab.simulator.gangs import Gangs, elastic_job
 from lab.simulator.lengths import Lengths
 from lab.simulator.model import SimJob
-from lab.simulator.reports import Reports
 from lab.simulator.state import JobState, State
 from scoring.model import Role
 from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
@@ -43,18 +42,17 @@ class Planned:
         policy: Policy,
         scaling: Options | None = None,
         *,
-        reports: Reports | None = None,
         lengths: Lengths | None = None,
         looks: Callable[[State], None] | None = None,
         watched: Callable[[Snapshot, Plan, float], None] = lambda _snapshot, _plan, _now_s: None,
     ) -> None:
-        """`None` for `scaling`: worker counts stay as jobs started; for `reports` and `lengths`: nothing is said.
+        """`None` for `scaling`: worker counts stay as jobs started; for `lengths`: nothing is said.
 
         `looks` is shown the cluster before each decision; `watched` each plan, what it was made from, and the moment.
         """
         self.name = name
         self.elastic = scaling is not None
-        self._policy, self._scaling, self._reports, self._lengths = policy, scaling, reports, lengths
+        self._policy, self._scaling, self._lengths = policy, scaling, lengths
         self._looks = looks
         self._watched = watched
         self._cache = PlannerCache()
@@ -71,7 +69,7 @@ class Planned:
         """Start the gangs that the plan admits; else change worker counts."""
         if self._looks is not None:
             self._looks(state)
-        gangs = self._gangs = self._gangs or Gangs(state.table, reports=self._reports, lengths=self._lengths)
+        gangs = self._gangs = self._gangs or Gangs(state.table, lengths=self._lengths)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())
         others = [one for one in state.running.values() if not one.elastic or self._scaling is None]

@@ -67,8 +67,7 @@ def states(draw: st.DrawFn) -> Snapshot:
         uncounted=["example.com/card"] if draw(st.booleans()) else (),
         claims={first.key: Claim(first.key, {}, (GangKey("default/i"),))} if first and draw(st.booleans()) else {},
     )
-    hours = [{GangKey("default/g"): draw(st.floats(0, 9))} if draw(st.booleans()) else {} for _ in range(2)]
-    return replace(state, attained_h=hours[0], remaining_h=hours[1])
+    return replace(state, attained_h={GangKey("default/g"): draw(st.floats(0, 9))} if draw(st.booleans()) else {})
 
 
 def test_lengths_are_carried_and_old_logs_have_none() -> None:

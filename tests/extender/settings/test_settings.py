@@ -266,7 +266,6 @@ def test_the_queues_settings_reach_the_planner() -> None:
     lists = {
         "extended": ["nvidia.com/gpu"],
         "weight_namespaces": "ops, team",
-        "report_namespaces": "*",
         "starve_limit_by_namespace_s": {"b": 2, "a": 1},
         "starve_limit_by_priority_s": {"1000": 5},
         "share_cap_by_namespace": {"team": 0.25},
@@ -276,7 +275,6 @@ def test_the_queues_settings_reach_the_planner() -> None:
     assert plain == {name: getattr(policy, name) for name in plain}
     assert policy.extended == ("nvidia.com/gpu",)
     assert policy.weight_namespaces == {"ops", "team"}
-    assert policy.report_namespaces == {"*"}
     assert policy.starve_limit_by_namespace_s == (("a", 1.0), ("b", 2.0))
     assert policy.starve_limit_by_priority_s == ((1000, 5.0),)
     assert policy.share_cap_by_namespace == (("team", 0.25),)

@@ -13,7 +13,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 from extender.errors import BadRequestError
-from scoring.scaling.metrics.remaining import MOST_STEPS
 from scoring.scaling.metrics.series import Point
 
 MOST_POINTS: Final = 256  # Points of one report
@@ -21,16 +20,14 @@ AHEAD_S: Final = 60.0  # How much a job's clock may be ahead of ours
 BEHIND_S: Final = 7 * 86400.0  # How old a point may be
 LIMITS: Final[Mapping[str, tuple[float, float]]] = {
     # field of a point → the smallest and the largest number it may be
-    "step": (0, MOST_STEPS),
+    "step": (0, 2**53),
     "loss": (-1e30, 1e30),
     "samples_per_second": (0, 1e15),
     "accuracy": (0, 1),
     "workers": (0, 100_000),
 }
 _FIELDS: Final = (*LIMITS, "time")
-_TOTAL: Final = (1, MOST_STEPS)
-_WHOLE: Final = frozenset({"step", "workers", "total_steps"})
-_BESIDE: Final = ("restarted", "total_steps")  # Fields of a report, not of a point
+_WHOLE: Final = frozenset({"step", "workers"})
 METRIC_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     # field of a point → names under which training programs report it, the first that is there counts
     "step": ("step", "global_step", "current_step"),
@@ -38,7 +35,6 @@ METRIC_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "samples_per_second": ("samples_per_second", "train_samples_per_second", "throughput"),
     "accuracy": ("accuracy", "train_accuracy", "eval_accuracy"),
 }
-TOTAL_NAMES: Final = ("total_steps", "max_steps")  # The same for the total; Hugging Face's trainers say max_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +43,10 @@ class Report:
 
     points: tuple[Point, ...]
     restarted: bool = False
-    total_steps: int | None = None  # The step at which the training ends; `None`: not said
 
 
 def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Report:
-    """Read a point, a list of points, `{"points": […], "restarted": …, "total_steps": …}`, or `{"trainerStatus": …}`.
+    """Read a point, a list of points, `{"points": […], "restarted": …}`, or `{"trainerStatus": …}`.
 
     `workers` counts where a point says none. Errors: BadRequestError, whose text begins with the field.
 
@@ -69,7 +64,6 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
     restarted = beside.get("restarted", False)
     if not isinstance(restarted, bool):
         raise BadRequestError("restarted: must be true or false")
-    total = _number(beside, "total_steps")
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
         count = len(given) if isinstance(given, list) else "something else"
         raise BadRequestError(f"points: must be a list of 1 to {MOST_POINTS} points, not {count}")
@@ -79,7 +73,7 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
             raise BadRequestError(f"points[{i}].step: {other.step} is not above {one.step}, the one before")
         if "time" not in given[i]:
             raise BadRequestError(f"points[{i}].time: must be given where there are several points")
-    return Report(points, restarted, None if total is None else int(total))
+    return Report(points, restarted)
 
 
 def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float] | None:
@@ -93,7 +87,10 @@ def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float
     >>> trainer_point({"progressPercentage": 40}, now_s=130.0) is None
     True
     """
-    values, found = _metrics(status), dict[str, float]()
+    metrics = status.get("metrics")
+    listed = [one for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
+    values = {one["name"]: _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
+    found: dict[str, float] = {}
     for field, names in METRIC_NAMES.items():
         if (value := next((values[name] for name in names if values.get(name) is not None), None)) is not None:
             found[field] = value
@@ -105,29 +102,6 @@ def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float
     return found
 
 
-def trainer_total(status: Mapping[str, Any]) -> int | None:
-    """The total of steps that the `trainerStatus` of a TrainJob has among its metrics; `None`: none that can be.
-
-    Its progress in whole percent gives no total that stays the same, and its estimate of the seconds that are left can
-    never be found wrong by what is reported later: neither is read.
-
-    >>> trainer_total({"metrics": [{"name": "max_steps", "value": "900.0"}], "progressPercentage": 40})
-    900
-    >>> [trainer_total({"metrics": [{"name": "max_steps", "value": text}]}) for text in ("0.5", "nan", "-1", "1e99")]
-    [None, None, None, None]
-    """
-    values = _metrics(status)
-    value = next((values[name] for name in TOTAL_NAMES if values.get(name) is not None), None)
-    low, high = _TOTAL
-    return int(value) if value is not None and low <= value <= high and value.is_integer() else None
-
-
-def _metrics(status: Mapping[str, Any]) -> dict[str, float | None]:
-    metrics = status.get("metrics")
-    listed = [one for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
-    return {one["name"]: _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
-
-
 def _parts(document: Any, *, now_s: float) -> tuple[Any, Mapping[str, Any]]:
     """What stands for the points, and what stands beside them."""
     match document:
@@ -135,13 +109,13 @@ def _parts(document: Any, *, now_s: float) -> tuple[Any, Mapping[str, Any]]:
             point = trainer_point(status, now_s=now_s)
             if point is None:
                 raise BadRequestError("trainerStatus.metrics: no step and loss that are numbers among them")
-            return [point], {"total_steps": trainer_total(status)}
+            return [point], {}
         case {"points": points}:
-            if unknown := document.keys() - {"points", *_BESIDE}:
-                raise BadRequestError(f"{min(unknown)}: no such field beside points; there are {', '.join(_BESIDE)}")
+            if unknown := document.keys() - {"points", "restarted"}:
+                raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
             return points, document
         case dict():
-            return [{key: value for key, value in document.items() if key not in _BESIDE}], document
+            return [{key: value for key, value in document.items() if key != "restarted"}], document
         case _:
             return document, {}
 
@@ -168,19 +142,17 @@ def read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> 
     )
 
 
-def _number(given: Mapping[str, Any], field: str, where: str = "") -> float | None:
+def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
     value = given.get(field)
     if value is None:
         return None
-    low, high = _TOTAL if field == "total_steps" else LIMITS[field]
+    low, high = LIMITS[field]
     number = isinstance(value, int | float) and not isinstance(value, bool)
     whole = field not in _WHOLE or isinstance(value, int) or (number and value.is_integer())
     if not number or not low <= value <= high or not whole:
         kind = "whole number" if field in _WHOLE else "number"
         shown = repr(value)[:40]
-        raise BadRequestError(
-            f"{where}{'.' if where else ''}{field}: must be a {kind} from {low:g} to {high:g}, not {shown}"
-        )
+        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {shown}")
     return value  # type: ignore[no-any-return]
 
 

@@ -15,7 +15,7 @@ from http import HTTPStatus
 
 from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import JobView
-from extender.controllers.elastic.reports.body import read_point, read_report, trainer_point, trainer_total
+from extender.controllers.elastic.reports.body import read_point, read_report, trainer_point
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.errors import BadRequestError
 from extender.ports import Clock
@@ -83,7 +83,7 @@ class Reports:
                 'at an older checkpoint says "restarted": true in its first report'
             )
             return Answer(HTTPStatus.CONFLICT, detail, step=last.step)
-        self._book.add(view.key, view.uid, report.points, undo=report.restarted, total_steps=report.total_steps)
+        self._book.add(view.key, view.uid, report.points, undo=report.restarted)
         return Answer(HTTPStatus.OK, points=len(report.points), step=report.points[-1].step)
 
     def take_statuses(self, jobs: Iterable[Seen]) -> None:
@@ -111,7 +111,7 @@ class Reports:
             return
         last = self._book.last(seen.key, seen.uid)
         if last is None or (point.time_s > last.time_s and point.step != last.step):
-            self._book.add(seen.key, seen.uid, [point], undo=True, total_steps=trainer_total(status))
+            self._book.add(seen.key, seen.uid, [point], undo=True)
 
     def tidy(self) -> None:
         """Forget jobs that are gone; due now and then. Cost: O(jobs that reported)."""

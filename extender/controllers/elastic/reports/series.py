@@ -5,8 +5,6 @@ starts with no reports and changes no job for its metrics until it has enough. R
 
 - Of each job as much is kept as `scoring.scaling.metrics.series` says.
 - A job that restarted (another uid, or a step taken back after a restart from a checkpoint) loses what was undone.
-- The total of steps that a job said is kept beside its series; what was said of it once is never forgotten for this uid
-  while the series is kept (`scoring.scaling.metrics.remaining`).
 - Of too many jobs the one that reported longest ago is forgotten, in the namespace that has the most: no tenant can
   push out other people's jobs.
 """
@@ -17,7 +15,6 @@ from itertools import pairwise
 from typing import Final
 
 from scoring.scaling.job import JobKey
-from scoring.scaling.metrics.remaining import Total, total_after
 from scoring.scaling.metrics.series import MOST_POINTS, NOTHING, Point, ReportHistory, Series
 
 MOST_JOBS: Final = 1000  # Series kept at a time; with as many points of each as may be, 100 MB in all
@@ -31,8 +28,6 @@ class SeriesBook:
         self._most_points = most_points
         self._series: OrderedDict[JobKey, tuple[str, ReportHistory]] = OrderedDict()
         """job → its uid and series; the one that reported longest ago comes first"""
-        self._totals: dict[JobKey, Total] = {}
-        """job with a series → the steps that it says it will train"""
 
     def __len__(self) -> int:
         return len(self._series)
@@ -52,16 +47,8 @@ class SeriesBook:
         history = self._history(job, uid)
         return history.last() if history is not None else None
 
-    def total(self, job: JobKey, uid: str) -> Total | None:
-        """The steps that this very job says it will train; `None`: it has not said."""
-        return self._totals.get(job) if self._history(job, uid) is not None else None
-
-    def add(
-        self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False, total_steps: int | None = None
-    ) -> None:
+    def add(self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False) -> None:
         """Append points; with `undo` those kept from the first one's step on are dropped before.
-
-        `total_steps`: what the report says of its total.
 
         Errors: ValueError if the steps do not ascend. Cost: O(points given), and what `undo` drops.
         """
@@ -77,23 +64,15 @@ class SeriesBook:
         for point in points:
             history.add(point)
         self._series.move_to_end(job)
-        total = total_after(self._totals.get(job), total_steps, history.top_step)
-        if total is not None:
-            self._totals[job] = total
 
     def keep_only(self, jobs: Collection[JobKey]) -> None:
         """Forget jobs that are gone. Cost: O(series)."""
         for job in [job for job in self._series if job not in jobs]:
-            self._drop(job)
+            del self._series[job]
 
     def forget(self) -> None:
         """Forget everything."""
         self._series.clear()
-        self._totals.clear()
-
-    def _drop(self, job: JobKey) -> None:
-        self._series.pop(job, None)
-        self._totals.pop(job, None)
 
     def _history(self, job: JobKey, uid: str) -> ReportHistory | None:
         known = self._series.get(job)
@@ -101,11 +80,11 @@ class SeriesBook:
 
     def _new(self, job: JobKey, uid: str) -> ReportHistory:
         """Where there is no room, of the namespace with most series the job that is silent for longest is forgotten."""
-        self._drop(job)
+        self._series.pop(job, None)
         while len(self._series) >= self._most_jobs:
             jobs_in = Counter(one.namespace for one in self._series)
             largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
-            self._drop(next(one for one in self._series if one.namespace == largest))
+            del self._series[next(one for one in self._series if one.namespace == largest)]
         history = ReportHistory(self._most_points)
         self._series[job] = (uid, history)
         return history

@@ -109,6 +109,18 @@ async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
             assert world.service.cache.snapshot().attained_h[key("long")] == pytest.approx(0.11, rel=0.1)
 
 
+async def test_what_a_tenant_wrote_does_not_count() -> None:
+    async with long_one(**SUSPENDABLE) as (world, stack, long):
+        await arrives(world, stack, 2, name="short", priority=0)
+        await world.settle(MAKES_ROOM_S)
+        api, note = world.api, long.annotations_of_owner["netgang.io/attained"]
+    wrong = {"metadata": {"annotations": {"netgang.io/attained": note.replace('"hours":0.1', '"hours":0.0')}}}
+    api.store.merge_patch(long.resource, "default", "long", wrong)
+    async with running(api=api, **LEVELS) as world:
+        await world.settle(5.0)
+        assert key("long") not in world.service.cache.snapshot().attained_h
+
+
 async def test_another_job_of_the_name_has_had_nothing() -> None:
     async with long_one(**SUSPENDABLE) as (world, stack, long):
         await arrives(world, stack, 2, name="short", priority=0)

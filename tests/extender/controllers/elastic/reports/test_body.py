@@ -88,28 +88,6 @@ BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
 }
 
 
-TOTALS: dict[str, tuple[Any, int | None]] = {  # case: (document, the total)
-    "with a point": ({**GOOD, "total_steps": 90}, 90),
-    "beside points": ({"points": [GOOD], "total_steps": 90.0}, 90),
-    "null": ({**GOOD, "total_steps": None}, None),
-    "in a trainerStatus": ({"trainerStatus": {"metrics": [*STATUS, {"name": "max_steps", "value": "90"}]}}, 90),
-    "a text in a trainerStatus": ({"trainerStatus": {"metrics": [*STATUS, {"name": "max_steps", "value": "x"}]}}, None),
-}
-
-
-@pytest.mark.parametrize(("document", "total"), TOTALS.values(), ids=TOTALS)
-def test_the_total_of_steps(document: Any, total: int | None) -> None:
-    report = read(document)
-    assert (report.total_steps, [point.step for point in report.points]) == (total, [7])
-
-
-@pytest.mark.parametrize("total", [0, -1, 1.5, True, "90", 2**54, float("nan"), float("inf"), [90], {}], ids=repr)
-def test_a_total_that_none_can_have_is_refused(total: Any) -> None:
-    for document in ({**GOOD, "total_steps": total}, {"points": [GOOD], "total_steps": total}):
-        with pytest.raises(BadRequestError, match=r"^total_steps: must be a whole number from 1 to"):
-            read(document)
-
-
 @pytest.mark.parametrize(("document", "begins"), BAD.values(), ids=BAD)
 def test_a_mistake_is_named_by_its_field(document: Any, begins: str) -> None:
     with pytest.raises(BadRequestError) as caught:
@@ -136,9 +114,7 @@ anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["step", "loss", "time", "points", "restarted", "total_steps", "trainerStatus", "x"]), inner
-        )
+        | st.dictionaries(st.sampled_from(["step", "loss", "time", "points", "restarted", "trainerStatus", "x"]), inner)
     ),
     max_leaves=12,
 )

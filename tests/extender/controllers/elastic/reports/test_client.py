@@ -51,16 +51,6 @@ def test_a_report_is_sent(client: Reporter, sink: Sink) -> None:
     assert point == {"step": 7, "loss": 0.5, "samples_per_second": 100.0, "workers": 3.0}
 
 
-def test_the_total_of_steps_is_sent_beside_the_points(client: Reporter, sink: Sink) -> None:
-    client.report(step=7, loss=0.5, total_steps=100.0)
-    client.flush()
-    client.report(step=8, loss=0.5)  # said once, it is sent again: netgang may be another one by now
-    client.report(step=9, loss=0.5, total_steps="soon")  # type: ignore[arg-type]
-    client.flush()
-    assert [document["total_steps"] for _, _, document in sink.got] == [100, 100]
-    assert [point["step"] for point in sink.points()] == [7, 8]
-
-
 def test_many_reports_are_few_requests(sink: Sink) -> None:
     client = Reporter(interval_s=LIVENESS_S)  # so that `flush` alone ends the pause, whatever the machine's speed
     for step in range(100):

@@ -14,7 +14,6 @@ from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.reports.reports import Rates, Reports
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.errors import ApiUnavailableError
-from scoring.scaling.metrics.remaining import Total
 from tests.extender.controllers.elastic.reporting import SECRET, job_key, view, views
 from tests.fakes.clock import FakeClock
 from tests.fakes.reviews import FakeReviews
@@ -98,41 +97,6 @@ async def test_steps_go_back_only_after_a_restart() -> None:
     assert "points[0].step: 20 is not above 30" in answer.json()["detail"]
     assert (await port.send(point(20, restarted=True))).status_code == 200
     assert port.kept() == [10, 20]
-
-
-CONTRADICTIONS: dict[str, list[dict[str, Any]]] = {  # case: fields of reports, one after the other
-    "a step above the total": [{"step": 10, "total_steps": 5}],
-    "on beyond the total": [{"step": 1, "total_steps": 5}, {"step": 6}],
-    "a total that was lowered": [{"step": 1, "total_steps": 9}, {"step": 2, "total_steps": 8}],
-    "and raised again": [{"step": 1, "total_steps": 9}, {"step": 2, "total_steps": 8}, {"step": 3, "total_steps": 9}],
-    "steps that were undone": [{"step": 10}, {"step": 2, "restarted": True, "total_steps": 5}],
-}
-
-
-@pytest.mark.parametrize("said", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-async def test_points_are_kept_while_a_total_that_contradicts_itself_is_doubted(said: list[dict[str, Any]]) -> None:
-    port = Port()
-    assert [(await port.send(point(**one))).status_code for one in said] == [200] * len(said)
-    total = port.book.total(job_key("resnet"), "uid-1")
-    assert total is not None
-    assert total.doubted
-    assert port.kept()[-1] == said[-1]["step"]
-
-
-async def test_a_total_is_that_of_one_job_alone() -> None:
-    port = Port()
-    await port.send(point(1, total_steps=9))
-    await port.send(point(2, total_steps=12))
-    total = port.book.total(job_key("resnet"), "uid-1")
-    assert total == Total(12, raised=True)
-    assert port.book.total(job_key("resnet"), "uid-2") is None
-    port.jobs = views(view("resnet", uid="uid-2"))
-    await port.send(point(1))
-    assert port.book.total(job_key("resnet"), "uid-2") is None
-    await port.send(point(2, total_steps=3))
-    port.jobs = {}
-    port.reports.tidy()
-    assert port.book.total(job_key("resnet"), "uid-2") is None
 
 
 UNKNOWN = {  # case: (path, status)
