@@ -12,7 +12,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e archives bench results fuzz soak chaos testbed check release clean
+.PHONY: help setup run cluster fmt lint test e2e archives bench fuzz soak chaos testbed check release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -55,12 +55,11 @@ e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3
 archives: setup
 	$(RUN) python -m lab.testbed archives
 
-bench: setup ## measure everything beside peers (≈ 45 min); then `make results RECORD=lab/bench/out/bench.json`
-	$(RUN) python -m lab.bench all --json lab/bench/out/bench.json
-
-# write docs/research/results.md from lab/bench/records, and from RECORD if it is given
-results: setup
-	$(RUN) python -m lab.bench results $(RECORD)
+bench: setup ## measure verbs, planner and large clusters, then netgang beside its peers (needs Go; ≈ 20 min)
+	$(RUN) python -m lab.bench.http
+	$(RUN) python -m lab.bench.planner
+	$(RUN) python -m lab.bench.scale
+	$(RUN) python -m lab.bench peers --workload gangs --workload wide
 
 soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 10 min of faults and attacks, `make fuzz`
 	$(RUN) python -m lab.bench.soak $(if $(MINUTES),--minutes $(MINUTES))

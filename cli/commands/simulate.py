@@ -1,7 +1,6 @@
 """`netgang simulate`: run a scenario and compare the policies. Nothing heavy is imported before it is needed."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -14,13 +13,6 @@ from cli.service_options import progress
 
 if TYPE_CHECKING:
     from lab.simulator.compare import Report
-
-
-class EngineName(StrEnum):
-    """What is simulated."""
-
-    JOBS = "jobs"
-    PODS = "pods"
 
 
 class Draws(NamedTuple):
@@ -51,9 +43,6 @@ def simulate(
         option("Draw so many workloads: medians and ranges, also as ratios to plain gangs and to KOD2.", "one", min=2),
     ] = None,
     sweep: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
-    engine: Annotated[
-        EngineName, typer.Option(help="Whole jobs, or every pod through the service and a model of kube-scheduler.")
-    ] = EngineName.JOBS,
     nodes: Annotated[int | None, option("CSV: number of nodes.", "16", min=1)] = None,
     gpus: Annotated[int | None, option("CSV: GPUs of a node.", "4", min=1)] = None,
     scaling: Annotated[str | None, option("CSV: file of measured step times.", "jobs keep their size")] = None,
@@ -85,7 +74,7 @@ def simulate(
         workload = {name: one for name, one in given.items() if one is not None}
         cluster = {name: one for name, one in (("nodes", nodes), ("gpus", gpus)) if one is not None}
         draws = Draws(seed, seeds, sweep)
-        report = _run(scenario, policy, draws, engine, workload=workload, cluster=cluster)
+        report = _run(scenario, policy, draws, workload=workload, cluster=cluster)
         if plot is not None:
             from lab.simulator.plots import draw
 
@@ -103,7 +92,6 @@ def _run(
     name: str,
     policies: list[str] | None,
     draws: Draws,
-    engine: EngineName,
     *,
     workload: Mapping[str, Any],
     cluster: Mapping[str, int],
@@ -116,7 +104,7 @@ def _run(
     seed, count, sweeping = draws
     changes: dict[str, object] = {"policies": policies} if policies else {}
     if name == "elastic":
-        if changes or workload or cluster or sweeping or count or engine is EngineName.PODS:
+        if changes or workload or cluster or sweeping or count:
             raise ScenarioError("elastic compares scaling policies of one job: only --seed, --json and --plot apply")
         with progress("") as told:
             return run_elastic(seed=1 if seed is None else seed, told=told)
@@ -127,8 +115,6 @@ def _run(
         raise ScenarioError("--nodes and --gpus are for a CSV file of jobs: a scenario has its own nodes")
     else:
         file = load(name, changes=changes, workload=workload)
-    if (sweeping or count) and engine is EngineName.PODS:
-        raise ScenarioError("--sweep and --seeds are for --engine jobs: leave --engine pods away")
     if sweeping and count:
         raise ScenarioError("--sweep is of one seed: leave --seeds away")
     if sweeping and not file.sweep:
@@ -140,11 +126,7 @@ def _run(
             from lab.simulator.seeds import over_seeds
 
             return over_seeds(file, count, told=told)
-        if engine is EngineName.JOBS:
-            return compare(file, told=told)
-        from lab.simulator.engines import for_pods, pods_engine
-
-        return compare(for_pods(file, asked=policies or ()), engine=pods_engine(), told=told)
+        return compare(file, told=told)
 
 
 def _list(*, as_json: bool) -> None:

@@ -1,32 +1,22 @@
-"""What the command lines of the benchmarks share: options, programs, the bar, and which errors end what.
-
-Why in one place: `lab.bench peers` and `… exam` must read alike, and an option that `bench all` passes on must
-mean the same to each of them.
-"""
+"""What the command lines of the benchmarks on a control plane share: options, programs, and which errors end what."""
 
 import asyncio
-from collections.abc import Coroutine
+import json
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import aiohttp
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from lab.testbed.errors import ControlPlaneError
+from lab.testbed.programs.build import ensure_all
+from lab.testbed.programs.catalogue import KUBERNETES, Version
+from lab.testbed.programs.progress import ShownProgress
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kwok")
-FRESH = "--fresh"
-Fresh = Annotated[bool, typer.Option(FRESH, help="Take nothing from an interrupted run.")]
-JsonFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--json",
-        dir_okay=False,
-        help="Write a record that `bench results` reads. A run that was interrupted goes on from FILE.part.json.",
-    ),
-]
+JsonFile = Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the figures, a JSON object each.")]
 _OUTSIDE = (ControlPlaneError, OSError, aiohttp.ClientError)
 """What a program that ends, or an API server that does not answer in time, is seen as; TimeoutError is an OSError."""
 _WIDTH = 150
@@ -34,21 +24,22 @@ _WIDTH = 150
 R = TypeVar("R")
 
 
-def bar(console: Console) -> Progress:
-    """A bar that shows what is done and how long it has taken."""
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        console=console,
-    )
+def build(console: Console, version: Version = KUBERNETES) -> None:
+    """Build what is missing of the control plane: minutes if nothing is built yet. Errors: ControlPlaneError."""
+    with ShownProgress(console) as building:
+        ensure_all(PROGRAMS, version=version, reporter=building)
 
 
 def output(console: Console) -> Console:
     """Where tables go, if `console` is where messages go."""
     return Console(width=None if console.is_terminal else _WIDTH)
+
+
+def write(path: Path | None, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Write JSON lines, if a file was asked for."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def outcome(work: Coroutine[Any, Any, R]) -> R | ControlPlaneError:

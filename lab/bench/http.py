@@ -2,10 +2,10 @@
 
 Why beside Go: absolute times say more about the machine than about us. Both servers run on this machine, are asked the
 same bytes over one kept-alive connection as kube-scheduler has, in turns, and the ratio of their medians is reported as
-the median of several rounds with its spread. Without `--factory` the service behind is an echo too, so that only the
-HTTP side is measured; a factory `module:function` without arguments returns the ASGI app to measure instead.
+the median of several rounds with its spread. `--factory module:function` names the ASGI app; with `ECHO_FACTORY` the
+service behind is an echo too, so that only the HTTP side is measured.
 
-    python -m lab.bench.http [--factory module:function] [--names 100,500,1000,5000] [--rounds 5] [--calls 200]
+    python -m lab.bench.http [--names 100,500,1000,5000] [--rounds 5] [--calls 200] [--factory module:function]
 """
 
 import argparse
@@ -31,6 +31,7 @@ from starlette.types import ASGIApp
 
 from extender.server.verb_protocol import VerbProtocol
 
+SERVICE_FACTORY = "lab.bench.service:create_app"
 ECHO_FACTORY = "tests.fakes.verbs:create_echo_app"
 VERBS = ("filter", "prioritize")
 GOALS = {("filter", 5000): 0.35, ("prioritize", 5000): 0.6}
@@ -183,7 +184,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lab.bench.http", description="Latency of the verbs beside a Go echo"
     )
-    parser.add_argument("--factory", default=ECHO_FACTORY, help="module:function that returns the ASGI app")
+    parser.add_argument(
+        "--factory", default="lab.bench.service:create_app", help="module:function that returns the ASGI app"
+    )
     parser.add_argument("--names", default="100,500,1000,5000", help="numbers of nodes, by comma")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=200, help="calls per server and round")

@@ -208,8 +208,3 @@ def cases() -> Iterator[tuple[str, float | None, float]]:
     large = BusyCluster(nodes=5000)
     yield "1,000 unlike gangs on 5,000 nodes: full plan", None, large.full()
     yield "1,000 unlike gangs on 5,000 nodes: longest step of a full plan", 20.0, large.longest_step()
-
-
-if __name__ == "__main__":
-    for name, goal, value in cases():
-        print(f"{value:9.2f} ms  {goal!s:>6}  {name}", flush=True)

@@ -10,17 +10,12 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from lab.simulator.model import RunResult, Scenario
 from lab.simulator.policies import POLICIES, Choices
 from lab.simulator.scenarios import Assume, ScenarioFile, scenarios
 from lab.simulator.scenarios.jobs import RecordedJobs
 from lab.simulator.summary import Row, row_of
 from lab.simulator.world import Tuning, run
 
-Ended = Callable[[int], None]
-"""Called whenever another job has ended, with how many of the run have."""
-Engine = Callable[[Scenario, str, Assume, Ended | None], RunResult]
-"""Runs a scenario under a policy of this name."""
 Told = Callable[[int, int, str], None]
 """jobs that ended, jobs in all, what runs"""
 _AVERAGED = (
@@ -78,13 +73,7 @@ def tuning_of(assume: Assume) -> Tuning:
     )
 
 
-def whole_jobs(scenario: Scenario, policy: str, assume: Assume, ended: Ended | None) -> RunResult:
-    """The engine of whole jobs."""
-    made = POLICIES[policy](choices_of(assume, scenario.seed))
-    return run(scenario, made, tuning=tuning_of(assume), progress=ended)
-
-
-def compare(file: ScenarioFile, *, engine: Engine = whole_jobs, told: Told | None = None) -> Report:
+def compare(file: ScenarioFile, *, told: Told | None = None) -> Report:
     """All rows: by run, then by policy in the file's order."""
     runs = list(scenarios(file))
     total = sum(len(scenario.jobs) for _, scenario in runs) * len(file.policies)
@@ -94,7 +83,8 @@ def compare(file: ScenarioFile, *, engine: Engine = whole_jobs, told: Told | Non
         for policy in file.policies:
             label = " ".join(str(part) for part in (policy, *labels.values()))
             ended = partial(_ended, told, before=done, total=total, label=label) if told is not None else None
-            result = engine(scenario, policy, file.assume, ended)
+            made = POLICIES[policy](choices_of(file.assume, scenario.seed))
+            result = run(scenario, made, tuning=tuning_of(file.assume), progress=ended)
             done += len(scenario.jobs)
             if told is not None:
                 told(done, total, label)

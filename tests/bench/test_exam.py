@@ -3,12 +3,11 @@
 import pytest
 
 from lab.bench.exam.command import SCHEDULERS
-from lab.bench.exam.questions import Expected, Share, Step
+from lab.bench.exam.questions import Expected, Step
 from lab.bench.exam.run import members
 from lab.bench.exam.scenarios import SCENARIOS
-from lab.bench.exam.verdict import by_tenant, counted, first_miss, lacks_pods, lacks_shares, verdict
-from lab.bench.peers.others import PEERS
-from lab.bench.peers.ways import WAYS
+from lab.bench.exam.verdict import counted, first_miss, lacks_pods, verdict
+from lab.bench.peers.ways import PEERS, WAYS
 
 SPINE = ["n5", "n7", "n8"]
 
@@ -58,52 +57,9 @@ def test_every_scenario_is_for_known_schedulers() -> None:
     assert all(one.ways for one in SCENARIOS.values())
 
 
-def test_shares_of_tenants_are_judged_after_the_last_round() -> None:
-    scenario = SCENARIOS["F2"]
-    submitted = [job for step in scenario.steps for job in step.submitted]
-    assert by_tenant({job.name: job.size for job in submitted}, scenario.tenant_of()) == {
-        "a": 60, "b": 60, "c": 45, "d": 45, "e": 30, "f": 30
-    }  # fmt: skip
-    fair = {"a": 37, "b": 28, "c": 19, "d": 18, "e": 9, "f": 9}
-    assert first_miss(scenario, [{}, {}, _bound("F2", fair)]) is None
-    greedy = _bound("F2", {**fair, "a": 38, "b": 27})
-    assert first_miss(scenario, [{}, {}, greedy]) == "step 3: a 38, b 27, c 19, d 18, e 9, f 9"
-
-
-def _bound(name: str, counts: dict[str, int]) -> dict[str, list[str]]:
-    """So many jobs of each tenant on a node."""
-    jobs = [job for step in SCENARIOS[name].steps for job in step.submitted]
-    return {
-        job.name: ["n0"]
-        for tenant, count in counts.items()
-        for job in [one for one in jobs if one.tenant == tenant][:count]
-    }
-
-
-@pytest.mark.parametrize(
-    ("pods", "share", "counts"),
-    [
-        (True, True, {"a1": 1}),
-        (False, True, {"a1": 2}),
-        (False, False, {"a1": 2, "b1": 1}),
-        (False, False, {"a1": 3, "b1": 9}),  # too many: no waiting cures that
-    ],
-)
-def test_a_step_waits_longer_only_for_pods_that_may_still_come(pods: bool, share: bool, counts: dict[str, int]) -> None:
-    step = Step((Expected("a1", 2),), shares=(Share("b", 1, 1),))
-    assert (lacks_pods(step, counts), lacks_shares(step, counts, {"a1": "a", "b1": "b"})) == (pods, share)
-
-
-def test_the_tasks_of_every_tenant_exceed_its_share() -> None:
-    """Else a scheduler that gives each what it asks for would pass."""
-    for name in ("F1", "F2", "F3"):
-        scenario = SCENARIOS[name]
-        jobs = [job for step in scenario.steps for job in step.submitted]
-        assert len({job.name for job in jobs}) == len(jobs)
-        asked = by_tenant({job.name: job.size for job in jobs}, scenario.tenant_of())
-        shares = scenario.steps[-1].shares
-        assert {one.tenant for one in shares} == scenario.tenants.keys()
-        assert all(asked[one.tenant] > one.fewest for one in shares)
+@pytest.mark.parametrize(("lacking", "count"), [(True, 1), (False, 2), (False, 3)])
+def test_a_step_waits_longer_only_for_pods_that_may_still_come(lacking: bool, count: int) -> None:
+    assert lacks_pods(Step((Expected("a1", 2),)), {"a1": count}) == lacking
 
 
 @pytest.mark.parametrize(
@@ -123,7 +79,7 @@ def test_a_job_of_t4_is_whole_in_one_spine_or_not_there(miss: str | None, counts
 
 def test_the_length_of_a_job_is_declared_where_the_question_says_it() -> None:
     [job] = SCENARIOS["backfill"].steps[0].submitted
-    [pod] = members(job, WAYS["second-lengths"])
+    [pod] = members(job, WAYS["second-easy"])
     assert pod["metadata"]["annotations"]["netgang.io/expected-duration"] == "90s"
 
 

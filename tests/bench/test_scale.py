@@ -11,7 +11,7 @@ from lab.bench.scale import objects
 from lab.bench.scale.objects import Shape
 from lab.bench.scale.replay import Replay
 from lab.bench.scale.run import faster_than_linear, question, questions, ratios
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 
 SMALL = Shape(nodes=400, pods=1000, waiting=12, size=8, preferred=4)
 

@@ -12,7 +12,7 @@ from extender.runtime.clock import SystemClock
 from lab.bench.soak import run as soak
 from lab.bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
 from lab.bench.soak.load import Load
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import plan

@@ -18,8 +18,8 @@ from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, WatchEvent
 from extender.runtime.clock import SystemClock
-from lab.bench.apiserver import serve
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.server import serve
+from lab.testbed.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.admitted_condition import AdmittedCondition

@@ -16,7 +16,7 @@ from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import Passed, decode_filter, encode_filter
 from lab.bench.bed import gang, mesh, nodes, snapshot
 from lab.bench.http import Connection, request
-from lab.bench.sync import raw_node, raw_pod
+from lab.bench.scale.objects import member, node_name, raw_node
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import CPU
@@ -96,7 +96,7 @@ def writing_a_filter_answer() -> Pair:
 
 def reading_pods() -> Pair:
     """200 pods as the API server lists them turned into records, beside json.loads alone."""
-    raws = [raw_pod(number, _NODES) for number in range(_PODS)]
+    raws = [_running(number) for number in range(_PODS)]
 
     def ours() -> object:
         return [pod_from_json(raw) for raw in raws]
@@ -104,10 +104,15 @@ def reading_pods() -> Pair:
     return Pair(ours, lambda: [json.loads(raw) for raw in raws])
 
 
+def _running(number: int) -> bytes:
+    """A member of a gang, as the API server lists it."""
+    return json.dumps(member(number, node_name(number % _NODES))).encode()
+
+
 def snapshot_after_one_event() -> Pair:
     """A snapshot after one pod's event, beside one of a cache that has just been filled."""
     listed_nodes = [node_from_json(raw_node(number)) for number in range(_NODES)]
-    listed = [pod_from_json(raw_pod(number, _NODES)) for number in range(10 * _PODS)]
+    listed = [pod_from_json(_running(number)) for number in range(10 * _PODS)]
     kept = ClusterCache()
     kept.nodes.replace(listed_nodes)
     kept.pods.replace(listed)

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-from lab.bench.probe.agents import agents
-from lab.bench.probe.assigner import Assigner, serving
-from lab.bench.probe.load import MOST_RSS_MIB, rss_mib, totals
 from lab.testbed.processes.network import free_ports
 from probe.clock import SystemClock
 from probe.documents import Assignment, Peer
@@ -25,9 +22,23 @@ from probe.prober import Prober
 from probe.udp import UdpSocket
 from probe.window import Window
 from tests.liveness import LIVENESS_S
+from tests.probe.agents import agents
+from tests.probe.assigner import Assigner, serving
 
 ADDRESSES = ("127.0.3.1", "127.0.3.2", "127.0.3.3")
 ROOT = Path(__file__).parents[2]
+MOST_RSS_MIB = 40.0
+
+
+def totals(reports: list[dict[str, Any]]) -> dict[str, int]:
+    """Packets by their fate, of all links."""
+    links = [link for report in reports for link in report["links"]]
+    return {name: sum(link[name] for link in links) for name in ("sent", "lost", "suspect")}
+
+
+def rss_mib(process: int) -> float:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024.0
 
 
 class Clock(SystemClock):

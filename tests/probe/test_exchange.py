@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.bench.probe.assigner import Assigner, serving
 from probe.exchange import Exchange, Netgang, Outcome
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, ok, reset
 from tests.liveness import LIVENESS_S
+from tests.probe.assigner import Assigner, serving
 
 ASSIGNED = ok(b'{"interval_s": 10.0, "packet_interval_s": 0.1, "peers": [], "reflect_for": ["10.0.0.2"]}')
 

@@ -1,7 +1,4 @@
-"""What a scenario is made of: nodes, jobs of tenants, steps, and what must be true after each.
-
-Why apart from the scenarios: running and judging need the shape of a question, not its numbers.
-"""
+"""What a scenario is made of: nodes, jobs, steps, and what must be true after each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,8 +19,6 @@ class Job:
     """For netgang: whether the job must be in one zone, or only should. Empty: its default."""
     lasts_s: int | None = None
     """For netgang: how long it runs, as its user declares. `None`: it is not declared."""
-    tenant: str = ""
-    """Whose it is, where a scenario has tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +51,10 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """What must be true of a tenant at the end of a step: so many of its pods have a node."""
-
-    tenant: str
-    fewest: int
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """What happens, in this order, and what must be true afterwards."""
 
     expected: tuple[Expected, ...]
-    shares: tuple[Share, ...] = ()
     whole: tuple[Whole, ...] = ()
     ends: tuple[str, ...] = ()
     """Jobs that are over now: their pods go. One that never started is left alone."""
@@ -91,17 +76,4 @@ class Scenario:
     steps: tuple[Step, ...]
     ways: tuple[str, ...]
     """Names of the ways that take part unless others are asked for."""
-    tenants: Mapping[str, int] = field(default_factory=dict, hash=False)
-    """tenant → weight"""
     counts: tuple[Count, ...] = ()
-
-    api_share = 1.0
-    """The API server runs all the time."""
-
-    def node_objects(self) -> list[Object]:
-        """The nodes."""
-        return list(self.nodes.values())
-
-    def tenant_of(self) -> dict[str, str]:
-        """Each job's tenant."""
-        return {job.name: job.tenant for step in self.steps for job in step.submitted}

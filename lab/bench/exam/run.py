@@ -2,20 +2,18 @@
 
 Rule: only nodes of pods are read; no scheduler's own account counts. A step is over when every pod is bound, or when no
 pod has moved for a while: `WINDOW_S`, several cycles of the slowest scheduler here (Volcano's takes a second). While a
-tenant lacks pods it is `SHARE_S`, twice the longest back-off of a scheduler here (10 s); while a job lacks pods,
-`JOB_S`, after which kube-scheduler has tried each pod again (five minutes and half a minute). So a slow machine makes a
-run longer, and changes a verdict only if a scheduler pauses for that long in the middle of its work.
+job lacks pods it is `JOB_S`, after which kube-scheduler has tried each pod again (five minutes and half a minute). So a
+slow machine makes a run longer, and changes a verdict only if a scheduler pauses for that long in its work.
 """
 
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 
 from lab.bench.exam.questions import Job, Scenario, Step
-from lab.bench.exam.verdict import Placed, counted, first_miss, lacks_pods, lacks_shares, step_miss
+from lab.bench.exam.verdict import Placed, counted, first_miss, lacks_pods, step_miss
 from lab.bench.peers.bed import Bed, bed
 from lab.bench.peers.watch import PodTimes
 from lab.bench.peers.ways import Way
@@ -24,11 +22,9 @@ from lab.testbed.api import Object
 from lab.testbed.objects import gang_pods
 
 WINDOW_S = 4.0
-SHARE_S = 20.0
 JOB_S = 340.0
 _ZONE_POLICY = "netgang.io/zone-policy"
 _LASTS = "netgang.io/expected-duration"
-_ENDED = {"status": {"phase": "Succeeded"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +42,22 @@ class Run:
 
 async def runs(scenario: Scenario, ways: Sequence[Way], *, times: int) -> AsyncGenerator[Run, None]:
     """Every way, so many times, the ways in turns on one control plane. The pods' order of arrival differs by run."""
-    async with bed(scenario, ways) as place:
+    async with bed(list(scenario.nodes.values()), ways) as place:
         for seed in range(times):
             for way in ways:
                 yield await _run(place, scenario, way, seed)
 
 
-async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) -> Run:
+async def _run(place: Bed, scenario: Scenario, way: Way, seed: int) -> Run:
     order = random.Random(seed)
     seen: list[Placed] = []
     cordoned: list[str] = []
     sizes: dict[str, int] = {}
-    tenants = scenario.tenant_of()
     begun_s = perf_counter()
     try:
         async with place.run(way) as running:
             for number, step in enumerate(scenario.steps):
-                await _end(place, step.ends, way)
+                await _end(place, step.ends)
                 for name in step.cordoned:
                     await place.api.patch("Node", name, {"spec": {"unschedulable": True}})
                     cordoned.append(name)
@@ -70,7 +65,7 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
                 for job in order.sample(step.submitted, len(step.submitted)):
                     sizes[job.name] = job.size
                     await _submit(place, job, way, order)
-                await _settle(running.times, sizes, partial(_patience_s, step, tenants=tenants))
+                await _settle(running.times, sizes, step)
                 seen.append(await _placed(place))
                 if step_miss(scenario, number, seen[-1]) is not None:
                     break  # what comes later changes no verdict
@@ -81,8 +76,8 @@ async def _run(place: Bed[Scenario], scenario: Scenario, way: Way, seed: int) ->
     return Run(way.name, seed, tuple(seen), first_miss(scenario, seen), counted(scenario, seen[-1]), seconds)
 
 
-async def _submit(place: Bed[Scenario], job: Job, way: Way, order: random.Random) -> None:
-    objects = way.gang(job.name, members(job, way), queue=job.tenant)
+async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
+    objects = way.gang(job.name, members(job, way))
     groups = [one for one in objects if one["kind"] != "Pod"]
     pods = [one for one in objects if one["kind"] == "Pod"]
     order.shuffle(pods)
@@ -110,44 +105,27 @@ def members(job: Job, way: Way) -> list[Object]:
     return [{**one, "spec": {**one["spec"], "tolerations": []}} for one in made]
 
 
-async def _end(place: Bed[Scenario], jobs: Sequence[str], way: Way) -> None:
-    """End the bound pods of jobs; one that never started has nothing to end.
-
-    Pods of Jobs succeed, because the Job controller replaces those that are deleted; the others are deleted.
-    """
+async def _end(place: Bed, jobs: Sequence[str]) -> None:
+    """End the bound pods of jobs; one that never started has nothing to end."""
     for one in await place.api.list_all("Pod", namespace=NAMESPACE):
         name = one["metadata"]["name"]
-        if gang_of(name) not in jobs or not one["spec"].get("nodeName"):
-            continue
-        if way.kueue:
-            await place.api.patch("Pod", name, _ENDED, namespace=NAMESPACE, subresource="status")
-        else:
+        if gang_of(name) in jobs and one["spec"].get("nodeName"):
             await place.api.delete("Pod", name, namespace=NAMESPACE, grace_s=0)
 
 
-async def _settle(times: PodTimes, sizes: Mapping[str, int], patience_s: Callable[[Mapping[str, int]], float]) -> None:
-    """Wait until every pod of the jobs that are there is bound, or nothing moves any more.
-
-    `patience_s` says how long to wait for the next move, from the bound pods of each job.
-    """
+async def _settle(times: PodTimes, sizes: Mapping[str, int], step: Step) -> None:
+    """Wait until every pod of the jobs that are there is bound, or nothing moves any more."""
     wanted = {f"{job}-worker-{index}" for job, size in sizes.items() for index in range(size)}
     moved = True
     while moved and not times.bound_now >= wanted:
         before = times.moves
-        limit_s = patience_s(Counter(map(gang_of, times.bound_now)))
+        limit_s = JOB_S if lacks_pods(step, Counter(map(gang_of, times.bound_now))) else WINDOW_S
         moved = await times.until(lambda: times.moves != before, limit_s=limit_s)  # noqa: B023 - it is used up here
 
 
-def _patience_s(step: Step, counts: Mapping[str, int], *, tenants: Mapping[str, str]) -> float:
-    if lacks_pods(step, counts):
-        return JOB_S
-    return SHARE_S if lacks_shares(step, counts, tenants) else WINDOW_S
-
-
-async def _placed(place: Bed[Scenario]) -> dict[str, list[str]]:
+async def _placed(place: Bed) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for one in await place.api.list_all("Pod", namespace=NAMESPACE):
-        is_over = one["status"].get("phase") == "Succeeded" or "deletionTimestamp" in one["metadata"]
-        if (node := one["spec"].get("nodeName")) and not is_over:
+        if (node := one["spec"].get("nodeName")) and "deletionTimestamp" not in one["metadata"]:
             found.setdefault(gang_of(one["metadata"]["name"]), []).append(node)
     return {job: sorted(nodes) for job, nodes in sorted(found.items())}

@@ -8,9 +8,8 @@ the next step names it, in the order that knavigator's run times give, so nothin
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lab.bench.exam.fair_share import FAIR_SHARE
 from lab.bench.exam.questions import Count, Expected, Job, Scenario, Step, Whole
-from lab.bench.peers.others import COSCHEDULING, KUEUE, KUEUE_SECOND, VOLCANO
+from lab.bench.peers.ways import COSCHEDULING, VOLCANO
 from lab.testbed.api import Object
 from lab.testbed.objects import ZONE_LABEL, node
 
@@ -59,7 +58,7 @@ _BACKGROUND = (
 _A = _alike("a", 8, Job("", 8, "32", "128Gi", gpu=5, zone_policy="required"))
 _B = _alike("b", 4, Job("", 4, "8", "32Gi", gpu=3, zone_policy="preferred"))
 _TOPOLOGY = ("none", "second", "second-gated")
-_GANGS = (*_TOPOLOGY, "native-alone", COSCHEDULING, VOLCANO, KUEUE, KUEUE_SECOND)
+_GANGS = (*_TOPOLOGY, "native-alone", COSCHEDULING, VOLCANO)
 _POLICIES = ("required", "preferred")
 
 SCENARIOS: Mapping[str, Scenario] = {
@@ -98,7 +97,7 @@ SCENARIOS: Mapping[str, Scenario] = {
                 Step((Expected("c", 1),), submitted=(_alone("c", 50, 30),)),
                 Step((Expected("a", 1),), ends=("c", "b1")),
             ),
-            ways=(*_GANGS, "second-lengths"),
+            ways=(*_GANGS, "second-easy"),
         ),
         Scenario(
             "T1", "topology-aware, T1",
@@ -152,7 +151,6 @@ SCENARIOS: Mapping[str, Scenario] = {
                 Count("B in one block", _whole(_B, _BLOCK)),
             ),
         ),
-        *FAIR_SHARE,
     )
 }  # fmt: skip
 """name → scenario"""

@@ -3,7 +3,6 @@
 Rule: pure. A verdict over several runs holds only if they agree; else it says how many passed.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from lab.bench.exam.questions import Scenario, Step, Whole
@@ -34,9 +33,6 @@ def step_miss(scenario: Scenario, number: int, placed: Placed) -> str | None:
             return f"{words}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
         if expected.nodes is not None and set(nodes) != expected.nodes:
             return f"{words}: {expected.job} on {', '.join(sorted(set(nodes)))}"
-    found = by_tenant({job: len(nodes) for job, nodes in placed.items()}, scenario.tenant_of())
-    if not all(share.fewest <= found[share.tenant] <= share.most for share in step.shares):
-        return f"{words}: {', '.join(f'{share.tenant} {found[share.tenant]}' for share in step.shares)}"
     for one in step.whole:
         if placed.get(one.job) and not is_whole(scenario, one, placed):
             nodes = placed[one.job]
@@ -59,27 +55,9 @@ def counted(scenario: Scenario, placed: Placed) -> str:
     )
 
 
-def by_tenant(counts: Mapping[str, int], tenants: Mapping[str, str]) -> Counter[str]:
-    """Pods of each tenant, from the pods of each job and its tenant.
-
-    >>> by_tenant({"a1": 1, "a2": 1, "b1": 1}, {"a1": "a", "a2": "a", "b1": "b"})
-    Counter({'a': 2, 'b': 1})
-    """
-    found: Counter[str] = Counter()
-    for job, count in counts.items():
-        found[tenants[job]] += count
-    return found
-
-
 def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:
     """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, not so with more."""
     return any(counts.get(one.job, 0) < one.bound for one in step.expected)
-
-
-def lacks_shares(step: Step, counts: Mapping[str, int], tenants: Mapping[str, str]) -> bool:
-    """Whether a tenant (job → tenant) has fewer pods (job → pods) than a step expects."""
-    shares = by_tenant(counts, tenants)
-    return any(shares[one.tenant] < one.fewest for one in step.shares)
 
 
 def verdict(misses: Sequence[str | None]) -> str:

@@ -4,30 +4,22 @@ Rule: the expected duration is said before anything starts; a goal that is misse
 cannot be run is said in one line with status 2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from time import perf_counter
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-from lab.bench.command import PROGRAMS, Fresh, JsonFile, bar, outcome, output
-from lab.bench.http import build_go_echo
-from lab.bench.kept import Kept, broken_off_by_term
-from lab.bench.peers import others
-from lab.bench.peers.compare import Found, Task, compared, tasks
-from lab.bench.peers.goals import missed
-from lab.bench.peers.others import PEERS
-from lab.bench.peers.tables import goal_table, process_table, workload_table
-from lab.bench.peers.ways import WAYS, Extender, Way
-from lab.bench.peers.workloads import QUICK, WORKLOADS, chosen
-from lab.bench.record import Section
+from lab.bench.command import JsonFile, build, outcome, output, write
+from lab.bench.peers.compare import Found, Task, compared
+from lab.bench.peers.figures import Figures, missed
+from lab.bench.peers.ways import PEERS, WAYS, Way, peer
+from lab.bench.peers.workloads import QUICK, WORKLOADS, Workload
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.programs.build import ensure_all, missing
+from lab.testbed.programs.build import missing as missing_programs
 from lab.testbed.programs.catalogue import KUBERNETES, Version, parse_version
-from lab.testbed.programs.progress import ShownProgress
 
 EPILOG = """Examples:
 
@@ -35,173 +27,95 @@ python -m lab.bench peers --quick
 
 python -m lab.bench peers --workload gangs --way none --way second --way second-gated --json lab/bench/out/gangs.json
 
-python -m lab.bench peers --workload gangs --peer coscheduling
-
-python -m lab.bench peers --workload large --peer mine=/opt/my-scheduler,my-config.yaml
-
 Exit status: 0 all goals hold, 1 one is missed, 2 it cannot be run."""
+_NOTHING = "–"
+_HEADS = ("pods/s", "of the first (lowest–highest)", "create→bind p50/p90/p99 s", "whole gang p50/p99 s",
+          "partial gangs", "netgang ms CPU/pod")  # fmt: skip
 
 
 def peers(
     workload: Annotated[list[str] | None, typer.Option(help=f"Any of: {', '.join(WORKLOADS)}. Default: all.")] = None,
     way: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Any of: {', '.join(WAYS)}, or a peer's name. Default: those of the workload, and all peers."
-        ),
+        typer.Option(help=f"Any of: {', '.join((*WAYS, *PEERS))}. Default: the workload's, and peers that are built."),
     ] = None,
-    pairs: Annotated[
-        int | None, typer.Option(min=1, help="Rounds in which each way is measured. Default: the workload's.")
-    ] = None,
-    peer: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=BINARY,CONFIG",
-            help=f"Another scheduler: a program with kube-scheduler's flags and its KubeSchedulerConfiguration; or one "
-            f"that is built with Go: {', '.join(PEERS)}.",
-        ),
-    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="How often each way is measured.")] = 5,
     kubernetes: Annotated[
         str, typer.Option(metavar="X.Y.Z", help="Version of the API server and of kube-scheduler.")
     ] = KUBERNETES,
     quick: Annotated[bool, typer.Option("--quick", help="Small loads, one round: does everything run?")] = False,
     json_file: JsonFile = None,
-    fresh: Fresh = False,
 ) -> None:
     """Compare netgang with its peers on a real control plane; needs Go to build that once."""
     console = Console(stderr=True)
+    table = QUICK if quick else WORKLOADS
     try:
-        given = [_peer(text, console) for text in peer or ()]
-        own_choice = bool(way or peer or pairs or quick)
-        built = [] if own_choice else [name for name, programs in PEERS.items() if not missing(programs)]
-        present = [others.peer(name) for name in built]
         version = parse_version(kubernetes)
-        todo = _todo(workload or [], way or [], pairs, given, present, version, quick=quick)
-        kept = Kept(json_file, fresh=fresh)
-        _build(todo, version, console)
+        if unknown := [name for name in workload or () if name not in table]:
+            raise ValueError(f"{', '.join(unknown)}: not among {', '.join(table)}")
+        loads = [one for name, one in table.items() if not workload or name in workload]
+        tasks = [Task(one, _ways(one, way or (), version), 1 if quick else rounds) for one in loads]
+        build(console, version)
     except (ControlPlaneError, ValueError) as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(2) from wrong
-    command = _command(workload or [], way or [], pairs, peer or [], version, quick=quick)
-    with broken_off_by_term():
-        section, unmeasured = _run(todo, kept, command, console, quick=quick)
-    goals = [dict(line) for line in section.lines if "bound" in line]
-    failures = missed(goals)
-    rows = [dict(line) for line in section.lines if "bound" not in line]
-    show(Found(rows, goals), output(console))
-    kept.finish([replace(section, ok=not (failures or unmeasured))], whole=not unmeasured)
-    for words in unmeasured:
-        console.print(f"[red]not measured:[/red] {words}", highlight=False)
-    for words in failures:
-        console.print(f"[red]missed:[/red] {words}", highlight=False)
+    console.print(f"expected to take {sum(task.expected_s for task in tasks) / 60:.0f} min")
+    lines: list[Figures] = []
+    failures: list[str] = []
+    unmeasured: list[str] = []
+    for task in tasks:
+        found = outcome(compared(task, lambda words: console.print(words, highlight=False), quick=quick))
+        if isinstance(found, ControlPlaneError):
+            unmeasured.append(f"{task.workload.name}: {found}")
+            continue
+        lines += [*found.rows, *found.goals]
+        failures += missed(found.goals)
+        show(found, output(console))
+    write(json_file, lines)
+    for kind, words in (*(("not measured", one) for one in unmeasured), *(("missed", one) for one in failures)):
+        console.print(f"[red]{kind}:[/red] {words}", highlight=False)
     raise typer.Exit(2 if unmeasured else 1 if failures else 0)
 
 
+def _ways(workload: Workload, names: Sequence[str], version: Version) -> tuple[Way, ...]:
+    """The ways of a workload; ValueError for an unknown name."""
+    built = [name for name in workload.peers if not missing_programs(PEERS[name])]
+    chosen = names or (*workload.ways, *built)
+    return tuple(replace(WAYS[name] if name in WAYS else peer(name), kubernetes=version) for name in chosen)
+
+
 def show(found: Found, console: Console) -> None:
-    """The tables, one for each workload, and the goals."""
-    for name in dict.fromkeys(row["workload"] for row in found.rows):
-        rows = [row for row in found.rows if row["workload"] == name]
-        console.print(workload_table(rows))
-        console.print(process_table(rows))
-    if found.goals:
-        console.print(goal_table(found.goals))
+    """A workload's rows side by side, what each process used, and the goals."""
+    table = Table("way", title=f"{found.rows[0]['workload']}: {found.rows[0]['load']}", title_justify="left")
+    shown = [cells(row) for row in found.rows]
+    kept = [number for number in range(len(_HEADS)) if any(line[number] != _NOTHING for line in shown)]
+    for number in kept:
+        table.add_column(_HEADS[number], justify="right")
+    for row, line in zip(found.rows, shown, strict=True):
+        table.add_row(str(row["way"]), *(line[number] for number in kept))
+    console.print(table)
+    names = list(dict.fromkeys(name for row in found.rows for name in row["processes"]))
+    used = Table("way", *names, title="CPU s / MiB of each process", title_justify="left")
+    for row in found.rows:
+        of = row["processes"]
+        used.add_row(row["way"], *(f"{of[n]['cpu_s']:.1f} / {of[n]['rss_mib']:.0f}" if n in of else "" for n in names))
+    console.print(used)
+    for goal in found.goals:
+        console.print(f"{'holds' if goal['holds'] else '[red]misses[/red]'}: {goal['words']}", highlight=False)
 
 
-def _todo(
-    workloads: Sequence[str],
-    ways: Sequence[str],
-    pairs: int | None,
-    others: Sequence[Way],
-    present: Sequence[Way],
-    version: Version,
-    *,
-    quick: bool,
-) -> list[Task]:
-    """What is to be done; `present` are peers that are built and not asked for. ValueError for unknown names."""
-    table = QUICK if quick else WORKLOADS
-    unknown = [name for name in workloads if name not in table]
-    if unknown:
-        raise ValueError(f"{', '.join(unknown)}: not among {', '.join(table)}")
-    return tasks(
-        chosen(workloads, quick=quick), ways=ways, pairs=pairs, peers=others, present=present, kubernetes=version
-    )
+def cells(row: Figures) -> list[str]:
+    """What the table says of a row, but its processes."""
+    return [
+        f"{row['pods_per_s']:.0f}" if row["pods_per_s"] else _NOTHING,
+        f"{row['ratio']:.2f} ({row['ratio_min']:.2f}–{row['ratio_max']:.2f})" if "ratio" in row else _NOTHING,
+        _several(row, "bind", ("p50", "p90", "p99")),
+        _several(row, "gang", ("p50", "p99")),
+        f"{row['partial_gangs']}" + (f", {row['unfinished']} pods unbound" if row["unfinished"] else ""),
+        f"{row['cpu_ms_per_pod']:.2f}" if "cpu_ms_per_pod" in row else _NOTHING,
+    ]
 
 
-def _peer(text: str, console: Console) -> Way:
-    """The way of a peer; the programs of one of `PEERS` are built if need be."""
-    if text in PEERS:
-        with ShownProgress(console) as building:
-            ensure_all(PEERS[text], reporter=building)
-    return others.peer(text)
-
-
-def _build(todo: Sequence[Task], version: Version, console: Console) -> None:
-    """Build what is missing: minutes if nothing is built yet."""
-    with ShownProgress(console) as building:
-        ensure_all(PROGRAMS, version=version, reporter=building)
-    if any(way.extender is Extender.ECHO for task in todo for way in task.ways):
-        build_go_echo()
-
-
-def _run(todo: Sequence[Task], kept: Kept, command: str, console: Console, *, quick: bool) -> tuple[Section, list[str]]:
-    """Measure what is not kept, with a bar that moves by the expected seconds; what could not be measured, in words."""
-    there = {line["workload"] for line in _so_far(kept, command).lines}
-    left = [task for task in todo if task.workload.name not in there]
-    if there:
-        console.print(f"already measured, taken from {kept.part}: {', '.join(sorted(there))}", highlight=False)
-    expected_s = sum(task.expected_s for task in left)
-    halves = sum(task.halves for task in left)
-    console.print(f"{halves} measurements on {len(left)} workloads, expected to take {expected_s / 60:.0f} min")
-    unmeasured = []
-    with bar(console) as progress:
-        whole = progress.add_task("beside peers", total=expected_s)
-
-        def report(words: str, seconds: float) -> None:
-            progress.console.print(words, highlight=False)
-            progress.advance(whole, seconds)
-
-        for task in left:
-            begun_s = perf_counter()
-            found = outcome(compared(task, report, quick=quick))
-            if isinstance(found, ControlPlaneError):
-                unmeasured.append(f"{task.workload.name}: {found}")
-                console.print(f"[red]{unmeasured[-1]}[/red]", highlight=False)
-            else:
-                kept.add("peers", command, (*found.rows, *found.goals), seconds=perf_counter() - begun_s)
-    order = {task.workload.name: number for number, task in enumerate(todo)}
-    section = _so_far(kept, command)
-    lines = sorted(section.lines, key=lambda line: ("bound" in line, order.get(str(line["workload"]), len(order))))
-    return replace(section, lines=tuple(lines)), unmeasured
-
-
-def _so_far(kept: Kept, command: str) -> Section:
-    return kept.found("peers", command) or Section("peers", command, (), 0.0)
-
-
-def _command(
-    workloads: Sequence[str],
-    ways: Sequence[str],
-    pairs: int | None,
-    others: Sequence[str],
-    version: Version,
-    *,
-    quick: bool,
-) -> str:
-    """The command that repeats this run; a peer's files are named without their directories."""
-    words = ["python -m lab.bench peers"]
-    words += [f"--workload {name}" for name in workloads]
-    words += [f"--way {name}" for name in ways]
-    words += [f"--pairs {pairs}"] if pairs else []
-    words += [f"--peer {_bare(text)}" for text in others]
-    words += [f"--kubernetes {version}"] if version != KUBERNETES else []
-    return " ".join([*words, *(["--quick"] if quick else [])])
-
-
-def _bare(text: str) -> str:
-    """A peer without the directories of its files.
-
-    >>> _bare("mine=/opt/bin/scheduler,conf/my.yaml"), _bare("coscheduling")
-    ('mine=scheduler,my.yaml', 'coscheduling')
-    """
-    name, equals, rest = text.partition("=")
-    return f"{name}={','.join(Path(one).name for one in rest.split(','))}" if equals else text
+def _several(row: Mapping[str, Any], name: str, shares: Sequence[str]) -> str:
+    found = [row.get(f"{name}_{share}_s") for share in shares]
+    return " / ".join(f"{value:.2f}" for value in found if value is not None) or _NOTHING

@@ -18,7 +18,6 @@ import msgspec
 import yaml
 
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.parts.kueue_jobs import member_name
 
 
 class WatchLost(ControlPlaneError):
@@ -65,14 +64,10 @@ class PodTimes:
     """pod → first event without a scheduling gate, among those seen with one"""
     gated: set[str] = field(default_factory=set)
     """Pods that wait at a gate."""
-    gone: set[str] = field(default_factory=set)
-    """Pods that were deleted."""
     bound_now: set[str] = field(default_factory=set)
     """Pods that have a node and are still there."""
     moves: int = 0
     """How often a pod was bound, or a bound one went."""
-    of_jobs: bool = False
-    """Whether Jobs make the pods; they are noted under names that are known before (`member_name`)."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def take(self, line: bytes, *, now_s: float) -> str:
@@ -87,9 +82,8 @@ class PodTimes:
         if event.type == "ERROR":
             raise WatchLost(bytes(event.object).decode())
         pod = _pod.decode(event.object)
-        name = self._name(pod)
+        name = pod.metadata.name
         if event.type == "DELETED":
-            self.gone.add(name)
             if name in self.bound_now:
                 self.bound_now.discard(name)
                 self.moves += 1
@@ -97,13 +91,6 @@ class PodTimes:
         elif event.type in ("ADDED", "MODIFIED"):
             self.seen(name, pod.spec, now_s)
         return pod.metadata.resourceVersion
-
-    def note(self, pod: _Pod, *, now_s: float) -> None:
-        """Note a pod that was there before the watch."""
-        self.seen(self._name(pod), pod.spec, now_s)
-
-    def _name(self, pod: _Pod) -> str:
-        return member_name(pod.metadata.name) if self.of_jobs else pod.metadata.name
 
     def seen(self, name: str, spec: _Spec, now_s: float) -> None:
         """Note a pod as it is now."""
@@ -131,7 +118,7 @@ class PodTimes:
 
 
 @asynccontextmanager
-async def pod_times(kubeconfig: Path, namespace: str, *, of_jobs: bool = False) -> AsyncGenerator[PodTimes, None]:
+async def pod_times(kubeconfig: Path, namespace: str) -> AsyncGenerator[PodTimes, None]:
     """Follow the pods of a namespace for the time of an `async with`; existing ones are noted first.
 
     Raises WatchLost at the end if the watch broke in between.
@@ -142,7 +129,7 @@ async def pod_times(kubeconfig: Path, namespace: str, *, of_jobs: bool = False) 
     limits = aiohttp.ClientTimeout(total=None)
     connector = aiohttp.TCPConnector(ssl=context)
     async with aiohttp.ClientSession(server, headers=headers, connector=connector, timeout=limits) as session:
-        times = PodTimes(of_jobs=of_jobs)
+        times = PodTimes()
         path = f"/api/v1/namespaces/{namespace}/pods"
         async with session.get(path) as reply:
             reply.raise_for_status()
@@ -165,7 +152,7 @@ def _note_existing(times: PodTimes, body: bytes) -> str:
     listed = msgspec.json.decode(body, type=_List)
     now_s = perf_counter()
     for pod in listed.items:
-        times.note(pod, now_s=now_s)
+        times.seen(pod.metadata.name, pod.spec, now_s)
     return listed.metadata.resourceVersion
 
 

@@ -13,8 +13,6 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lab.bench.sync import raw_node as raw_node
-
 ZONES = 40
 """As many as `raw_node` deals its nodes out over."""
 GATE = "netgang.io/gang"
@@ -24,6 +22,9 @@ EMPTY_PER_ZONE = 9
 _RUNNING_SIZE = 10
 _TEMPLATES = 12
 _CREATED = "2026-01-01T00:00:00Z"
+_FIELDS: dict[str, object] = {f"f:field-{k}": {"f:nested": {}, "f:other": {}} for k in range(30)}
+_MANAGED = [{"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": _FIELDS}]
+"""1.5 KB of managedFields, as real objects have"""
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 
 
@@ -211,7 +212,6 @@ def raw_pod(
             "conditions": [{"type": kind, "status": "True", "lastTransitionTime": _CREATED} for kind in kinds],
             "containerStatuses": [running],
         }
-    fields: dict[str, object] = {f"f:field-{k}": {"f:nested": {}, "f:other": {}} for k in range(30)}
     metadata = {
         "name": name,
         "namespace": namespace,
@@ -221,6 +221,44 @@ def raw_pod(
         "labels": labels or {"app": name.partition("-")[0]},
         "annotations": annotations or {},
         "ownerReferences": [{"kind": owner, "name": name.rpartition("-")[0], "uid": "u", "controller": True}],
-        "managedFields": [{"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": fields}],
+        "managedFields": _MANAGED,
     }
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": status}
+
+
+def raw_node(i: int) -> bytes:
+    """A node as the API server lists it, without the list of images."""
+    name = f"node-{i:05d}"
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": f"zone-{i % 40:02d}",
+        "topology.kubernetes.io/region": "region-1",
+        "node.kubernetes.io/instance-type": "gpu-8",
+    }
+    conditions = [
+        {"type": kind, "status": str(kind == "Ready"), "lastHeartbeatTime": "2026-11-20T10:00:00Z", "reason": "Kubelet"}
+        for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+    amounts = {"cpu": "63800m", "memory": f"{263_000_000 + i}Ki", "pods": "110", "nvidia.com/gpu": "8"}
+    addresses = {"InternalIP": f"10.{i >> 8}.{i & 255}.1", "Hostname": name}
+    node = {
+        "metadata": {
+            "name": name,
+            "uid": f"{i:036d}",
+            "resourceVersion": str(1_000_000 + i),
+            "creationTimestamp": _CREATED,
+            "labels": labels,
+            "managedFields": _MANAGED,
+        },
+        "spec": {"podCIDR": "10.0.0.0/24", "providerID": "cloud://" + name},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "conditions": conditions,
+            "addresses": [{"type": kind, "address": address} for kind, address in addresses.items()],
+            "nodeInfo": {"kernelVersion": "6.1.0", "containerRuntimeVersion": "containerd://2.1"},
+        },
+    }
+    return json.dumps(node).encode()

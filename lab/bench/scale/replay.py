@@ -17,10 +17,10 @@ from itertools import count
 from typing import Any
 
 from extender.kube.calls import NODES, POD_GROUPS, PODS
-from lab.bench.apiserver import serve
 from lab.bench.scale import objects
 from lab.bench.scale.objects import Shape
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.server import serve
+from lab.testbed.apiserver.store import ApiStore
 
 _TICK_S = 0.01
 _HEARTBEAT_S = 300.0

@@ -12,10 +12,10 @@ import json
 import sys
 from typing import Any
 
-from lab.bench.apiserver import serve
 from lab.bench.soak.load import Load
 from lab.bench.soak.scheduler import Scheduler
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.server import serve
+from lab.testbed.apiserver.store import ApiStore
 
 
 def _percentiles(name: str, found: list[float]) -> dict[str, float]:

@@ -20,7 +20,7 @@ from extender.kube.calls import NODES, POD_GROUPS, PODS
 from extender.runtime.clock import SystemClock
 from lab.bench.scale import objects
 from lab.bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job, overtaken
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 
 _TICK_S = 0.02
 _SAY_S = 5.0

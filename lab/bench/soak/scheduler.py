@@ -15,7 +15,7 @@ import msgspec
 
 from extender.errors import NotFoundError
 from extender.kube.calls import NODES, PODS
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 
 _Pod: TypeAlias = dict[str, Any]
 _BIND_LIMIT_S = 90.0

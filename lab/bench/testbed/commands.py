@@ -4,12 +4,19 @@ Rule: one line of output is enough to know why one refused, and that line is in 
 namespace go in one call (`ip -batch`): a bed is some two hundred changes, and each process costs milliseconds.
 """
 
+import ctypes
+import os
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
 
 from lab.bench.testbed.errors import BedError
 
+NAMESPACES: Final = Path("/run/netns")
 _LIMIT_S = 20.0
+_CLONE_NEWNET: Final = 0x40000000
 
 
 def run(*command: str, given: str = "") -> str:
@@ -39,3 +46,21 @@ def tc_in(namespace: str, lines: Sequence[str]) -> None:
 def run_in(namespace: str, *command: str, given: str = "") -> str:
     """Output of a command that runs inside a namespace."""
     return run("ip", "netns", "exec", namespace, *command, given=given)
+
+
+def in_namespace(name: str, act: Callable[[], None]) -> None:
+    """Call this in a thread that is in a namespace; sockets that it makes stay there. Errors: BedError."""
+    failed: list[str] = []
+
+    def run() -> None:
+        with Path(NAMESPACES, name).open() as place:
+            if ctypes.CDLL(None, use_errno=True).setns(place.fileno(), _CLONE_NEWNET) != 0:
+                failed.append(os.strerror(ctypes.get_errno()))
+                return
+        act()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise BedError(f"namespace {name} cannot be entered: {failed[0]}")

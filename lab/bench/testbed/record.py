@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lab.bench.testbed.commands import run
+from lab.bench.testbed.commands import NAMESPACES, run
 from lab.bench.testbed.errors import NotOurs
 
 RECORDS: Final = Path("/run/netgang-testbed")
-NAMESPACES: Final = Path("/run/netns")
 PREFIX: Final = "ngbed"
 _INTENDED: Final = 0
 """In place of an inode: the run ended between saying that it makes a namespace and having it."""

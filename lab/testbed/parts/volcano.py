@@ -8,7 +8,6 @@ that the caller creates.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
@@ -24,16 +23,11 @@ _API = "scheduling.volcano.sh/v1beta1"
 _QUEUE = "default"
 
 
-async def install_volcano(cluster: Cluster, api: Api, *, weights: Mapping[str, int] | None = None) -> None:
-    """Install its kinds, and open the queue of gangs that name none, and one for each of `weights` (queue → weight).
-
-    A queue that is not open places nothing, and no component says so.
-    """
+async def install_volcano(cluster: Cluster, api: Api) -> None:
+    """Install its kinds, and open the default queue: one that is not open places nothing, and no component says so."""
     await cluster.install("volcano-crds")
-    for name, weight in {_QUEUE: 1, **(weights or {})}.items():
-        queue = {"apiVersion": _API, "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": weight}}
-        await api.create(queue)
-        await api.patch("Queue", name, {"status": {"state": "Open"}}, subresource="status")
+    await api.create({"apiVersion": _API, "kind": "Queue", "metadata": {"name": _QUEUE}, "spec": {"weight": 1}})
+    await api.patch("Queue", _QUEUE, {"status": {"state": "Open"}}, subresource="status")
 
 
 async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> Child:
@@ -63,13 +57,13 @@ async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> C
     )
 
 
-def volcano_group(name: str, min_member: int, *, namespace: str = "default", queue: str = "") -> Object:
-    """A PodGroup of Volcano's in a queue, by default the default one; its pods name it in GROUP_ANNOTATION."""
+def volcano_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
+    """A PodGroup of Volcano's in the default queue; its pods name it in GROUP_ANNOTATION."""
     return {
         "apiVersion": _API,
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"minMember": min_member, "queue": queue or _QUEUE},
+        "spec": {"minMember": min_member, "queue": _QUEUE},
     }
 
 

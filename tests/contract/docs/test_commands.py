@@ -18,13 +18,11 @@ from tests.newcomer.reader import typed_of
 from tests.newcomer.site_pages import PAGES
 from tests.newcomer.walk import DOCUMENTS as WALKED
 
-_PEERS = "takes minutes and builds a peer's scheduler: tests/bench/test_peers_loads.py and test_peers_watch.py"
+_PEERS = "takes minutes and builds a peer's scheduler: tests/bench/test_peers.py, tests/e2e/bed/test_peers.py"
 _SIMULATED = "takes long: tests/simulator/test_seeds.py and tests/simulator/test_records.py make the same rows, or some"
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
 NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
-    ".venv/bin/python -m lab.testbed build coscheduling vc-scheduler kueue": _PEERS,
-    ".venv/bin/python -m lab.bench peers …": _PEERS,
     "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --…": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
@@ -38,8 +36,6 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
     "sudo make testbed": _IMPAIRED,
     "sudo make testbed ARGS=--continue": _IMPAIRED,
     ".venv/bin/uv sync --frozen --extra bench": "0.4 GB, for tests/bench/test_testbed_training.py, which skips without",
-    ".venv/bin/python -m lab.bench.probe.load": "takes a minute: tests/probe/test_agents.py starts such agents",
-    "sudo .venv/bin/python -m lab.bench.probe.network": "needs root and namespaces: tests/probe/test_networks.py",
     ".venv/bin/python -m lab.bench.testbed check": _IMPAIRED,
     ".venv/bin/python -m lab.bench.testbed clean": _IMPAIRED,
     ".venv/bin/python -m lab.bench.testbed --…": _IMPAIRED,

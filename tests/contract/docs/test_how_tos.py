@@ -21,7 +21,6 @@ from cli.main import app
 from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
-from lab.bench.results.beside import without_measured
 from scoring.ids import ResourceName
 from scoring.model.policy import Policy, gang_options
 from scoring.model.resources import amount
@@ -317,17 +316,6 @@ def test_answers_are_short_and_lead_on() -> None:
     assert [question for question, answer in asked if answer.count("\n") >= 5] == []
     assert [question for question, answer in asked if "](" not in answer and "`" not in answer] == []
     assert (ROOT / "docs/start/faq.md").read_text().count("\n### ") == len(asked)
-
-
-def test_the_comparison_has_no_figures_of_its_own() -> None:
-    text = " ".join(without_measured((ROOT / "docs/explanation/comparison.md").read_text()).split())
-    measured = "".join((ROOT / f"docs/research/{name}.md").read_text() for name in ("results", "simulator"))
-    figures = re.findall(r"\b(\d[\d.,]*) ?(?:pods/s|ms\b|s\b|%|MiB|GiB)", text)
-    figures += re.findall(r"\d[\d.]* \([\d.]+–[\d.]+\)", text)
-    assert len(figures) > 3
-    assert [one for one in figures if one not in measured] == []
-    assert "results.md" in text
-    assert re.findall(r"\]\(http://", text) == []
 
 
 def test_what_is_said_to_be_seen_can_be_seen(page: Path) -> None:

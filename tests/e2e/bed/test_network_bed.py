@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from lab.bench.testbed.cases import IMPAIRED, Impairment, Setting
-from lab.bench.testbed.commands import run
+from lab.bench.testbed.commands import NAMESPACES, run
 from lab.bench.testbed.errors import BedError, BedUnavailable, NotOurs
 from lab.bench.testbed.experiment import Wanted, experiment
 from lab.bench.testbed.kernel import Kernel, examined
 from lab.bench.testbed.nodes import NODES, Bed, bed
 from lab.bench.testbed.probes import Effort, Measured, probe
-from lab.bench.testbed.record import NAMESPACES, PREFIX, Record, clean
+from lab.bench.testbed.record import PREFIX, Record, clean
 from lab.bench.testbed.report import table
 from lab.bench.testbed.result import Result
 from lab.bench.testbed.running_job import run_job

@@ -19,9 +19,8 @@ from time import monotonic
 
 import pytest
 
-from lab.bench.probe.network import in_namespace
 from lab.bench.testbed.cases import Impairment, Setting
-from lab.bench.testbed.commands import ip_in, run_in, tc_in
+from lab.bench.testbed.commands import in_namespace, ip_in, run_in, tc_in
 from lab.bench.testbed.errors import BedUnavailable
 from lab.bench.testbed.kernel import Kernel, examined
 from lab.bench.testbed.nodes import Bed, address, bed, small_packets_only

@@ -14,8 +14,8 @@ from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import TransportLimits
 from extender.runtime.clock import Backoff, SystemClock
-from lab.bench.apiserver import LoopbackApi, serve
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.server import LoopbackApi, serve
+from lab.testbed.apiserver.store import ApiStore
 
 QUICK = ClientLimits(
     request_s=10.0,

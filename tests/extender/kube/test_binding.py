@@ -10,7 +10,7 @@ from extender.kube.binding import BindLimits
 from extender.kube.calls import PODS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.ports import Binding
-from lab.bench.apiserver import Fault, LoopbackApi
+from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
 from tests.extender.kube.conftest import client_of
 

@@ -11,7 +11,7 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.kube.client import KubeClient
 from extender.ports import Binding
-from lab.bench.apiserver import Fault, LoopbackApi
+from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
 
 U1 = PodUid("u1")

@@ -1,16 +1,33 @@
 """How many pairs of nodes a decision looks at: those of the zones in question, not of the cluster."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
 import pytest
 
-from lab.bench.maddash import Counted
+from scoring.ids import NodeName
 from scoring.model import Node
 from scoring.model.policy import Policy
-from scoring.network.matrix import METRICS, Measurement, NetworkMatrix
+from scoring.network.matrix import METRICS, Block, Measurement, NetworkMatrix
 from scoring.plan import PlannerCache, plan
 from tests.builders import gang, node, snapshot
 
 ZONES, SIZE = 40, 125
 NOW_S = 1000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted(NetworkMatrix):
+    """A matrix that notes how many pairs each look takes out."""
+
+    looks: list[int] = field(default_factory=list)
+    asked: set[NodeName] = field(default_factory=set)
+
+    def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
+        """As the matrix does, and note the size."""
+        self.looks.append(len(sources) * len(targets))
+        self.asked.update(sources, targets)
+        return NetworkMatrix.block(self, sources, targets)
 
 
 def site() -> tuple[list[Node], Counted]:

@@ -14,7 +14,7 @@ from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.kube.http.transport import Transport, TransportLimits, split_lines
 from extender.runtime.clock import SystemClock
-from lab.bench.apiserver import Fault, LoopbackApi
+from lab.testbed.apiserver.server import Fault, LoopbackApi
 
 POD = "/api/v1/namespaces/default/pods/p"
 

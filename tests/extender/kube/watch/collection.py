@@ -10,7 +10,7 @@ from extender.kube.calls import PODS, Resource
 from extender.kube.object_names import object_key
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 from tests.fakes.clock import LoopClock
 
 UNREADABLE, UNWANTED = "unreadable", "unwanted"  # label `as` of pods that the reduction cannot read, or does not want

@@ -10,7 +10,7 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NATIVE_GROUPS, NODES, POD_GROUPS, PODS, Resource
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 from tests.extender.beside import playing
 from tests.extender.kube.watch.collection import (
     Item,

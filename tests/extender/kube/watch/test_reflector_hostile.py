@@ -15,7 +15,7 @@ from extender.kube.calls import POD_GROUPS
 from extender.kube.client import ClientLimits, KubeClient
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from extender.ports import Page, WatchEvent
-from lab.bench.apiserver import LoopbackApi
+from lab.testbed.apiserver.server import LoopbackApi
 from tests.extender.beside import playing
 from tests.extender.kube.conftest import client_of
 from tests.extender.kube.scripted import Talk, answering, scripted

@@ -2,19 +2,13 @@
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
 socket; a real API server cannot be made to lose an answer.
-Rule: one process, loopback only, TLS if it is given a certificate; what the API promises is `simulator.apiserver`'s,
-this adds paths, status codes, streaming and faults. It ends when its standard input closes, so it does not outlive its
-benchmark.
-
-    python -m lab.bench.apiserver --pods 50000 --pod-bytes 4000      # prints {"url": "http://127.0.0.1:PORT"}
+Rule: loopback only, TLS if it is given a certificate; what the API promises is `lab.testbed.apiserver.store`'s, this
+adds paths, status codes, streaming and faults.
 """
 
-import argparse
 import asyncio
-import json
 import re
 import ssl
-import sys
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -28,7 +22,7 @@ from aiohttp import web
 from extender.errors import ApiError
 from extender.kube.calls import DAEMON_SETS, EVENTS, MADE, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
 from extender.ports import Binding
-from lab.simulator.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid
 
 _PATH = re.compile(
@@ -229,46 +223,6 @@ async def serve(
         await runner.cleanup()
 
 
-def pod_bodies(count: int, *, size_bytes: int, namespace: str = "default") -> dict[tuple[str, str], bytes]:
-    """Encoded pods of about `size_bytes`, most of it managedFields, environment and volumes as in real ones."""
-    bodies: dict[tuple[str, str], bytes] = {}
-    for number in range(count):
-        name = f"job-{number // 10}-worker-{number % 10}"
-        pod = _pod(name, namespace=namespace, number=number)
-        missing = size_bytes - len(msgspec.json.encode(pod))
-        pod["metadata"]["managedFields"] = [
-            {"manager": "kubelet", "fieldsV1": {f"f:field-{k}": {} for k in range(max(0, missing) // 18)}}
-        ]
-        bodies[(namespace, name)] = msgspec.json.encode(pod)
-    return bodies
-
-
-def _pod(name: str, *, namespace: str, number: int) -> dict[str, Any]:
-    return {
-        "kind": "Pod",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": f"uid-{number}",
-            "resourceVersion": "1",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"job": name.rpartition("-worker-")[0], "training.kubeflow.org/replica-type": "worker"},
-        },
-        "spec": {
-            "schedulerName": "netgang",
-            "containers": [
-                {
-                    "name": "c",
-                    "image": "registry.example/train:1",
-                    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
-                }
-            ],
-        },
-        "status": {"phase": "Pending"},
-    }
-
-
 def _target(path: str) -> _Target:
     found = _PATH.fullmatch(path)
     if found is None:
@@ -313,31 +267,3 @@ async def _broken(request: web.BaseRequest, fault: Fault) -> web.Response:
     if fault.status == 0 and request.transport is not None:
         request.transport.abort()
     return web.Response(status=fault.status or 500, body=fault.body, headers=dict(fault.headers))
-
-
-async def _main(port: int, *, pods: int, pod_bytes: int, tls: ssl.SSLContext | None) -> None:
-    store = ApiStore()
-    if pods:
-        store.load(PODS, pod_bodies(pods, size_bytes=pod_bytes))
-    async with serve(store, port=port, tls=tls) as api:
-        print(json.dumps({"url": api.url}), flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-
-
-def main() -> None:
-    """Serve until standard input closes."""
-    parser = argparse.ArgumentParser(description="A loopback API server that answers from memory.")
-    parser.add_argument("--port", type=int, default=0, help="port to listen on; 0: any free one")
-    parser.add_argument("--pods", type=int, default=0, help="unbound pods to begin with")
-    parser.add_argument("--pod-bytes", type=int, default=4000, help="size of each as JSON")
-    parser.add_argument("--certificate", help="file of a certificate and its key: speak TLS")
-    given = parser.parse_args()
-    context = None
-    if given.certificate:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(given.certificate)
-    asyncio.run(_main(given.port, pods=given.pods, pod_bytes=given.pod_bytes, tls=context))
-
-
-if __name__ == "__main__":
-    main()

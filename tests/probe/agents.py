@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from lab.bench.probe.assigner import Assigner
+from tests.probe.assigner import Assigner
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 _END_S = 10.0
 
 

@@ -1,18 +1,15 @@
 """Objects as an API server keeps them: one counter of versions, consistent pages, watches, bind, patch, evict.
 
-Why: the simulated cluster, the loopback server of the benchmarks and the tests' fake must agree on what the API
-promises; all are thin shells around this. Rules: a stored object is never written to, a change makes new parts along
-its path and shares the rest, so `old["spec"] is new["spec"]` says that it is untouched; each watch and follower gets
-each change once, in the order of versions, `watch_delay_s` after it happened. History that was compacted, and pages
-started before that, are gone (410). Everything is synchronous; only watching waits.
+Why: the loopback server of the benchmarks and the tests' fake must agree on what the API promises; both are thin shells
+around this. Rules: a stored object is never written to; each watch gets each change once, in the order of versions.
+History that was compacted, and pages started before that, are gone (410). Everything is synchronous; only watching
+waits.
 """
 
 import asyncio
 from bisect import bisect_right
-from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -43,12 +40,12 @@ class ChangeType(StrEnum):
 
 
 class Change:
-    """One change of one object: the object before and after it. Of a deletion `new` is the last state.
+    """One change of one object: the object after it. Of a deletion `new` is the last state.
 
     Decoded and encoded at the first question: most objects are needed in one form only.
     """
 
-    __slots__ = ("_body", "_new", "namespace", "old", "type", "version")
+    __slots__ = ("_body", "_new", "namespace", "type", "version")
 
     def __init__(
         self,
@@ -58,13 +55,11 @@ class Change:
         *,
         new: Object | None = None,
         body: bytes = b"",
-        old: Object | None = None,
     ) -> None:
         """With the new object as `new` or, encoded, as `body`."""
         self.version = version
         self.type = kind
         self.namespace = namespace
-        self.old = old
         self._new = new
         self._body = body
 
@@ -83,30 +78,17 @@ class Change:
         return self._body
 
 
-Follower: TypeAlias = Callable[[Change], None]
-
-
 @dataclass(slots=True, eq=False)
 class _Collection:
-    """All objects of one kind, the changes that can still be watched, and the followers."""
+    """All objects of one kind, and the changes that can still be watched."""
 
     compacted: int = 0
     """Changes up to this version can no longer be watched."""
-    shown: int = 0
-    """Watchers have heard of changes up to this version."""
     objects: dict[Key, Change] = field(default_factory=dict)
     """key → the change that made the object what it is"""
     changes: list[Change] = field(default_factory=list)
-    followers: list[Follower] = field(default_factory=list)
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by each change; replaced, never cleared, because all watches wait for the same one"""
-
-    def show(self, change: Change) -> None:
-        """Let watchers and followers hear of a change."""
-        self.shown = change.version
-        self.news.set()
-        for follower in tuple(self.followers):
-            follower(change)
 
 
 @dataclass(slots=True, eq=False)
@@ -118,20 +100,10 @@ class _Line:
 
 
 class ApiStore:
-    """The objects of a cluster in memory.
+    """The objects of a cluster in memory, without times: pods that are evicted are gone at once."""
 
-    `now_s`: wall clock for timestamps; without one there are none. `kubelets`: a running pod that is evicted is only
-    asked to end, because a simulated kubelet ends it.
-    """
-
-    def __init__(
-        self,
-        *resources: Resource,
-        now_s: Callable[[], float] | None = None,
-        watch_delay_s: float = 0.0,
-        kubelets: bool = False,
-    ) -> None:
-        """Serve these kinds; without any, the ones that every cluster of netgang's has."""
+    def __init__(self) -> None:
+        """Serve the kinds that every cluster of netgang's has."""
         self.version = 1
         self.bindings: list[Binding] = []
         """Bindings in the order in which they took effect"""
@@ -139,13 +111,7 @@ class ApiStore:
         self.patches: list[tuple[PodUid, dict[str, str]]] = []
         """uid and annotations of each merge patch that changed something"""
         self.open_watches = 0
-        self._now_s = now_s
-        self._delay_s = watch_delay_s
-        self._kubelets = kubelets
-        kinds = resources or (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS)
-        self._collections = {resource: _Collection() for resource in kinds}
-        self._late: deque[tuple[float, _Collection, Change]] = deque()
-        """when it is shown, where, what"""
+        self._collections = {kind: _Collection() for kind in (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS)}
         self._line = _Line()
         self._silent = False
         self._pages: dict[str, tuple[int, list[Change]]] = {}
@@ -185,7 +151,7 @@ class ApiStore:
         del collection.objects[namespace, name]
         self.version += 1
         last = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.version)}}
-        self._note(collection, Change(self.version, ChangeType.DELETED, namespace, new=last, old=old))
+        self._note(collection, Change(self.version, ChangeType.DELETED, namespace, new=last))
 
     def load(self, resource: Resource, bodies: Mapping[Key, bytes]) -> None:
         """Add many encoded objects at once, without events; they must carry their own metadata."""
@@ -202,11 +168,6 @@ class ApiStore:
     def body(self, resource: Resource, namespace: str, name: str) -> bytes:
         """An object as the API server sends it. NotFoundError: there is none."""
         return self.state(resource, namespace, name).body
-
-    def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """An object as it is stored; `None`: there is none."""
-        found = self._in(resource).objects.get((namespace, name))
-        return None if found is None else found.new
 
     def state(self, resource: Resource, namespace: str, name: str) -> Change:
         """The change that made an object what it is. NotFoundError: there is none."""
@@ -235,7 +196,7 @@ class ApiStore:
         """Serve these kinds from now on, empty, as after creating their CustomResourceDefinitions."""
         self.version += 1
         for resource in resources:
-            self._collections.setdefault(resource, _Collection(compacted=self.version, shown=self.version))
+            self._collections.setdefault(resource, _Collection(compacted=self.version))
 
     def uninstall(self, resource: Resource) -> None:
         """Stop serving this kind; its objects are gone and its watches end."""
@@ -287,15 +248,6 @@ class ApiStore:
             self._pages[token] = (version, later)
         return Page([one.body for one in now], str(version), token)
 
-    def follow(self, resource: Resource, follower: Follower, *, since: int | None = None) -> None:
-        """Call `follower` for every change from now on, or from version `since` on. GoneError: that is too long ago."""
-        if since is not None:
-            collection = self.check_watch(resource, since)
-            for change in collection.changes:
-                if since < change.version <= collection.shown:
-                    follower(change)
-        self._in(resource).followers.append(follower)
-
     def check_watch(self, resource: Resource, since: int) -> _Collection:
         """Whether the history since that version is there. NotFoundError, GoneError: it is not."""
         collection = self._in(resource)
@@ -321,13 +273,13 @@ class ApiStore:
                     if position < collection.compacted:
                         yield WatchEvent("ERROR", _expired(position))
                         return
-                    for change in _between(collection.changes, position, collection.shown):
+                    for change in _after(collection.changes, position):
                         position = change.version
                         if namespace in ("", change.namespace):
                             yield WatchEvent(change.type, change.body)
                         if line.cut:
                             break
-                    if collection.shown > position and not line.cut:
+                    if collection.changes and collection.changes[-1].version > position and not line.cut:
                         continue  # changes arrived while the reader was busy
                 now_s = loop.time()
                 if now_s >= ends_s or line.cut:
@@ -335,7 +287,7 @@ class ApiStore:
                 if now_s >= bookmark_at_s:
                     bookmark_at_s = now_s + bookmark_s
                     # neither ahead of what was sent, nor of a server whose versions went back
-                    if not self._silent and not self._late and position <= self.version:
+                    if not self._silent and position <= self.version:
                         position = self.version
                         yield WatchEvent("BOOKMARK", _bookmark(resource, position))
                         continue
@@ -374,8 +326,8 @@ class ApiStore:
             raise ConflictError(409, f'pod {binding.name} is already assigned to node "{spec["nodeName"]}"')
         if spec.get("schedulingGates"):
             raise ConflictError(409, f"pod {binding.name} has non-empty .spec.schedulingGates")
-        scheduled = self.dated({"type": "PodScheduled", "status": "True"})
-        status = with_condition(pod, scheduled)
+        others = [one for one in (pod.get("status") or {}).get("conditions", ()) if one["type"] != "PodScheduled"]
+        status = {**pod.get("status", {}), "conditions": [*others, {"type": "PodScheduled", "status": "True"}]}
         self.replace(PODS, {**pod, "spec": {**spec, "nodeName": binding.node}, "status": status})
         self.bindings.append(binding)
 
@@ -426,25 +378,8 @@ class ApiStore:
             raise ConflictError(409, f"the UID in the precondition ({uid}) does not match the UID in record")
         if resource_version not in ("", metadata["resourceVersion"]):
             raise ConflictError(409, "the ResourceVersion in the precondition does not match that in record")
-        self.delete_pod(namespace, name)
+        self.remove(PODS, namespace, name)
         self.evictions.append(PodUid(metadata["uid"]))
-
-    def delete_pod(self, namespace: str, name: str) -> None:
-        """What DELETE does: with kubelets a pod on a node that has not ended is asked to end; else it is gone."""
-        pod = self.state(PODS, namespace, name).new
-        ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        if self._kubelets and pod["spec"].get("nodeName") and not ended:
-            self.merge_patch(PODS, namespace, name, {"metadata": {"deletionTimestamp": self.stamp()}})
-        else:
-            self.remove(PODS, namespace, name)
-
-    def stamp(self) -> str:
-        """Now, as objects carry it: whole seconds, as the API server writes; "" without a clock."""
-        return "" if self._now_s is None else f"{datetime.fromtimestamp(int(self._now_s()), UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-    def dated(self, condition: Object) -> Object:
-        """A condition as it is written now."""
-        return condition if self._now_s is None else {**condition, "lastTransitionTime": self.stamp()}
 
     # -- how it is kept -----------------------------------------------------------------------------------------------
 
@@ -468,8 +403,6 @@ class ApiStore:
         if "uid" not in metadata:
             self._uids += old is None
             metadata["uid"] = f"uid-{self._uids:08d}" if old is None else old.new["metadata"]["uid"]
-        if self._now_s is not None:
-            metadata.setdefault("creationTimestamp", self.stamp())
         kind = _KINDS.get(resource.plural, resource.plural)
         defaults: dict[str, Any] = {"kind": kind, "apiVersion": f"{resource.group}/{resource.version}".lstrip("/")}
         if resource == PODS:
@@ -482,7 +415,7 @@ class ApiStore:
         self.version += 1
         new = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.version)}}
         kind = ChangeType.ADDED if before is None else ChangeType.MODIFIED
-        change = Change(self.version, kind, key[0], new=new, old=None if before is None else before.new)
+        change = Change(self.version, kind, key[0], new=new)
         collection.objects[key] = change
         self._note(collection, change)
         return new
@@ -492,34 +425,11 @@ class ApiStore:
         if len(collection.changes) >= 2 * HISTORY:
             collection.compacted = collection.changes[HISTORY - 1].version
             del collection.changes[:HISTORY]
-        if self._delay_s == 0.0:
-            collection.show(change)
-            return
-        loop = asyncio.get_running_loop()
-        self._late.append((loop.time() + self._delay_s, collection, change))
-        if len(self._late) == 1:
-            loop.call_at(self._late[0][0], self._show_late)
-
-    def _show_late(self) -> None:
-        """Show what is due; later changes never come first."""
-        loop = asyncio.get_running_loop()
-        while self._late and self._late[0][0] <= loop.time():
-            _, collection, change = self._late[0]
-            collection.show(change)
-            self._late.popleft()
-        if self._late:
-            loop.call_at(self._late[0][0], self._show_late)
+        collection.news.set()
 
     def _wake(self) -> None:
         for collection in self._collections.values():
             collection.news.set()
-
-
-def with_condition(pod: Object, condition: Object) -> Object:
-    """A pod's status with this condition in place of the one of its type."""
-    status = pod.get("status") or {}
-    others = [one for one in status.get("conditions", ()) if one["type"] != condition["type"]]
-    return {**status, "conditions": [*others, condition]}
 
 
 def merged(old: Any, patch: Any) -> Any:
@@ -550,10 +460,9 @@ def merged(old: Any, patch: Any) -> Any:
     return old if new is None else new
 
 
-def _between(changes: list[Change], after: int, last: int) -> list[Change]:
-    """Changes of versions above `after`, up to `last`."""
-    first = bisect_right(changes, after, key=lambda change: change.version)
-    return [change for change in changes[first:] if change.version <= last]
+def _after(changes: list[Change], version: int) -> list[Change]:
+    """Changes of later versions."""
+    return changes[bisect_right(changes, version, key=lambda change: change.version) :]
 
 
 async def _news(collection: _Collection, timeout_s: float) -> None:

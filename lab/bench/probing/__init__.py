@@ -1,1 +1,0 @@
-"""What netgang's side of the probe costs, and what unmeasured pairs cost the choice of nodes."""

@@ -1,1 +1,0 @@
-"""Records of benchmarks, and the pages made from them."""

@@ -1,1 +1,0 @@
-"""Small stories that run in the simulator and on real programs, and must end alike."""
