@@ -144,28 +144,6 @@ async def read_all(api: ClusterApi, path: str) -> list[bytes]:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredKeys:
-    """The data of the Secret with the keys for notes, and the version in which it was read."""
-
-    data: Mapping[str, bytes]  # name of an entry → its bytes
-    resource_version: str
-
-
-class KeyStore(Protocol):
-    """The Secret with the keys by which notes on tenants' objects are signed."""
-
-    @property
-    def place(self) -> str:
-        """What it is called, for people: `namespace/name`."""
-
-    async def read(self) -> StoredKeys | None:
-        """The Secret as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
-
-    async def write(self, data: Mapping[str, bytes], over: StoredKeys) -> StoredKeys:
-        """Replace the data of `over`; as stored. ConflictError: it has changed since; others as `read`."""
-
-
-@dataclass(frozen=True, slots=True)
 class StoredText:
     """A ConfigMap of netgang's own namespace with one text, as it was read."""
 

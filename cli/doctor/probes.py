@@ -14,7 +14,6 @@ from client.documents import decoded, fetch
 from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
-from extender.kube.key_store import NOTE_KEYS
 from extender.kube.text_store import FORMER_RUNS, STARTED_GANGS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
@@ -130,7 +129,6 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     texts = [STARTED_GANGS.name, *([FORMER_RUNS.name] if settings.lengths.enabled else [])]
     at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
         **{right: [settings.lease.name] for right in calls.rules(calls.LEADING)},
-        **{right: [NOTE_KEYS] for right in calls.rules(calls.NOTES)},
         **dict.fromkeys(calls.rules((*calls.STARTED, *calls.LENGTHS)), texts),
     }
 

@@ -14,7 +14,7 @@ from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
 from scoring.model.policy import Preempting, Repair
 
-NOTES: Final = "base (its Secret)"  # Part of manifests/ with the right to the keys for notes
+NOTES: Final = "base (its ConfigMap)"  # Part of manifests/ with the right to the gangs that have started
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
 _VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
 _OLDEST: Final = (1, 35)
@@ -33,7 +33,7 @@ def minor(version: str) -> tuple[int, int] | None:
 
 def needed(settings: Settings) -> dict[str, frozenset[Right]]:
     """Part of manifests/ → the rights that netgang needs with these settings."""
-    parts = {"base": calls.rules(), NOTES: calls.rules(calls.NOTES) | calls.rules(calls.STARTED)}
+    parts = {"base": calls.rules(), NOTES: calls.rules(calls.STARTED)}
     if settings.leader_election is LeaderElection.ON:
         parts["base (its Role)"] = calls.rules(calls.LEADING)
     if settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF:

@@ -35,16 +35,14 @@ from extender.kube.client import KubeClient
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
-from extender.kube.key_store import KubeKeyStore
 from extender.kube.reviews import KubeReviews
 from extender.kube.text_store import FORMER_RUNS, STARTED_GANGS, KubeTextStore
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes
-from extender.notes.keeper import KeyKeeper
-from extender.notes.signatures import RandomBytes
-from extender.ports import Clock, ClusterApi, KeyStore, Reviews, TextStore
+from extender.notes.keys import notes_of
+from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
@@ -72,14 +70,13 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
         home = lease_namespace(settings.lease, OwnPod.of(os.environ))
-        keys = KubeKeyStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
         runs = None
         if settings.lengths.enabled:
             runs = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, FORMER_RUNS)
         started = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, STARTED_GANGS)
         yield following(
-            settings, api, clock, rng,
-            sources=sources, reviews=reviews, stands=stands, keys=keys, run_store=runs, started_store=started,
+            settings, api, clock, rng, notes_of(settings.note_keys_dir),
+            sources=sources, reviews=reviews, stands=stands, run_store=runs, started_store=started,
         )  # fmt: skip
 
 
@@ -88,18 +85,15 @@ def following(
     api: ClusterApi,
     clock: Clock,
     rng: random.Random,
+    notes: Notes,
     *,
     sources: Sequence[Polled] = (),
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
-    keys: KeyStore | None = None,
     run_store: TextStore | None = None,
     started_store: TextStore | None = None,
-    random_bytes: RandomBytes = secrets.token_bytes,
 ) -> Service:
-    """The service over any ClusterApi; `stands`: acts only while it leads; no `keys`: notes' keys end with us."""
-    keeper = KeyKeeper(keys, clock, random_bytes) if keys is not None else None
-    notes = keeper.notes if keeper is not None else Notes.in_memory(random_bytes)
+    """The service over any ClusterApi; `stands`: acts only while it leads."""
     cache = empty_cache(settings)
     cache.expire(clock.now_s())
     groups = SeenGroups(cache.pod_groups)
@@ -112,7 +106,7 @@ def following(
         notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, run_store=run_store,
         started_store=started_store,
     )  # fmt: skip
-    return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard, keys=keeper)
+    return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard)
 
 
 def reflectors_of(
@@ -170,7 +164,7 @@ def in_memory(
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json, clock)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    common = Common(settings, cache, api, clock, rng, notes=Notes.in_memory(secrets.token_bytes))
+    common = Common(settings, cache, api, clock, rng, notes=Notes(secrets.token_bytes(32)))
     return assemble(common, SeenGroups(cache.pod_groups), sources, callers=Callers.SCHEDULER)
 
 

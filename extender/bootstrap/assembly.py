@@ -24,7 +24,6 @@ from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.mapping import mapping_config
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
-from extender.notes.keeper import KeyKeeper
 from extender.ports import Reviews
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.admission.degraded_nodes import Degrading
@@ -33,8 +32,6 @@ from extender.scheduling.watch_catchup import CatchUp
 from extender.server.dispatch import Callers
 from scoring.plan import Plan
 
-_FOLLOW, _FORMER_RUNS = "follow ", "former runs"
-_NEED_KEYS = (_FOLLOW, _FORMER_RUNS)  # Tasks that read notes
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
 
 
@@ -46,9 +43,8 @@ def assemble(
     callers: Callers = Callers.SCHEDULER_AND_CURL,
     reviews: Reviews | None = None,
     heard: Callable[[], None] = lambda: None,
-    keys: KeyKeeper | None = None,
 ) -> Service:
-    """The service; `heard`: the API server answered the election; `keys` keeps those for notes in the cluster."""
+    """The service; `heard`: the API server answered the election."""
     cache, clock = common.cache, common.clock
     starting = Starting(common, groups)
     caring = Caring(common, starting)
@@ -68,12 +64,6 @@ def assemble(
     cache.on_change, cache.on_expected_change = changed, came_true
     terms = Terms(common, starting, caring, housekeeping, refresh)
     tasks = terms.tasks() | {"housekeeping": housekeeping.run}
-    if keys is not None:
-        keys.acting, keys.on_change = common.acting, common.telemetry.note_keys
-        tasks["keys for notes"] = keys.run
-        tasks |= {
-            name: partial(_after, keys.answered, run) for name, run in tasks.items() if name.startswith(_NEED_KEYS)
-        }
     if refresh is not None:
         tasks["network"] = refresh.run
     if common.leadership is not None:
@@ -111,7 +101,7 @@ def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | No
 
 
 async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
-    """Run once `first` is set: notes on what is read then can be checked."""
+    """Run once `first` is set."""
     await first.wait()
     await run()
 
@@ -250,7 +240,7 @@ class Terms:
     def tasks(self) -> dict[str, Callable[[], Any]]:
         """Coroutine functions by name: what runs in every service."""
         common, caring = self.common, self.caring
-        tasks: dict[str, Callable[[], Any]] = {f"{_FOLLOW}{name}": one.run for name, one in common.followed.items()}
+        tasks: dict[str, Callable[[], Any]] = {f"follow {name}": one.run for name, one in common.followed.items()}
         tasks |= {
             "plan": self.plan_once_synced,
             "report plans": common.planner.report.run,
@@ -264,7 +254,7 @@ class Terms:
         if not gc.isenabled():
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.former_runs is not None:
-            tasks[_FORMER_RUNS] = caring.former_runs.run
+            tasks["former runs"] = caring.former_runs.run
         if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
             tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
         if caring.expected is not None:

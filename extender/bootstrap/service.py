@@ -177,7 +177,7 @@ def service_of(
         expecting=_expecting_of(expected),
         networks_looked=lambda: caring.networks.looks,
         settings=SettingsInForce(metadata.version("netgang"), in_force.changed(settings), in_force.names()),
-        notes_problem=lambda: common.notes.problem,
+        notes_problem=common.notes.problem,
         lengths_problem=lambda: caring.former_runs.problem if caring.former_runs is not None else "",
         started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,

@@ -58,7 +58,6 @@ DEVICE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
 DEVICES = (DEVICE_CLASSES, DEVICE_SLICES, DEVICE_CLAIMS)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
-SECRETS = Resource("", "v1", "secrets")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
 _KUBEFLOW = "kubeflow.org"
 _TRAINING = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
@@ -127,8 +126,6 @@ EVENT_CREATE = Call("create", EVENTS)
 LEASE_GET = Call("get", LEASES)
 LEASE_CREATE = Call("create", LEASES)
 LEASE_UPDATE = Call("update", LEASES)
-NOTE_KEYS_GET = Call("get", SECRETS)
-NOTE_KEYS_UPDATE = Call("update", SECRETS)
 TEXT_GET = Call("get", CONFIG_MAPS)
 TEXT_UPDATE = Call("update", CONFIG_MAPS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
@@ -170,11 +167,8 @@ REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)  # Rights in manifests
 
 LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in a Role of the Lease's namespace
 
-NOTES: tuple[Call, ...] = (NOTE_KEYS_GET, NOTE_KEYS_UPDATE)
-"""Made for one Secret of netgang's own namespace, with the keys for notes: their rights are in a Role there."""
-
 STARTED: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
-"""For one ConfigMap there, with the gangs that have started: rights in the same Role."""
+"""For one ConfigMap of netgang's own namespace, with the gangs that have started: rights in a Role there."""
 
 LENGTHS: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
 """With `lengths.enabled`, for one ConfigMap of netgang's own namespace: rights in manifests/components/lengths."""

@@ -153,9 +153,6 @@ class Telemetry:
             "Notes on tenants' objects that are not netgang's, each time one is read; kind: the annotation's name",
             "kind",
         )
-        self.note_keys = gauge(
-            "note_keys", "Keys in the Secret by which notes are signed; 0: no gang is suspended, no job resized"
-        ).set
         self.jobs = CurrentCounts(
             gauge("jobs", "Jobs of kinds that can be resized; state: as /v1/jobs says, or resizing", "state")
         ).replace

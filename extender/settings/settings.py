@@ -130,6 +130,9 @@ class Settings(PortSettings):
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
     """The Lease, and its times."""
+    note_keys_dir: Path = Path("/etc/netgang-notes")
+    """Directory with `key`, by which netgang signs its notes on pods and jobs, and `former-key`, by which it still
+    reads them (docs/reference/notes.md). Without a `key` no gang is suspended and no job resized."""
     log_format: LogFormat = LogFormat.TEXT
     """`text` for people, `json` for machines: the same fields."""
     log_level: LogLevel = LogLevel.INFO

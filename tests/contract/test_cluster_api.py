@@ -26,7 +26,7 @@ from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 ALL_PODS = PODS.collection()
 

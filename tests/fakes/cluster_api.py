@@ -39,7 +39,6 @@ from extender.kube.calls import (
 from extender.ports import Binding, Labelled, Page, WatchEvent
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import PodUid
-from tests.fakes.key_store import KEY, FakeKeyStore
 from tests.fakes.text_store import FakeTextStore
 
 _STATUS_FIELDS = frozenset({"phase", "running", "succeeded", "failed", "occupiedBy", "scheduleStartTime"})
@@ -82,8 +81,10 @@ class FakeClusterApi:
         self.latency_s: dict[str, float] = {}  # verb → time each call takes before it has an effect
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
-        self.keys = FakeKeyStore(KEY)  # the Secret in netgang's namespace
-        self.runs, self.started = FakeTextStore(), FakeTextStore("netgang-started-gangs")  # ConfigMaps there
+        self.runs, self.started = (
+            FakeTextStore(),
+            FakeTextStore("netgang-started-gangs"),
+        )  # ConfigMaps in netgang's namespace
         for one in objects:
             self.add(one)
 

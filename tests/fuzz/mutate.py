@@ -97,7 +97,7 @@ def _annotate(rng: random.Random, value: dict[str, Any]) -> None:
     held = metadata.setdefault(rng.choice(("annotations", "annotations", "labels")), {})
     if isinstance(held, dict):
         # A note of ours ends with a signature, and what reads objects here takes every signature as good.
-        held[key] = hostile_text(rng) + rng.choice(("", " hmac1.20260101000000.x")) if rng.random() < 0.95 else None
+        held[key] = hostile_text(rng) + rng.choice(("", " hmac1.x")) if rng.random() < 0.95 else None
 
 
 def _place(rng: random.Random, value: Any) -> tuple[Any, Any]:

@@ -28,7 +28,7 @@ _NOTES: Final = UncheckedNotes()
 _REF: Final = Controller("batch/v1", "Job", "j", "u")
 _BEARER: Final = Bearer("batch/v1", "Job", "team", "j", "u")
 _CONTROLLER: Final = Controller("batch/v1", "Job", "j", "u")
-_SIGNED: Final = " hmac1.20260101000000.x"
+_SIGNED: Final = " hmac1.x"
 
 
 @dataclass(frozen=True, slots=True)

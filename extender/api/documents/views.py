@@ -83,7 +83,7 @@ class Views:
     expecting: Expecting
     networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
     settings: SettingsInForce
-    notes_problem: Callable[[], str]  # Why notes do not outlive this process; empty: they do
+    notes_problem: str  # Why notes do not outlive this process; empty: they do
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
     lengths_problem: Callable[[], str]  # Why former runs of jobs are not kept; empty: they are, or it is switched off
     demo: bool  # A saved cluster in memory, and no real one
@@ -198,7 +198,7 @@ class Views:
         network = self.network_status()
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
-        problem, lengths, started = self.notes_problem(), self.lengths_problem(), self.started_problem()
+        problem, lengths, started = self.notes_problem, self.lengths_problem(), self.started_problem()
         detail = Parts(
             sync=sync,
             cache=self.cache.sizes(),

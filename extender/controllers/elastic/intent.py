@@ -113,7 +113,7 @@ def next_intent(
 def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
     """The annotation's value: JSON with words that people understand, and our signature.
 
-    >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
+    >>> notes, job = Notes(b"k" * 32), Bearer("batch/v1", "Job", "a", "j", "u")
     >>> encoded(Intent(6, 2, 9.5, Requester.QUEUE, "room for a/h", GangKey("a/h"), 6, 6, (9.5,)), job, notes)[:60]
     '{"from":6,"to":2,"at":9.5,"who":"queue","why":"room for a/h"'
     """
@@ -124,7 +124,7 @@ def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
 def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
     """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one).
 
-    >>> notes, job = Notes.in_memory(lambda count: b"k" * count), Bearer("batch/v1", "Job", "a", "j", "u")
+    >>> notes, job = Notes(b"k" * 32), Bearer("batch/v1", "Job", "a", "j", "u")
     >>> one = Intent(6, 2, 9.5, Requester.QUEUE, "why", GangKey("a/h"), 6, 6, (1.0, 9.5))
     >>> intent_of({LAST_CHANGE: encoded(one, job, notes)}, job, notes) == one
     True

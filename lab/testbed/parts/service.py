@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from extender.notes.keys import KEY_FILE
 from lab.testbed.api import Object
 from lab.testbed.cluster import NETGANG, NETGANG_SCHEDULER, Cluster
 from lab.testbed.errors import ControlPlaneError
@@ -78,14 +79,21 @@ async def start_netgang(
     ]
     if tls:
         settings = {**(settings or {}), "health_port": health_port}
-    if settings:
-        file = cluster.directory / f"{name}-settings.yaml"
-        file.write_text(yaml.safe_dump(dict(settings), sort_keys=False))
-        argv.append(f"--config={file}")
+    file = cluster.directory / f"{name}-settings.yaml"
+    settings = {"note_keys_dir": str(_note_keys(cluster.directory / "note-keys")), **(settings or {})}
+    file.write_text(yaml.safe_dump(settings, sort_keys=False))
+    argv.append(f"--config={file}")
     url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"
     ready = f"http://{LOOPBACK}:{health_port}" if tls else url
     part = await cluster.start_part(name, argv, ready_url=f"{ready}/readyz", env=env, limit_s=_START_LIMIT_S)
     return Netgang(part=part, url=url, debug_url=f"http://{LOOPBACK}:{debug_port}")
+
+
+def _note_keys(directory: Path) -> Path:
+    """Where all netgangs of a cluster find the key for their notes, which is a mounted Secret elsewhere."""
+    directory.mkdir(exist_ok=True)
+    (directory / KEY_FILE).write_bytes(b"the same for all of the test bed")
+    return directory
 
 
 async def install_rights(cluster: Cluster) -> None:

@@ -56,7 +56,7 @@ async def test_what_is_installed_is_as_it_should_be() -> None:
 async def test_each_right_is_asked_for() -> None:
     api = installed()
     await look(api).facts()
-    usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules((*calls.NOTES, *calls.STARTED))
+    usual = calls.rules() | calls.rules(calls.LEADING) | calls.rules(calls.STARTED)
     assert api.calls["create"] == len(usual) + 1
     api = installed()
     container(api, DEPLOYMENT)["env"].append({"name": "NETGANG_ELASTIC__ENABLED", "value": "true"})

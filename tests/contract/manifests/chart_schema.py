@@ -15,7 +15,7 @@ _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 1, "maximum": 10}
 _RESOURCES = {"type": "object"}
 _LABEL = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
-_TAKEN = ("settings", "tls")  # volumes that the chart has itself
+_TAKEN = ("settings", "notes", "tls")  # volumes that the chart has itself
 _LOOSE = {  # definition → what YAML may also say, which the settings read as well
     "Ratios": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
     "LeaderElection": {"enum": ["off", "on", True, False]},
@@ -44,7 +44,7 @@ def _volume() -> dict[str, Any]:
 
 def _mount() -> dict[str, Any]:
     """Where a container sees a volume; never where the chart's own are."""
-    path = {"type": "string", "pattern": "^/", "not": {"pattern": "^/etc/netgang(-tls)?(/|$)"}}
+    path = {"type": "string", "pattern": "^/", "not": {"pattern": "^/etc/netgang(-tls|-notes)?(/|$)"}}
     fields: dict[str, Any] = {"name": _TEXT, "mountPath": path, "readOnly": _FLAG, "subPath": _TEXT}
     return {**_section(**fields), "required": ["name", "mountPath"]}
 

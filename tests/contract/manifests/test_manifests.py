@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from extender.kube import calls
-from extender.kube.key_store import NOTE_KEYS
 from extender.kube.leases import ROLE_LABEL
 from extender.kube.text_store import STARTED_GANGS
 from extender.leadership.lease import LEADER
@@ -21,8 +20,6 @@ from tests.contract.manifests.rendered_manifests import (
     rendered_overlay,
     rights_of,
 )
-
-AT_HOME = [[NOTE_KEYS], [STARTED_GANGS.name]]  # names in the rules of Role netgang-notes
 
 
 @pytest.fixture
@@ -48,23 +45,21 @@ def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
     roles = [one for one in objects if one["kind"] in ("ClusterRole", "Role")]
     rules = [rule for role in roles for rule in role["rules"]]
-    allowed = [right for rule in rules for right in rights_of([rule]) if rule.get("resourceNames") not in AT_HOME]
-    assert not [right for right in allowed if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
+    assert not [right for right in rights_of(rules) if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
 
 
-def test_the_keys_are_in_the_only_secret_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
-    secrets, role = of_kind(objects, "Secret"), of_kind(objects, "Role")["netgang-notes"]
-    assert list(secrets) == [NOTE_KEYS]
-    assert (secrets[NOTE_KEYS]["type"], secrets[NOTE_KEYS].get("data")) == ("Opaque", None)
-    assert secrets[NOTE_KEYS]["metadata"]["namespace"] == role["metadata"]["namespace"] == "netgang-system"
-    assert set(rights_of(role["rules"][:1])) == calls.rules(calls.NOTES)
-    assert [rule["resourceNames"] for rule in role["rules"]] == AT_HOME
+def test_the_key_for_notes_is_a_file_where_netgang_looks(objects: tuple[Object, ...], tmp_path: Path) -> None:
+    spec = pod_spec(of_kind(objects, "Deployment")["netgang"])
+    assert {"name": "notes", "secret": {"secretName": "netgang-notes", "optional": True}} in spec["volumes"]
+    (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "notes"]
+    assert Path(mount["mountPath"]) == mounted_settings(objects, tmp_path).note_keys_dir
 
 
 def test_started_gangs_are_in_the_only_config_map_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
     found, role = of_kind(objects, "ConfigMap")[STARTED_GANGS.name], of_kind(objects, "Role")["netgang-notes"]
     assert (found["metadata"]["namespace"], "data" in found) == ("netgang-system", False)
-    assert set(rights_of(role["rules"][1:])) == calls.rules(calls.STARTED)
+    assert set(rights_of(role["rules"])) == calls.rules(calls.STARTED)
+    assert [rule["resourceNames"] for rule in role["rules"]] == [[STARTED_GANGS.name]]
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
@@ -163,7 +158,7 @@ def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_pa
 def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
     pod = pod_spec(of_kind(objects, "Deployment")["netgang"])
     (container,) = pod["containers"]
-    (mount,) = container["volumeMounts"]
+    mount, _ = container["volumeMounts"]
     assert container["args"] == ["serve", "--config", f"{mount['mountPath']}/netgang.yaml"]
     assert mount["name"] == pod["volumes"][0]["name"]
 

@@ -101,14 +101,15 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
 
 @pytest.mark.timeout(120, func_only=True)
 async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, helm: Path, tmp_path: Path) -> None:
-    """netgang and an agent work with the certificates that the chart made, and an upgrade leaves them as they are."""
+    """netgang and an agent work with certificates of the chart; an upgrade leaves them and the key for notes alone."""
     tool = Helm(helm, tmp_path, own_cluster.kubeconfig())
     release = ("netgang", str(CHART), "--namespace", INSTALLED_IN, "--set", "probe.enabled=true")
     await asyncio.to_thread(tool.good, "install", *release, "--create-namespace")
 
     async def certificates() -> list[Object]:
         named = ("Secret", "netgang-tls"), ("Secret", "netgang-scheduler-tls"), ("ConfigMap", "netgang-ca")
-        return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in named]
+        more = ("Secret", "netgang-notes")
+        return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in (*named, more)]
 
     made = await certificates()
     await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spares=7")

@@ -29,7 +29,7 @@ from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
 from tests.e2e.objects import kind, restricted
 from tests.e2e.stage import LIMIT_S
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 COMPONENTS = ROOT / "manifests" / "components"
 FOREIGN = "example.org/quota"

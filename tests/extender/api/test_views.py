@@ -24,6 +24,7 @@ from tests.extender.scheduling.world import World, node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.network_source import FakeNetworkSource
+from tests.fakes.notes import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -75,7 +76,7 @@ async def test_explain_knows_pods_and_gangs() -> None:
 
 async def test_ready_once_everything_is_read_and_planned() -> None:
     api = FakeClusterApi(N1)
-    service = following(Settings(), api, LoopClock(), random.Random(0))
+    service = following(Settings(), api, LoopClock(), random.Random(0), notes_of_a_former_process())
     before = service.views.readiness()
     assert (before.ready, len(before.reasons), before.reasons[0]) == (False, 8, "nodes are not read yet")
     async with running(api=api) as world:

@@ -47,6 +47,7 @@ from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.notes import notes_of_a_former_process
 from tests.liveness import LIVENESS_S
 from tests.scoring.plan.planned import crowded
 
@@ -236,7 +237,7 @@ async def test_what_was_found_out_is_kept_for_a_minute(monkeypatch: pytest.Monke
 
 
 async def test_before_the_first_plan_nothing_is_supposed() -> None:
-    service = following(Settings(), FakeClusterApi(N1), LoopClock(), random.Random(0))
+    service = following(Settings(), FakeClusterApi(N1), LoopClock(), random.Random(0), notes_of_a_former_process())
     with pytest.raises(BusyError, match="first plan"):
         await WhatIfs(service.cache, service.planner, LoopClock()).suppose([])
 

@@ -12,7 +12,7 @@ from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry
 from scoring.plan import Plan
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 
 def context_over(

@@ -1,23 +1,25 @@
 """One note: signed, read again, and ignored where anything about it is wrong (docs/safety.md S22)."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.notes.signatures import MOST_CHARS, Bearer, Flaw, Key, KeyRing, NoteKind, Notes
+from extender.errors import ConfigError
+from extender.notes.keys import notes_of
+from extender.notes.signatures import MOST_CHARS, Bearer, Flaw, NoteKind, Notes
 
 POD = Bearer("v1", "Pod", "team-a", "w-0", "3f2a")
-KEYS = (Key("20260101000000", b"a" * 32), Key("20260201000000", b"b" * 32))
+KEY, OTHER = b"a" * 32, b"b" * 32
 
 
 class Desk:
-    def __init__(self, *some: Key) -> None:
+    def __init__(self, key: bytes = KEY) -> None:
         self.ignored: list[tuple[NoteKind, Bearer, Flaw]] = []
-        self.notes = Notes(KeyRing(some or KEYS, now_s=2e9))
+        self.notes = Notes(key)
         self.notes.on_ignored = lambda *what: self.ignored.append(what)
 
     def flaw(self, text: str, *, kind: NoteKind = NoteKind.ADMITTED, bearer: Bearer = POD) -> Flaw | None:
@@ -39,10 +41,9 @@ WRONG: dict[str, tuple[Flaw, Callable[[Desk], Flaw | None]]] = {
     "another annotation": (Flaw.FORGED, lambda desk: desk.flaw(WRITTEN, kind=NoteKind.RESUME)),
     "half a signature": (Flaw.FORGED, lambda desk: desk.flaw(WRITTEN[:-5])),
     "letters beyond ASCII": (Flaw.FORGED, lambda desk: desk.flaw(WRITTEN[:-1] + "é")),
-    "another key of the same name": (Flaw.FORGED, lambda _: Desk(Key(KEYS[1].name, b"c" * 32)).flaw(WRITTEN)),
-    "a key that is gone": (Flaw.UNKNOWN_KEY, lambda _: Desk(KEYS[0]).flaw(WRITTEN)),
+    "a key that is gone": (Flaw.FORGED, lambda _: Desk(OTHER).flaw(WRITTEN)),
     "none": (Flaw.UNSIGNED, lambda desk: desk.flaw("node28")),
-    "of version 0.1": (Flaw.UNSIGNED, lambda desk: desk.flaw("3f2a/node28")),
+    "as tenants may write": (Flaw.UNSIGNED, lambda desk: desk.flaw("3f2a/node28")),
     "of a later scheme": (Flaw.UNSIGNED, lambda desk: desk.flaw(WRITTEN.replace("hmac1", "hmac2"))),
     "nested": (Flaw.UNSIGNED, lambda desk: desk.flaw("[" * 4000)),
     "as long as an annotation may be": (Flaw.TOO_LONG, lambda desk: desk.flaw("[" * 262_144)),
@@ -66,19 +67,38 @@ def test_an_empty_note_is_none() -> None:
     assert desk.ignored == []
 
 
-def test_all_keys_check_and_the_newest_that_has_settled_signs() -> None:
-    new_s = KEYS[1].made_s
-    before, after = KeyRing(KEYS, now_s=new_s + 179.0), KeyRing(KEYS, now_s=new_s + 181.0)
-    assert (before.signer, after.signer) == KEYS
-    old = Notes(before).write(NoteKind.ADMITTED, POD, "n1")
-    assert Notes(after).read(NoteKind.ADMITTED, POD, old) == "n1"
-
-
 def test_a_note_that_could_not_be_read_is_not_written() -> None:
     """Rather no note than one that a successor has to ignore."""
     with pytest.raises(ValueError, match="longer than 4096"):
         Desk().notes.write(NoteKind.PREEMPTS, POD, "x" * MOST_CHARS)
 
 
-def test_keys_are_in_no_text() -> None:
-    assert "aaaa" not in f"{KEYS[0]!r} {json.dumps(str(KEYS))} {KeyRing(KEYS, now_s=0.0)!r}"
+def keys_in(directory: Path, **files: bytes) -> Path:
+    for name, content in files.items():
+        (directory / name.replace("_", "-")).write_bytes(content)
+    return directory
+
+
+def test_the_key_signs_and_the_former_one_is_still_read(tmp_path: Path) -> None:
+    before = notes_of(keys_in(tmp_path, key=KEY))
+    old = before.write(NoteKind.ADMITTED, POD, "n1")
+    after = notes_of(keys_in(tmp_path, key=OTHER + b"\n", former_key=KEY + b"\n"))
+    assert after.read(NoteKind.ADMITTED, POD, old) == "n1"
+    new = after.write(NoteKind.ADMITTED, POD, "n2")
+    assert (before.read(NoteKind.ADMITTED, POD, new), Notes(OTHER).read(NoteKind.ADMITTED, POD, new)) == (None, "n2")
+    assert (before.problem, after.problem) == ("", "")
+
+
+def test_without_a_key_notes_end_with_the_process(tmp_path: Path) -> None:
+    one, other = notes_of(tmp_path), notes_of(tmp_path / "nothing")
+    text = one.write(NoteKind.ADMITTED, POD, "n1")
+    assert (one.read(NoteKind.ADMITTED, POD, text), other.read(NoteKind.ADMITTED, POD, text)) == ("n1", None)
+    assert one.problem.startswith(f"there is no key in {tmp_path}/key")
+
+
+@pytest.mark.parametrize("name", ["key", "former_key"])
+def test_a_file_that_holds_no_key_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="must hold at least 16 bytes"):
+        notes_of(keys_in(tmp_path, **{"key": KEY, name: b" short \n"}))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        notes_of(keys_in(tmp_path) / "key")

@@ -13,7 +13,7 @@ from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.preemption.test_controller import ON, acting, nodes, running_gangs
 from tests.extender.scheduling.world import GATED, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import bearer_of, notes_of_a_former_process
+from tests.fakes.notes import bearer_of, notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 

@@ -16,6 +16,7 @@ from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import Object, World, answers, args_of, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.notes import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
@@ -117,7 +118,7 @@ async def test_a_pod_that_cannot_be_read_is_the_callers_mistake() -> None:
 async def test_before_the_first_plan_there_is_no_decision() -> None:
     """Not synced: `Error`, so that kube-scheduler tries again by timer; bind says the same, prioritize is equal."""
     api = FakeClusterApi(N1, unknown("p", gang="g"))
-    service = following(Settings(), api, LoopClock(), random.Random(0))
+    service = following(Settings(), api, LoopClock(), random.Random(0), notes_of_a_former_process())
     args = args_of(api.pod("p"), nodes=["n1", "n2"])
     assert service.verbs.caught_up(args) is None
     assert service.verbs.filter(args) == Failed(Reason.NOT_SYNCED)

@@ -31,6 +31,7 @@ from scoring.permit.protocol import PermitState
 from scoring.plan import Plan
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
+from tests.fakes.notes import notes_of_a_former_process
 from tests.fuzz.consistency import assert_consistent
 
 HOLD_S = 25.0  # the default hold limit
@@ -360,9 +361,8 @@ async def unfinished(
         api.add(one)
     clock = LoopClock()
     chosen, rng = Settings.model_validate(settings), random.Random(0)
-    service = following(
-        chosen, api, clock, rng, stands=stands, keys=api.keys, run_store=api.runs, started_store=api.started
-    )
+    notes = notes_of_a_former_process()
+    service = following(chosen, api, clock, rng, notes, stands=stands, run_store=api.runs, started_store=api.started)
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

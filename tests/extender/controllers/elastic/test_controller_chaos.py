@@ -13,7 +13,7 @@ from extender.controllers.elastic.kinds.indexed import JOB
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from tests.extender.controllers.elastic.cluster import JOBS, Site, site
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import bearer_of, notes_of_a_former_process
+from tests.fakes.notes import bearer_of, notes_of_a_former_process
 
 pytestmark = [pytest.mark.looptime, pytest.mark.slow]
 

@@ -12,7 +12,7 @@ from extender.controllers.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SC
 from extender.controllers.elastic.records import Requester
 from scoring.ids import GangKey
 from scoring.scaling.job import Wants
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 NOTES = notes_of_a_former_process()
 INTENT = Intent(6, 3, 9.0, Requester.QUEUE, "room for a/heavy", GangKey("a/heavy"), 6, 6, (9.0,))

@@ -20,7 +20,7 @@ from tests.extender.beside import playing
 from tests.extender.scheduling.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 

@@ -16,7 +16,7 @@ from scoring.lengths.former_runs import LEAST, Run
 from scoring.model import Pod
 from scoring.plan.expected import Result
 from tests.builders import pod
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 from tests.fakes.text_store import FakeTextStore
 
 JOB = fingerprint("default", "", "g", "")

@@ -26,7 +26,7 @@ from tests.extender.controllers.preemption.test_controller import (
 from tests.extender.leadership.test_lease_loop import Replicas, cut_off, until_leads
 from tests.extender.scheduling.world import NO_BUDGET, key, node_json, pod_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 

@@ -12,7 +12,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 from tests.builders import gang, pod
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 NOTES = notes_of_a_former_process()
 ONE, OTHER = pod("g-0", gang="g"), pod("g-1", gang="g")

@@ -23,7 +23,7 @@ from tests.builders import bound, gang, pod
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 from tests.fakes.text_store import FakeTextStore
 
 pytestmark = pytest.mark.looptime

@@ -28,7 +28,7 @@ from extender.controllers.restart.suspensions import (
 from extender.kube.calls import SUSPENDED
 from extender.notes import Bearer, NoteKind
 from scoring.model import Controller
-from tests.fakes.key_store import notes_of_a_former_process
+from tests.fakes.notes import notes_of_a_former_process
 
 NOTES = notes_of_a_former_process()
 JOB = Controller("batch/v1", "Job", "train", "u1")
