@@ -88,19 +88,6 @@ def namespaces(ctx: typer.Context, incomplete: str) -> Offers:
     return _offered(ctx, incomplete, look)
 
 
-def node_words(ctx: typer.Context, incomplete: str) -> Offers:
-    """As kubectl writes changes of nodes: a verb, then nodes."""
-    if not ctx.params.get("words"):
-        return [(verb, "nodes") for verb in ("cordon", "uncordon", "taint", "untaint") if verb.startswith(incomplete)]
-    return nodes(ctx, incomplete)
-
-
-def links(ctx: typer.Context, incomplete: str) -> Offers:
-    """FROM:TO: of two nodes, one after the other."""
-    first, colon, second = incomplete.partition(":")
-    return [(f"{first}{colon}{name}", about) for name, about in nodes(ctx, second if colon else first)]
-
-
 def _in_namespace(ctx: typer.Context, incomplete: str, look: _Look) -> Offers:
     """Names of the namespace that -n gives, without it; else with theirs."""
     given = ctx.params.get("namespace")

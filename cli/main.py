@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Starts distributed training jobs whole, in one zone, on the best measured network.",
     epilog="Example: netgang demo (no cluster is needed), and in another terminal: netgang queue; netgang explain "
-    "demo/tf-smoke-gpu; netgang what-if --end-job demo/case1",
+    "demo/tf-smoke-gpu; netgang what-if --remove-job demo/case1",
 )
 
 _GANGS: Final = "Gangs and jobs"
@@ -41,8 +41,8 @@ _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading
     _GANGS: {
         queue: "netgang queue; netgang queue -n team-a --state waiting -o wide; netgang queue team-a/resnet --watch",
         explain: "netgang explain demo/case1; netgang explain team-a/resnet --cluster cluster.json --json",
-        what_if: "netgang what-if -f job.yaml; netgang what-if cordon node1; "
-        "netgang what-if --suggestion team-a/resnet",
+        what_if: "netgang what-if -f job.yaml; netgang what-if --pods 8 --request nvidia.com/gpu=4; "
+        "netgang what-if --remove-job team-a/resnet --cordon node1",
         jobs: "netgang jobs; netgang jobs -n team-a -o wide; netgang jobs team-a/resnet",
     },
     _NETWORK: {network.scores: "netgang scores node28 node33; netgang scores node28 node33 -o wide"},

@@ -8,7 +8,7 @@ NETGANG_TOKEN); as `kubectl netgang` the way is through the API server unless an
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, wraps
@@ -68,11 +68,6 @@ class Reach:
         return door(said, prefers_cluster=self.by_kubectl)
 
     @property
-    def through_api_server(self) -> bool:
-        """Whether the way is the API server's."""
-        return bool(self.said.in_cluster) or (self.by_kubectl and self._url is None)
-
-    @property
     def _url(self) -> str | None:
         """The address that was given, as an option or else in the environment."""
         return (
@@ -129,31 +124,6 @@ def having(name: str, record: type) -> Callable[[_Command], _Command]:
     kinds, usual = get_type_hints(record, include_extras=True), record()
     added = [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
     return lambda command: _spread(command, name, added, lambda _, given: record(**given))
-
-
-def having_texts(
-    name: str, options: Mapping[str, tuple[str, str]], completers: Mapping[str, Callable[..., Any]], *, panel: str
-) -> Callable[[_Command], _Command]:
-    """The same for a mapping: option → its texts.
-
-    `options`: option → its form and what it means; `completers`: option → what offers its texts to a shell;
-    `panel`: the heading under which help lists them.
-    """
-    shown = {
-        option: typer.Option(
-            option, metavar=form, help=text, autocompletion=completers.get(option), rich_help_panel=panel
-        )
-        for option, (form, text) in options.items()
-    }
-    added = [
-        Parameter(option.strip("-").replace("-", "_"), _KIND, default=None, annotation=Annotated[list[str] | None, how])
-        for option, how in shown.items()
-    ]
-
-    def made(_: typer.Context, given: dict[str, list[str] | None]) -> dict[str, list[str]]:
-        return {option: texts or [] for option, texts in zip(options, given.values(), strict=True)}
-
-    return lambda command: _spread(command, name, added, made)
 
 
 def _spread(

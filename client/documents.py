@@ -26,14 +26,14 @@ from extender.schemas.queue import Queue
 from extender.schemas.record import Problem
 from extender.schemas.settings import SettingsInForce
 from extender.schemas.what_if import Supposed
-from scoring.what_if.changes import WhatIf
+from scoring.what_if import WhatIf
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
 _RECORD_S: Final = 120.0
 _MOST_RECORD_BYTES: Final = 1 << 30
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
-_WHAT_IF_S: Final = 120.0  # Trial plans of a large cluster, behind those of others
+_WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 
 
 class Answer(NamedTuple, Generic[_T]):
@@ -84,9 +84,9 @@ async def settings(door: Door) -> Answer[SettingsInForce]:
     return await ask(door, "/v1/settings", SettingsInForce)
 
 
-async def supposed(door: Door, body: WhatIf) -> Answer[Supposed]:
-    """What /v1/what-if answers to a body of changes."""
-    return await ask(door, "/v1/what-if", Supposed, body=body, timeout_s=_WHAT_IF_S)
+async def supposed(door: Door, what: WhatIf) -> Answer[Supposed]:
+    """What /v1/what-if answers."""
+    return await ask(door, "/v1/what-if", Supposed, body=what, timeout_s=_WHAT_IF_S)
 
 
 async def survey_running(door: Door, *, zone: str | None, limit: int) -> Survey:

@@ -1,9 +1,8 @@
-"""Plan, explain a gang, suppose changes or find nodes' endpoints from files and without a cluster.
+"""Plan, explain a gang, suppose something or find nodes' endpoints from files and without a cluster.
 
 The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -14,11 +13,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from extender.api.documents.expected_start import expected_start_document
-from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
+from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.plan import plan_document, supposed_document
 from extender.api.documents.queue import weight_document
-from extender.api.what_if.job_objects import gangs_of
-from extender.api.what_if.question import policy_with, read_changes
+from extender.api.what_if import supposed
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
@@ -33,15 +31,12 @@ from extender.schemas.what_if import Supposed
 from extender.settings.settings import Settings
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import QueueReport, report
-from scoring.explain.unblock import unblock
 from scoring.ids import gang_key
 from scoring.model import Gang
 from scoring.network.matrix import METRICS, MeasurementTable
 from scoring.plan import PlannerCache, plan
 from scoring.plan.expected import expected_starts
-from scoring.what_if.changes import Change, MisfitError, RemovePods, WhatIf
-from scoring.what_if.draft import Situation
-from scoring.what_if.suppose import what_if
+from scoring.what_if import MisfitError, Situation, WhatIf
 
 _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 
@@ -121,37 +116,27 @@ def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) ->
 
 
 def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:
-    """Why the gang or pod NAMESPACE/NAME is where it is, and what would admit it. Errors: ConfigError."""
+    """Why the gang or pod NAMESPACE/NAME is where it is. Errors: ConfigError."""
     cache = filled_cache(cluster, mesh, settings, now_s=now_s)
     gang = _gang(cache, name)
     snapshot, policy, known = cache.snapshot(), settings.policy(), PlannerCache()
     made = plan(snapshot, policy, now_s=now_s, cache=known)
     preemption = preemption_document(snapshot, gang.key, blocked=None)
     document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, cache=known), preemption)
-    found = unblock(Situation(snapshot, policy, now_s), made, gang, cache=known)
     starts = expected_starts(snapshot, made, policy, now_s=now_s, cache=known)
-    return msgspec.structs.replace(
-        document,
-        would_help=unblocking_document(found),
-        expected_start=expected_start_document(starts.get(gang.key), now_s=now_s),
-    )
+    return msgspec.structs.replace(document, expected_start=expected_start_document(starts.get(gang.key), now_s=now_s))
 
 
-def what_if_file(
-    cluster: Path, mesh: Path | None, settings: Settings, changes: Sequence[Change], *, now_s: float
-) -> Supposed:
-    """What the changes would make of the plan. Errors: ConfigError names the field that is wrong."""
+def what_if_file(cluster: Path, mesh: Path | None, settings: Settings, what: WhatIf, *, now_s: float) -> Supposed:
+    """What the plan would be. Errors: ConfigError names the field that is wrong."""
     cache = filled_cache(cluster, mesh, settings, now_s=now_s)
-    named = {key for change in changes if isinstance(change, RemovePods) for key in change.pods}
-    others = {pod.key: pod for pod in cache.all_pods() if pod.key in named and cache.gang_of(pod.uid) is None}
-    reading = partial(gangs_of, partial(empty_cache, settings))
-    base = Situation(cache.snapshot(), settings.policy(), now_s, others, partial(policy_with, settings), reading)
+    base = Situation(cache.snapshot(), settings.policy(), now_s)
+    made = plan(base.snapshot, base.policy, now_s=now_s)
     try:
-        within_bounds = read_changes(msgspec.json.encode(WhatIf(tuple(changes))))
-        found = what_if(base, plan(base.snapshot, base.policy, now_s=now_s), within_bounds)
+        found = supposed(base, made, what, settings, partial(empty_cache, settings))
     except MisfitError as error:
         raise ConfigError(str(error)) from error
-    return supposed_document(found, changes, now_s=now_s)
+    return supposed_document(found, what)
 
 
 def _gang(cache: ClusterCache, name: str) -> Gang:

@@ -57,7 +57,6 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
     for one in found.decisions[:_DECISIONS]:
         what = " · ".join(part for part in (one.what, one.reason or "yes", one.detail) if part)
         _say(console, f"{datetime.fromtimestamp(one.at_s, UTC):%Y-%m-%d %H:%M:%S}Z {what}")
-    _help(console, found)
 
 
 def print_supposed(console: Console, found: Supposed) -> None:
@@ -78,26 +77,6 @@ def print_supposed(console: Console, found: Supposed) -> None:
         _say(console, "nothing would be different for any gang")
     admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
     _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
-
-
-def _help(console: Console, found: Explained) -> None:
-    would = found.would_help
-    if would is None:
-        if found.state == "waiting":
-            _say(console, "others ask what would help at this moment; ask again for the ways in")
-        return
-    if not would.text:
-        return
-    if would.impossible:
-        _say(console, "Waiting will not help: it would not fit into the empty cluster as it is.", style="red")
-    if not would.suggestions:
-        _say(console, would.text)
-        return
-    _say(console, "What would admit it, as the planner tried it:")
-    for number, one in enumerate(would.suggestions, start=1):
-        also = f"; {some(one.also_admitted)} too" if one.also_admitted else ""
-        also += f"; {some(one.refused_instead)} would wait instead" if one.refused_instead else ""
-        _say(console, f"  {number}. {one.text}{also}", style="green" if number == 1 else "")
 
 
 def _turn(turn: Turn) -> list[str]:

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Path, Query
 from extender.api.problems import PROBLEM_TYPE
 from extender.schemas import explain, jobs, link, network, plan, probe, queue, readiness, settings, what_if
 from extender.schemas.record import Problem, Record
-from scoring.what_if.changes import Supposition, WhatIf
+from scoring.what_if import PodSet, WhatIf
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it
@@ -77,7 +77,8 @@ def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 def _components() -> dict[str, Any]:
     _, found = msgspec.json.schema_components(_DOCUMENTS, ref_template=_PLACE + "{name}")
-    for kind in (*_kinds(Record), *_kinds(Supposition)):
+    kinds: list[type[msgspec.Struct]] = [*_kinds(Record), WhatIf, PodSet]
+    for kind in kinds:
         fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
         for name, text in _texts(kind):
             if kind.__name__ in found and name in fields:

@@ -23,8 +23,7 @@ from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.verb_documents import add_verbs
-from extender.api.what_if.question import read_changes
-from extender.api.what_if.runner import BusyError
+from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas.explain import Explained
@@ -36,7 +35,7 @@ from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
 from extender.schemas.settings import SettingsInForce
 from extender.schemas.what_if import Supposed
-from scoring.what_if.changes import MisfitError, WhatIf
+from scoring.what_if import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 
@@ -63,7 +62,7 @@ _Jobs: TypeAlias = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Most jo
 _NO_JOBS: Final = "elastic jobs are switched off: setting elastic.enabled"
 _PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
 _WHAT_IF_PROBLEMS = {
-    400: "A field is wrong, or a change does not fit the cluster; the detail names it",
+    400: "A field is wrong, or something does not fit the cluster; the detail names it",
     413: "The body is too large",
     429: "Others are being answered; come again",
 }
@@ -117,7 +116,7 @@ def _documents(views: Views) -> APIRouter:
 
     @router.get(
         "/explain/{namespace}/{name}",
-        summary="Why a gang or pod is where it is, and what would get it admitted",
+        summary="Why a gang or pod is where it is",
         responses=answers(Explained, _PROBLEMS),
     )
     async def explain(namespace: Name, name: Name) -> Response:
@@ -152,18 +151,17 @@ def _documents(views: Views) -> APIRouter:
         openapi_extra=takes(WhatIf),
     )
     async def what_if(request: Request) -> Response:
-        asked_s = views.clock.now_s()
         body = await read_body(request, MOST_BYTES, _BODY_TIMEOUT_S)
         if isinstance(body, Response):
             return body
         try:
-            changes = read_changes(body)
-            found = await views.what_ifs.suppose(changes)
+            what = read_what_if(body)
+            found = await views.what_ifs.suppose(what)
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
-        return document_response(supposed_document(found, changes, now_s=asked_s))
+        return document_response(supposed_document(found, what))
 
     @router.get("/settings", summary="The settings in force, without secrets", responses=answers(SettingsInForce))
     async def settings() -> Response:

@@ -16,9 +16,7 @@ from extender.api.probe import ProbePort
 from extender.api.problems import PROBES, Only
 from extender.api.reports import Reporters, ReportsDoor, create_reports_app
 from extender.api.routes import DOCS
-from extender.api.what_if.job_objects import gangs_of
-from extender.api.what_if.question import policy_with
-from extender.api.what_if.runner import WhatIfs
+from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Caring, Reported
 from extender.bootstrap.metrics import Reporting
@@ -145,9 +143,8 @@ def service_of(
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
-    reading = partial(gangs_of, partial(_beside, cache, settings))
     expected = caring.expected
-    what_ifs = WhatIfs(cache, planner, clock, policy_with=partial(policy_with, settings), gangs_of=reading)
+    what_ifs = WhatIfs(planner, clock, settings, partial(_beside, cache, settings))
     if expected is not None:
         what_ifs.calibration = lambda: expected.calibration
     preemptions, reported = caring.preemptions, caring.reported

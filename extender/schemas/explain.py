@@ -1,6 +1,4 @@
-"""GET /v1/explain/{namespace}/{name}: why a gang or pod is where it is, and what would admit it."""
-
-from typing import Any
+"""GET /v1/explain/{namespace}/{name}: why a gang or pod is where it is."""
 
 from msgspec import UNSET, UnsetType
 
@@ -119,24 +117,6 @@ class Cause(Record):
     suggestion: str  # What helps; empty: nothing but wait.
 
 
-class Suggestion(Record):
-    """Changes with which the planner would admit it; they can be sent to /v1/what-if."""
-
-    text: str
-    changes: tuple[dict[str, Any], ...]  # As /v1/what-if takes them.
-    also_admitted: tuple[str, ...]  # Other gangs that would be admitted.
-    refused_instead: tuple[str, ...]  # Gangs that would wait instead.
-
-
-class WouldHelp(Record):
-    """What would admit it."""
-
-    text: str
-    impossible: bool  # Waiting alone cannot help.
-    trials: int  # How many changes were tried.
-    suggestions: tuple[Suggestion, ...]
-
-
 class Preemption(Record):
     """Which gangs leave for it, and what is in the way."""
 
@@ -210,5 +190,4 @@ class Explained(Record):
     admission_refused: str | None = None  # What the API server said to that.
     admission_lapses_in_s: float | None = None
     repair: str = ""  # What a gang that lost members waits for.
-    would_help: WouldHelp | None = None  # null: too many asked at this moment, or it does not wait.
     pod: PodPlace | UnsetType = UNSET  # Left out unless a pod was asked for.

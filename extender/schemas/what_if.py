@@ -32,7 +32,7 @@ class Turned(Record):
 class Supposed(Record):
     """What would differ from the plan of now."""
 
-    said: str = msgspec.field(name="if")  # The changes as a sentence.
+    said: str = msgspec.field(name="if")  # What is supposed, as a sentence.
     at_s: float  # The moment that was supposed, Unix seconds.
     gangs: dict[str, int]  # How many would be admitted, and how many would wait.
     admitted: tuple[Turned, ...]  # Would be admitted, and wait now.

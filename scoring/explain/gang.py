@@ -1,7 +1,6 @@
 """Explain one gang: its members, what each zone has for it, the gangs ahead of it, why it waits.
 
 A pure function of snapshot, plan and what is known around them, so that API, CLI, page, Events and tests say the same.
-What would change it costs trial plans, and is in `scoring.explain.unblock`.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,12 @@
-"""Amounts, times and changes in words for people."""
+"""Amounts, times and what is supposed, in words for people."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from scoring.ids import ResourceName, ZoneName
+from scoring.ids import ZoneName
 from scoring.model import Resources
 from scoring.model.devices import IMPLICIT_PREFIX
 from scoring.model.resources import CPU, MEMORY, PODS
-from scoring.what_if import changes as c
-from scoring.what_if.changes import Change
+from scoring.what_if import WhatIf
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
@@ -115,93 +114,16 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def changes_text(changes: Sequence[Change], *, now_s: float) -> str:
-    """All changes in one sentence's worth of words; room of one zone is added up per resource.
+def supposed_text(what: WhatIf) -> str:
+    """What is supposed, in one sentence's worth of words.
 
-    >>> changes_text([c.JobEnds("team/a"), c.ClockAdvances(300.0)], now_s=60.0)
-    'job team/a ends, and 4 min pass'
+    >>> supposed_text(WhatIf(remove_jobs=("team/a",), settings={"queue": {}}, advance_s=240.0))
+    'team/a gone, other settings: queue, 4 min later'
     """
-    parts: list[str] = []
-    room: dict[tuple[ZoneName, ResourceName], list[c.AddCapacity]] = {}
-    for change in changes:
-        if isinstance(change, c.AddCapacity):
-            room.setdefault((change.zone, change.resource), []).append(change)
-        else:
-            parts.append(change_text(change, now_s=now_s))
-    parts[:0] = [_more_room(zone, resource, every) for (zone, resource), every in room.items()]
-    return f"{', '.join(parts[:-1])}, and {parts[-1]}" if len(parts) > 1 else "".join(parts)
-
-
-def change_text(change: Change, *, now_s: float) -> str:
-    """One change.
-
-    >>> change_text(c.AddCapacity(ZoneName("D"), ResourceName("nvidia.com/gpu"), 2, {"d1": 2}), now_s=0.0)
-    '2 more nvidia.com/gpu in zone D (on d1)'
-    >>> change_text(c.AddNodes(ZoneName("a"), 2, {"cpu": 4}), now_s=0.0)
-    '2 more nodes with cpu 4 in zone a'
-    """
-    match change:
-        case c.AddCapacity(zone, resource):
-            return _more_room(zone, resource, [change])
-        case c.AddNodes(zone, count, allocatable, like):
-            what = f" with {request_text(Resources.parse(allocatable))}" if allocatable else ""
-            kind = f" like {like}" if like is not None else ""
-            return f"{count} more {'node' if count == 1 else 'nodes'}{what}{kind} in {zone_text(zone)}"
-        case c.RemoveNodes(nodes):
-            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} gone"
-        case c.CordonNodes(nodes):
-            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} cordoned"
-        case c.UncordonNodes(nodes):
-            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} uncordoned"
-        case c.TaintNodes(nodes, key, effect, value):
-            taint = f"{key}{f'={value}' if value else ''}:{effect}"
-            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} tainted {taint}"
-        case c.UntaintNodes(nodes, key, effect):
-            taint = f"{key}{f':{effect}' if effect else ''}"
-            return f"{'node' if len(nodes) == 1 else 'nodes'} {some(nodes)} without taint {taint}"
-        case c.AddJob(pods):
-            return f"a job of {counted(sum(one.count for one in pods), 'pod')} is submitted"
-        case c.AddPods(namespace, name, count, gang, _, requests, node):
-            what = f" with {request_text(Resources.parse(requests))}" if requests else ""
-            whose = f" of {namespace}/{gang}" if gang is not None else f" {namespace}/{name}"
-            return f"{count} more {'pod' if count == 1 else 'pods'}{whose}{what}{f' on {node}' if node else ''}"
-        case c.RemovePods(pods):
-            return f"{'pod' if len(pods) == 1 else 'pods'} {some(pods)} gone"
-        case c.JobEnds(job):
-            return f"job {job} ends"
-        case c.JobShrinks(job, by):
-            return f"job {job} shrinks by {by}"
-        case c.JobGrows(job, by):
-            return f"job {job} grows by {by}"
-        case c.ClockAdvances():
-            return f"{duration_text(change.moment_s(now_s) - now_s)} pass"
-        case c.SetLink(source, target, metric, value):
-            return f"{metric.value} from {source} to {target} is {value:g}"
-        case c.SetOption(gang, _, value):
-            said = "loses annotation" if value is None else "has annotation"
-            return f"{gang} {said} netgang.io/{change.option}{'' if value is None else f'={value}'}"
-        case c.SetShare(namespace, cap):
-            return f"namespace {namespace} may have {cap:.3g} of the cluster"
-        case c.SetSettings():
-            return "the settings are others"
-        case c.Tolerate(gang, key):
-            return f"the pods of {gang} tolerate taint {key}"
-        case c.LowerRequest(gang, resource, asked, to):
-            before, after = (quantity(resource, c.amount_of("amount", resource, one)) for one in (asked, to))
-            return f"the pods of {gang} ask for {resource} {after} instead of {before}"
-        case c.IgnoreNodeLabel(gang, key):
-            return f"the pods of {gang} do not ask for node label {shown(key)}"
-        case c.OpenGates(gang):
-            return f"the other scheduling gates of {gang}'s pods are removed"
-        case c.MendGroup(gang):
-            return f"what contradicts itself in {gang}'s pods is put right"
-        case c.ForgetRefusals(gang):
-            return f"kube-scheduler's own filters accept the nodes for {gang} again"
-
-
-def _more_room(zone: ZoneName, resource: ResourceName, every: Sequence[c.AddCapacity]) -> str:
-    total = sum(c.amount_of("amount", resource, one.amount) for one in every)
-    nodes = sorted({node for one in every for node in one.nodes})
-    where = f" (on {some(nodes)})" if nodes else ""
-    what = "places for pods" if resource == PODS else resource_text(resource)
-    return f"{quantity(resource, total)} more {what} in {zone_text(zone)}{where}"
+    parts = [f"{counted(sum(one.count for one in what.pods), 'more pod')}" if what.pods else ""]
+    parts.append(f"{some(what.remove_jobs)} gone" if what.remove_jobs else "")
+    for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
+        parts.append(f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}" if names else "")
+    parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
+    parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
+    return ", ".join(filter(None, parts))

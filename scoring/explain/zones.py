@@ -3,7 +3,7 @@
 Rule: counted as if the gang were next in what is neither used nor committed, so a zone that the plan has given to a
 gang ahead shows its room; which gang that is stands elsewhere in the explanation. What is short is found by placing
 members one after the other where they fit, the rest where least is missing: so the amounts suffice, and on equal terms
-no smaller ones would. Whether they really help is for the planner to say (`unblock`).
+no smaller ones would.
 """
 
 from collections import Counter

@@ -8,7 +8,7 @@ direction is kept (row = from, column = to) and becomes one value only in `scori
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,25 +250,6 @@ class NetworkMatrix:
         of = {m: {**dict.fromkeys(known), **self.endpoint_of.get(m, {})} for m in METRICS}
         mapped = {m: {n: e if e is not None else EndpointId(n) for n, e in ends.items()} for m, ends in of.items()}
         return replace(self, endpoint_of=mapped, version=-1 - abs(self.version))
-
-    def with_measurements(self, measurements: Sequence[Measurement], *, origin: str) -> "NetworkMatrix":
-        """The same data, under a negative version, with other values of some pairs; medians stay. Cost: O(pairs)."""
-        origins = self.origins if origin in self.origins else (*self.origins, origin)
-        pairs = dict(self._pairs)
-        for metric in METRICS:
-            mine = {
-                self._index[one.source] * len(self.endpoints) + self._index[one.target]: one
-                for one in measurements
-                if one.metric is metric
-            }
-            values, times = [one.value for one in mine.values()], [one.measured_at_s for one in mine.values()]
-            more = (list(mine), values, times, [origins.index(origin)] * len(mine))
-            known: Sequence[NDArray[Any]] = self._of(metric)
-            stays = ~np.isin(known[0], more[0])
-            columns = [np.append(old[stays], np.array(new, old.dtype)) for old, new in zip(known, more, strict=True)]
-            order = np.argsort(columns[0])
-            pairs[metric] = _Pairs(*(column[order] for column in columns))
-        return replace(self, origins=origins, _pairs=pairs, version=-1 - abs(self.version))
 
     def endpoint_delays_ms(self, sources: Sequence[EndpointId], targets: Sequence[EndpointId]) -> Floats:
         """One-way delays (len(sources), len(targets)) in ms between endpoints, NaN where unknown."""

@@ -123,8 +123,6 @@ class PlannerCache:
     """(network version, layout) → which nodes are measured anywhere"""
 
     next_layout: int = 0
-    suppositions: int = 0
-    """Versions given to what is only supposed"""
 
     def renew(self, network_version: int) -> None:
         """Drop what was computed from other network data."""
@@ -174,11 +172,6 @@ class PlannerCache:
             pairs=self.pairs,
             network_version=self.network_version,
         )
-
-    def supposition(self) -> int:
-        """A version for what is only supposed: negative, which no other has, and never given again."""
-        self.suppositions += 1
-        return -1 - self.suppositions
 
     def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
         """Look pair scores up, or make and keep them."""

@@ -52,12 +52,12 @@ def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
 
 
 def missing(case: Case, text: str) -> list[str]:
-    """Words of the cause, and of what the planner tried, that a reader does not find."""
-    return [words for words in (f"{case.reason.value}: ", *case.says, *case.admits) if words not in text]
+    """Words of the cause that a reader does not find."""
+    return [words for words in (f"{case.reason.value}: ", *case.says) if words not in text]
 
 
 def test_every_cause_is_read_on_the_page(watched: Watched, demo: str) -> None:
-    """With its name, its message, its suggestion, and what would admit the gang."""
+    """With its name, its message and its suggestion."""
     names = given(watched.page, CASES)
     watched.page.goto(demo)
     shown = {name: watched.page.evaluate(EXPLAIN, gang) for name, gang in names.items()}

@@ -13,13 +13,10 @@ import pytest
 
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import report
-from scoring.explain.unblock import unblock
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.what_if.changes import AddCapacity
-from scoring.what_if.draft import Situation
-from scoring.what_if.suppose import what_if
+from scoring.what_if import Situation, WhatIf, what_if
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -39,8 +36,7 @@ SOMEBODY = next(iter(STATE.gangs.values()))
 LOOKS: dict[str, Callable[[], object]] = {
     "plan": lambda: plan(STATE, POLICY, now_s=100.0, cache=PlannerCache()),
     "explain": lambda: explain(STATE, NOW, SOMEBODY, POLICY, now_s=100.0),
-    "what would help": lambda: unblock(SITUATION, NOW, SOMEBODY, cache=PlannerCache()),
-    "what if": lambda: what_if(SITUATION, NOW, [AddCapacity("a", "cpu", 8000)]),  # type: ignore[arg-type]
+    "what if": lambda: what_if(SITUATION, NOW, WhatIf(advance_s=1.0)),
     "queue": lambda: report(STATE, NOW, POLICY, now_s=100.0),
 }
 

@@ -9,7 +9,6 @@ from extender.api.documents.queue import weight_document
 from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
 from scoring.explain.turn import Turn
-from scoring.explain.unblock import Unblocking
 from scoring.explain.words import quantity
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
@@ -21,7 +20,7 @@ _MOST_NODES = 100
 
 
 def explain_document(explanation: Explanation, preemption: schema.Preemption) -> schema.Explained:
-    """An explanation as it is served; what would change it is `unblocking_document`."""
+    """An explanation as it is served."""
     admission, waiting = explanation.admission, explanation.waiting
     return schema.Explained.copied(
         explanation,
@@ -53,17 +52,6 @@ def preemption_document(snapshot: Snapshot, gang: GangKey, *, blocked: str | Non
         leaves_for=next((key for key, one in sorted(snapshot.claims.items()) if gang in one.givers), None),
         blocked=blocked,
     )
-
-
-def unblocking_document(found: Unblocking) -> schema.WouldHelp:
-    """What would admit the gang."""
-    suggestions = tuple(
-        schema.Suggestion.copied(
-            one, changes=msgspec.to_builtins(one.changes), also_admitted=one.also, refused_instead=one.instead
-        )
-        for one in found.suggestions
-    )
-    return schema.WouldHelp.copied(found, suggestions=suggestions)
 
 
 def pod_document(

@@ -1,15 +1,14 @@
-"""The plan as it is shown (/v1/plan, `netgang plan`), and what changes would make of it (/v1/what-if)."""
+"""The plan as it is shown (/v1/plan, `netgang plan`), and what it would be (/v1/what-if)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from extender.api.documents.expected_start import expected_start_document
 from extender.schemas import plan as schema
 from extender.schemas import what_if
-from scoring.explain.words import changes_text
+from scoring.explain.words import supposed_text
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan
-from scoring.what_if.changes import Change
-from scoring.what_if.suppose import Fate, Supposed, Turned
+from scoring.what_if import Fate, Supposed, Turned, WhatIf
 
 
 def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
@@ -38,11 +37,11 @@ def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
     )
 
 
-def supposed_document(supposed: Supposed, changes: Sequence[Change], *, now_s: float) -> what_if.Supposed:
-    """What the changes would make of the plan."""
+def supposed_document(supposed: Supposed, what: WhatIf) -> what_if.Supposed:
+    """What would differ from the plan of now."""
     found = supposed.difference
     return what_if.Supposed(
-        said=changes_text(changes, now_s=now_s),
+        said=supposed_text(what),
         at_s=supposed.situation.now_s,
         gangs={"admitted": len(supposed.plan.admitted), "waiting": len(supposed.plan.waiting)},
         admitted=_turned(found.admitted, supposed.situation.now_s),

@@ -8,14 +8,14 @@ import msgspec
 from msgspec import UNSET
 
 from extender.api.documents.expected_start import expected_start_document
-from extender.api.documents.explain import explain_document, pod_document, preemption_document, unblocking_document
+from extender.api.documents.explain import explain_document, pod_document, preemption_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, links_document, mapping_document, network_document
 from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import Expecting, NetworkOf, queue_in_steps
 from extender.api.documents.running_network import running_network_document
-from extender.api.what_if.runner import BusyError, WhatIfs
+from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.unreadable_objects import UnreadableWords
@@ -108,18 +108,10 @@ class Views:
         return finish(self._explained(namespace, name))
 
     async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """The same and what would get a waiting gang admitted, while other tasks run every few milliseconds."""
+        """The same with what the API server says of it now, while other tasks run every few milliseconds."""
         gang = self._gang(namespace, name)
         notes = await self.circumstances(gang) if gang is not None else ()
-        document = await in_slices(self._explained(namespace, name, notes=notes))
-        gang = self._gang(namespace, name)
-        if not isinstance(document, Explained) or gang is None:
-            return document
-        try:
-            found = await self.what_ifs.unblock(gang)
-        except BusyError:
-            return document
-        return msgspec.structs.replace(document, would_help=unblocking_document(found))
+        return await in_slices(self._explained(namespace, name, notes=notes))
 
     def _gang(self, namespace: str, name: str) -> Gang | None:
         gangs = self.cache.snapshot().gangs

@@ -26,8 +26,6 @@ function describe(found) {
   if (cause) parts.push(make("p", {}, make("b", {}, cause.reason), `: ${[cause.message, cause.suggestion].filter(Boolean).join(" ")}`));
   if (found.reason) parts.push(make("p", {}, [found.reason, found.detail].filter(Boolean).join(": ")));
   if (found.expected_start && found.expected_start.unknown !== "OFF") parts.push(make("p", {}, found.expected_start.text));
-  const help = found.would_help;
-  if (help) parts.push(heading("What would change it"), make("p", {}, help.text), list(help.suggestions.map((one) => one.text)));
   const notes = [...found.notes.map((note) => `${note.about}: ${note.text}`), ...found.problems, found.repair].filter(Boolean);
   if (notes.length) parts.push(heading("To know"), list(notes));
   parts.push(heading("Zones"), table(["zone", "room", "what is short", "network", "distance"], found.zones.map(zone)));

@@ -166,11 +166,6 @@ class Tally:
             lacking += max(one.wanted - sum([sums[zone] for zone in group]), 0)
         return lacking
 
-    def least_lacking(self) -> int:
-        """The same in the best group of zones; without a group all members lack room."""
-        everyone = sum(one.wanted for one in self._ledger.classes)
-        return min((self.lacking(group) for group in self._ledger.groups), default=everyone)
-
     def may_fit(self) -> bool:
         """Whether counting leaves it possible that the gang fits somewhere."""
         return any(not self.lacking(group) for group in self._ledger.groups)

@@ -7,7 +7,6 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import get_args
 
 import httpx
 import uvicorn
@@ -15,8 +14,7 @@ from typer.testing import CliRunner, Result
 
 from cli.commands.serve import demo_settings
 from cli.main import app
-from extender.api.what_if.question import read_changes
-from scoring.what_if.changes import Change
+from scoring.what_if import WhatIf
 from tests.contract.docs.demonstration import measured
 from tests.newcomer.document import fenced
 
@@ -25,13 +23,6 @@ TEXT = (ROOT / "docs/how-to/explain.md").read_text()
 SHOWN = [block.splitlines() for block in fenced(TEXT, "text")]
 OURS = [line for block in fenced(TEXT, "sh") for line in block.splitlines() if line.startswith("netgang ")]
 [BODY] = map(json.loads, fenced(TEXT, "json"))
-
-
-NEEDS = {"untaint": "taint", "ignore-node-label": "add-job"}  # change → that which makes what it takes away
-
-
-def changes(kind: str | None) -> list[dict[str, object]]:
-    return [one for one in BODY["changes"] if one["change"] == kind]
 
 
 def run(command: str, *more: str) -> Result:
@@ -67,17 +58,12 @@ async def test_commands_do_what_is_printed() -> None:
             assert result.exit_code == 0, (command, result.output)
             printed[command] = result.stdout
         async with httpx.AsyncClient(base_url=url) as client:
-            alone = [
-                await client.post("/v1/what-if", json={"changes": [*changes(NEEDS.get(one["change"])), one]})
-                for one in BODY["changes"]
-            ]
-    assert [reply.status_code for reply in alone] == [200] * len(BODY["changes"])
+            reply = await client.post("/v1/what-if", json=BODY)
+    assert reply.status_code == 200, reply.text
     explained, supposed = SHOWN
     assert in_order(explained, printed[next(one for one in OURS if "--cluster" in one)])
-    assert in_order(supposed, printed[next(one for one in OURS if "--suggestion" in one)])
+    assert in_order(supposed, printed[next(one for one in OURS if "--remove-job" in one)])
 
 
-def test_the_request_that_is_shown_has_every_change() -> None:
-    named = {one["change"] for one in BODY["changes"]}
-    assert named == {kind.__struct_config__.tag for kind in get_args(Change)}
-    assert len(read_changes(json.dumps(BODY))) == len(BODY["changes"])
+def test_the_request_that_is_shown_has_every_field() -> None:
+    assert set(BODY) == set(WhatIf.__struct_fields__)

@@ -26,7 +26,7 @@ async def test_people_ask_through_the_api_server(stage: Stage, tmp_path: Path) -
         found = json.loads(await ann.netgang("queue", "--context", "site", "--json", "-n", stage.namespace))
         assert [one["gang"] for one in found["gangs"]] == [f"{stage.namespace}/g"]
         assert "would not fit into the empty cluster" in await ann.plugin("explain", "g")
-        assert "g  waiting  admitted" in await ann.plugin("what-if", "--suggestion", f"{stage.namespace}/g")
+        assert "g  waiting  gone" in await ann.plugin("what-if", "--remove-job", f"{stage.namespace}/g")
         completed = await ann.says(ann.kubectl, "__complete", "netgang", "expl")
         assert completed.startswith("explain\tSay why a gang is where it is")
         await ann.granted("netgang-service-proxy")

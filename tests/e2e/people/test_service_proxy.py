@@ -82,7 +82,7 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
         found = json.loads(await ann.netgang("queue", *THROUGH, "--json"))
         assert (_states(found), found["gangs"][0]["gang"]) == (["WAITING"], f"{TEAM}/g")
         assert "would not fit into the empty cluster" in await ann.plugin("explain", "g", *THROUGH)
-        assert "g  waiting  admitted" in await ann.plugin("what-if", "--suggestion", f"{TEAM}/g", *THROUGH)
+        assert "g  waiting  gone" in await ann.plugin("what-if", "--remove-job", f"{TEAM}/g", *THROUGH)
         assert "nobody" in await ann.netgang("explain", f"{TEAM}/nobody", *THROUGH, code=2)
         await cluster.remove("netgang")
         guarded = await _start_with_tls(cluster, api, tmp_path)

@@ -4,13 +4,11 @@ from typing import Any
 
 import msgspec
 
-from extender.api.documents.explain import explain_document, preemption_document, unblocking_document
+from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.queue import queue_document
 from extender.web.page_sections import queue_section
 from scoring.explain.queue_report import report
-from scoring.explain.unblock import unblock
 from scoring.plan.steps import finish
-from scoring.what_if.draft import Situation
 from tests.scoring.explain.causes.cases import Case, explained
 
 
@@ -24,7 +22,6 @@ def row_of(case: Case) -> dict[str, Any]:
 
 def document_of(case: Case) -> dict[str, Any]:
     """As GET /v1/explain has it."""
-    found, made, state = explained(case)
-    would_help = unblocking_document(unblock(Situation(state, case.policy, 0.0), made, case.wanted))
+    found, _, state = explained(case)
     document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
-    return msgspec.json.decode(msgspec.json.encode(msgspec.structs.replace(document, would_help=would_help)))
+    return msgspec.json.decode(msgspec.json.encode(document))

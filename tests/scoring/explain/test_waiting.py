@@ -1,21 +1,20 @@
-"""Why a gang waits, in a sentence: what is missing, where, behind which gangs; and changes in words."""
+"""Why a gang waits, in a sentence: what is missing, where, behind which gangs; and what is supposed in words."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from scoring.explain.gang import explain
 from scoring.explain.waiting import why_it_waits
-from scoring.explain.words import change_text, changes_text
-from scoring.ids import EndpointId, GangKey, Namespace, NodeName, ResourceName, ZoneName
+from scoring.explain.words import supposed_text
+from scoring.ids import NodeName
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.network.measurement import Metric
 from scoring.plan import plan
-from scoring.what_if import changes as c
-from scoring.what_if.changes import Change
+from scoring.what_if import PodSet, WhatIf
 from tests.builders import gang, node, pod, snapshot
 
 
@@ -59,42 +58,15 @@ def test_why_it_waits(want: str, wanted: Gang, nodes: list[Node], others: list[G
     assert text == want or (more and text.startswith(begin) and text.endswith(end))
 
 
-CPU, GPU = ResourceName("cpu"), ResourceName("nvidia.com/gpu")
-KEY = GangKey("team/a")
-WORDS: dict[str, Change] = {
-    "500m more cpu in zone a": c.AddCapacity(ZoneName("a"), CPU, "500m"),
-    "3 more places for pods in the nodes without a zone (on n1)": c.AddCapacity(
-        ZoneName(""), ResourceName("pods"), 3, {NodeName("n1"): 3}
+WORDS: dict[str, WhatIf] = {
+    "3 more pods": WhatIf(pods=(PodSet(Raw(b"{}"), 2), PodSet(Raw(b"{}")))),
+    "team/a, team/b gone, node n1 cordoned, nodes n1, n2 uncordoned": WhatIf(
+        remove_jobs=("team/a", "team/b"), cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))
     ),
-    "1 more node like n1 in zone a": c.AddNodes(ZoneName("a"), 1, like=NodeName("n1")),
-    "nodes n1, n2 gone": c.RemoveNodes((NodeName("n1"), NodeName("n2"))),
-    "1 more pod of team/a with cpu 1": c.AddPods(Namespace("team"), "a", 1, "a", requests={"cpu": 1}),
-    "2 more pods team/x on n1": c.AddPods(Namespace("team"), "x", 2, node=NodeName("n1")),
-    "pod team/a-0 gone": c.RemovePods(("team/a-0",)),
-    "job team/a ends": c.JobEnds(KEY),
-    "job team/a shrinks by 2": c.JobShrinks(KEY, 2),
-    "job team/a grows by 2": c.JobGrows(KEY, 2),
-    "4 min pass": c.ClockAdvances(250.0),
-    "delay from x to y is 90": c.SetLink(EndpointId("x"), EndpointId("y"), Metric.DELAY, 90.0),
-    "team/a has annotation netgang.io/zones=b": c.SetOption(KEY, "zones", "b"),
-    "team/a loses annotation netgang.io/zones": c.SetOption(KEY, "zones", None),
-    "namespace team may have 0.5 of the cluster": c.SetShare(Namespace("team"), 0.5),
-    "nodes n1, n2 uncordoned": c.UncordonNodes((NodeName("n1"), NodeName("n2"))),
-    "the pods of team/a tolerate taint dedicated": c.Tolerate(KEY, "dedicated"),
-    "the settings are others": c.SetSettings({}),
-    "the other scheduling gates of team/a's pods are removed": c.OpenGates(KEY),
-    "what contradicts itself in team/a's pods is put right": c.MendGroup(KEY),
-    "kube-scheduler's own filters accept the nodes for team/a again": c.ForgetRefusals(KEY),
+    "other settings: queue, score, 4 min later": WhatIf(settings={"score": {}, "queue": {}}, advance_s=240.0),
 }
 
 
-@pytest.mark.parametrize(("text", "change"), WORDS.items(), ids=WORDS)
-def test_every_change_has_words(text: str, change: Change) -> None:
-    """For people, at second 10."""
-    assert change_text(change, now_s=10.0) == text
-
-
-def test_room_of_one_zone_is_added_up() -> None:
-    parts = [c.AddCapacity(ZoneName("D"), GPU, n, {NodeName(f"d{n}"): n}) for n in (1, 2)]
-    said = changes_text([*parts, c.JobEnds(KEY)], now_s=0.0)
-    assert said == "3 more nvidia.com/gpu in zone D (on d1, d2), and job team/a ends"
+@pytest.mark.parametrize(("text", "what"), WORDS.items(), ids=WORDS)
+def test_all_that_is_supposed_has_words(text: str, what: WhatIf) -> None:
+    assert supposed_text(what) == text

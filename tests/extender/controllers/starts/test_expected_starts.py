@@ -11,7 +11,7 @@ from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.queue import Queue, QueuedGang
 from scoring.plan.steps import finish
 from tests.extender.api.asking import asking
-from tests.extender.scheduling.world import World, key, node_json, running
+from tests.extender.scheduling.world import World, key, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -77,8 +77,8 @@ async def test_it_is_the_same_in_queue_explain_and_what_if() -> None:
         explained = world.explained("waits").expected_start
         assert explained is not None
         assert (known.start_s, known.text) == (explained.start_s, explained.text)
-        new = {"change": "add-pods", "namespace": "default", "name": "new", "gang": "new", "count": 1}
-        reply = await client.post("/v1/what-if", json={"changes": [new | {"requests": {"cpu": "4"}}]})
+        new = pod_json("new", gang="new", cpu="4")
+        reply = await client.post("/v1/what-if", json={"pods": [{"pod": new}]})
         [supposed] = reply.json()["other"]
         then = msgspec.convert(supposed["after"]["expected_start"], ExpectedStart)
         assert then.start_s == pytest.approx(began_s + 900.0, abs=3.0)

@@ -11,12 +11,7 @@ from rich.console import Console
 
 from cli.rendering.explained import print_explanation
 from extender.api.documents.explain import explain_document, preemption_document
-from scoring.explain.causes.reasons import CauseReason
-from scoring.explain.unblock import unblock
 from scoring.explain.waiting import why_it_waits
-from scoring.what_if.changes import AddCapacity, AddNodes
-from scoring.what_if.draft import Situation
-from scoring.what_if.suppose import what_if
 from tests.scoring.explain.causes.cases import CASES, Case, explained
 
 
@@ -37,17 +32,3 @@ def test_every_output_names_the_cause(case: Case) -> None:
     console = Console(file=io.StringIO(), width=1000, color_system=None)
     print_explanation(console, document)
     assert f"{case.reason.value}: {said}" in console.file.getvalue()  # type: ignore[attr-defined]
-
-
-ROOM = {name: case for name, case in CASES.items() if case.admits or case.reason is CauseReason.NO_ROOM}
-
-
-@pytest.mark.parametrize("case", ROOM.values(), ids=ROOM)
-def test_what_is_suggested_besides_more_room_admits_the_gang(case: Case) -> None:
-    """All of it, in its order; the changes can be sent to /v1/what-if as they are, and the planner admits the gang."""
-    _, made, state = explained(case)
-    base = Situation(state, case.policy, 0.0)
-    found = unblock(base, made, case.wanted).suggestions
-    assert all(case.wanted.key in what_if(base, made, one.changes).plan.admitted for one in found)
-    besides = [one for one in found if not isinstance(one.changes[0], AddCapacity | AddNodes)]
-    assert [one.text for one in besides] == list(case.admits)

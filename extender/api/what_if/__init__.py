@@ -1,1 +1,0 @@
-"""POST /v1/what-if: suppositions about the running cluster."""

@@ -1,0 +1,281 @@
+"""Suppose that something were different, and see what the plan would be. Pure; nothing is changed anywhere.
+
+Six things can be supposed: pods that are submitted, jobs that are gone, nodes that are cordoned or not, time that
+passes, other settings. Rule: the plan after is made as the running service would make it: places that the plan before
+gave are kept where they still stand. So what differs is due to what is supposed, and not to another way of choosing
+among equals.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Commitment, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
+from scoring.network.matrix import Ints
+from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan.expected import AnyStart, Calibration, expected_starts
+
+MOST_PODS: Final = 10_000
+MOST_BEHIND: Final = 10  # Gangs that are named
+_MOST_ADVANCE_S: Final = 366 * 86_400.0  # Farther ahead nothing is known of what happens
+_VERSION: Final = -1  # Of a snapshot that is only supposed; those of the cluster are not negative
+_MANY: Final = Meta(max_length=1000)
+_Nodes: TypeAlias = Annotated[tuple[Annotated[NodeName, Meta(max_length=253)], ...], _MANY]
+_Key: TypeAlias = Annotated[str, Meta(max_length=507, pattern=r"^[^/]+/[^/]+$", description="NAMESPACE/NAME")]
+
+
+class MisfitError(ValueError):
+    """What is supposed does not fit this cluster; the text begins with the field that is wrong."""
+
+
+class PodSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Pods that differ in their names alone."""
+
+    pod: msgspec.Raw
+    """A v1 Pod as a controller would create it"""
+    count: Annotated[int, Meta(ge=1, le=MOST_PODS)] = 1
+    """Several are NAME-0, NAME-1, …"""
+
+
+class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is supposed, all of it together."""
+
+    pods: Annotated[tuple[PodSet, ...], Meta(max_length=100)] = ()
+    """Pods that are submitted; they must form gangs that do not exist yet"""
+    pod_groups: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=100)] = ()
+    """PodGroups of these pods"""
+    remove_jobs: Annotated[tuple[_Key, ...], _MANY] = ()
+    """Gangs, or jobs with all their gangs, whose pods are gone, whether they ran or waited"""
+    cordon: _Nodes = ()
+    """Nodes that take no new pods; what runs there stays"""
+    uncordon: _Nodes = ()
+    """Nodes that take pods again"""
+    advance_s: Annotated[float, Meta(ge=0.0, le=_MOST_ADVANCE_S)] = 0.0
+    """Time that passes; waits, back-offs and holds run on, links go on being measured"""
+    settings: Annotated[Mapping[str, Any], Meta(max_length=50)] = {}
+    """Other settings that decide, as in the settings file: score, queue, selection, zone_policy and so on"""
+
+
+class Situation(NamedTuple):
+    """All that a plan is made from."""
+
+    snapshot: Snapshot
+    policy: Policy
+    now_s: float
+
+
+class Standing(StrEnum):
+    """How a gang stands in a plan."""
+
+    ADMITTED = "admitted"
+    WAITING = "waiting"
+    SETTLED = "settled"  # It wants no nodes: all of it runs, or has ended
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """One gang in one plan."""
+
+    standing: Standing
+    rank: int | None = None
+    zones: tuple[ZoneName, ...] = ()
+    members: Mapping[str, NodeName] | None = None  # pod → planned node, of an admitted gang
+    reason: Reason | None = None
+    detail: str = ""
+    score: float | None = None  # Mean points of an admitted gang's links; `None`: too few members on different nodes
+    behind: tuple[GangKey, ...] = ()  # Of one that waits: gangs ahead that were given room or hold it, in their order
+    expected: AnyStart | None = None  # Of one that waits: when it would start; `None`: it was not looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A gang for which something differs."""
+
+    gang: GangKey
+    before: Fate
+    after: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """All gangs for which something differs, each in one of the lists, by name."""
+
+    admitted: tuple[Turned, ...] = ()  # Would be admitted, and were not
+    refused: tuple[Turned, ...] = ()  # Were admitted, and would wait
+    moved: tuple[Turned, ...] = ()  # Admitted both times, at other nodes, or with other members
+    other: tuple[Turned, ...] = ()  # Wait for another reason, came, went, or have settled
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """A changed situation and the plan for it."""
+
+    situation: Situation
+    plan: Plan
+    difference: Difference
+
+
+def what_if(
+    base: Situation,
+    before: Plan,
+    what: WhatIf,
+    *,
+    gangs: Sequence[Gang] = (),
+    policy: Policy | None = None,
+    cache: PlannerCache | None = None,
+    calibration: Calibration | None = None,
+) -> Supposed:
+    """What is supposed makes this of `before`, the plan of `base`. Cost: as planning everything once.
+
+    `gangs`, `policy`: what pods and settings of `what` were read as; `cache`: for this question alone. Errors:
+    MisfitError names the field that does not fit the cluster.
+    """
+    cache = cache if cache is not None else PlannerCache()
+    made = supposed(base, what, gangs=gangs, policy=policy)
+    after = plan(made.snapshot, made.policy, now_s=made.now_s, previous=before, cache=cache)
+    found = difference(base.snapshot, before, made.snapshot, after)
+    lists = {field.name: getattr(found, field.name) for field in fields(found)}
+    if any(one.after.standing is Standing.WAITING for listed in lists.values() for one in listed):
+        starts = expected_starts(
+            made.snapshot, after, made.policy, now_s=made.now_s, calibration=calibration, cache=cache
+        )
+        lists = {
+            name: tuple(replace(one, after=replace(one.after, expected=starts.get(one.gang))) for one in listed)
+            for name, listed in lists.items()
+        }
+    return Supposed(made, after, Difference(**lists))
+
+
+def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), policy: Policy | None = None) -> Situation:
+    """`base` with all that is supposed. Errors: MisfitError. Cost: O(nodes + pods)."""
+    before, now_s = base.snapshot, base.now_s + what.advance_s
+    left = dict(before.gangs)
+    gone: dict[PodUid, Pod] = {}
+    for job in what.remove_jobs:
+        leave = {pod.uid: pod for pod in _members(left.values(), job)}
+        if not leave:
+            known = ", ".join(sorted(left)[:3]) or "none"
+            raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {known}")
+        gone |= leave
+        left = _without(left, leave)
+    for gang in gangs:
+        if gang.key in left:
+            raise MisfitError(f"pods: gang {gang.key} exists already; netgang explain {gang.key} says how it stands")
+        members = tuple(replace(pod, created_s=now_s) for pod in gang.members)
+        left[gang.key] = replace(gang, members=members, created_s=now_s)
+    used, host_ports = _room_without(before, gone.values())
+    assignments = {
+        key: {uid: node for uid, node in one.assignment.items() if uid not in gone}
+        for key, one in before.commitments.items()
+    }
+    snapshot = replace(
+        before,
+        version=_VERSION,
+        table=_table(before.table, what),
+        used=used,
+        host_ports=host_ports,
+        gangs=left,
+        commitments={key: Commitment(key, left_over) for key, left_over in assignments.items() if left_over},
+        backing_off_until_s={key: at_s for key, at_s in before.backing_off_until_s.items() if key in left},
+        claims={key: claim for key, claim in before.claims.items() if key in left},
+    )
+    return Situation(snapshot, policy or base.policy, now_s)
+
+
+def difference(snapshot: Snapshot, before: Plan, made: Snapshot, after: Plan) -> Difference:
+    """What differs between two plans. Cost: O(gangs + members of admitted ones)."""
+    lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
+    for key in sorted({*snapshot.gangs, *made.gangs, *before.waiting, *before.admitted}):
+        one = Turned(key, _fate(snapshot.gangs.get(key), before), _fate(made.gangs.get(key), after))
+        if (kind := _kind(one)) is not None:
+            lists[kind].append(replace(one, after=replace(one.after, behind=_behind(key, after))))
+    return Difference(**{name: tuple(found) for name, found in lists.items()})
+
+
+def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:
+    """Pods of the gang of that name, else of the job of that name."""
+    for gang in gangs:
+        if gang.key == job:
+            return gang.members
+    return tuple(pod for gang in gangs for pod in gang.members if pod.job == job)
+
+
+def _without(gangs: Mapping[GangKey, Gang], gone: Collection[PodUid]) -> dict[GangKey, Gang]:
+    """The gangs without these pods; one without members is gone itself."""
+    made: dict[GangKey, Gang] = {}
+    for key, gang in gangs.items():
+        members = tuple(pod for pod in gang.members if pod.uid not in gone)
+        if members:
+            made[key] = gang if len(members) == len(gang.members) else replace(gang, members=members)
+    return made
+
+
+def _room_without(before: Snapshot, gone: Collection[Pod]) -> tuple[Ints, Mapping[NodeName, frozenset[HostPort]]]:
+    """What is used, and host ports that are taken, when these pods have left their nodes."""
+    table, used, host_ports = before.table, np.array(before.used), dict(before.host_ports)
+    for pod in gone:
+        row = table.index.get(pod.node) if pod.node is not None and not pod.terminal else None
+        if pod.node is None or row is None:
+            continue
+        for name, amount in pod.requests:
+            if name in table.axis:
+                used[row, table.axis.index(name)] -= amount
+        if ports := pod.member_class.constraints.host_ports:
+            host_ports[pod.node] = host_ports.get(pod.node, frozenset()).difference(ports)
+    return used, host_ports
+
+
+def _table(table: NodeTable, what: WhatIf) -> NodeTable:
+    """The nodes, some of them cordoned or no longer so; what is in `uncordon`, too, is not cordoned."""
+    cordoned = dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)
+    for field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
+        if unknown := next((name for name in names if name not in table.index), None):
+            raise MisfitError(f"{field}: there is no node {unknown}")
+    if not cordoned:
+        return table
+    nodes = tuple(replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
+    return replace(table, version=_VERSION, nodes=nodes)
+
+
+def _fate(gang: Gang | None, plan: Plan) -> Fate:
+    """How a gang stands in a plan. Cost: O(members)."""
+    if gang is None:
+        return Fate(Standing.ABSENT)
+    admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
+    if admission is not None:
+        names = {pod.uid: str(pod.name) for pod in gang.members}
+        members = {names.get(uid, str(uid)): node for uid, node in admission.members.items()}
+        placed = dict(sorted(members.items()))
+        return Fate(Standing.ADMITTED, admission.rank, admission.zones, placed, score=admission.score)
+    if waiting is not None:
+        return Fate(Standing.WAITING, waiting.rank, reason=waiting.reason, detail=waiting.detail)
+    return Fate(Standing.SETTLED)
+
+
+def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
+    """Gangs ahead of one whose room they have: given in this plan, or reserved. Cost: O(gangs)."""
+    waiting = plan.waiting.get(key)
+    if waiting is None or waiting.reason is not Reason.BEHIND:
+        return ()
+    ahead = {one.gang: one.rank for one in plan.admitted.values() if one.rank < waiting.rank}
+    ahead |= {gang: plan.waiting[gang].rank for gang in plan.reservations if gang in plan.waiting and gang != key}
+    return tuple(sorted(ahead, key=lambda gang: (ahead[gang], gang))[:MOST_BEHIND])
+
+
+def _kind(one: Turned) -> str | None:
+    """The list to which it belongs; `None`: nothing that matters differs. A rank alone does not matter."""
+    before, after = one.before, one.after
+    if before.standing is not after.standing:
+        if after.standing is Standing.ADMITTED:
+            return "admitted"
+        return "refused" if (before.standing, after.standing) == (Standing.ADMITTED, Standing.WAITING) else "other"
+    if before.members != after.members:
+        return "moved"
+    return "other" if before.reason is not after.reason else None

@@ -1,1 +1,0 @@
-"""What controllers would make of manifests."""
