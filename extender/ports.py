@@ -122,15 +122,6 @@ class ClusterApi(Protocol):
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event."""
 
-    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
-        """POST an object that netgang makes for a gang. ConflictError: there is one of its name.
-
-        ValueError: a kind that netgang never makes.
-        """
-
-    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
-        """DELETE an object that netgang made. NotFoundError: there is none of that name; ValueError as above."""
-
 
 async def read_all(api: ClusterApi, path: str) -> list[bytes]:
     """All objects of a collection, consistent, page by page. Errors: ApiError and its kind."""

@@ -8,7 +8,6 @@ from typing import Final
 from cli.doctor.facts import NEVER, Facts, Finding, Right, Running, error, note, some, warning
 from extender.kube import calls
 from extender.leadership.lease import LEADER
-from extender.settings.features import AutoscalingMode
 from extender.settings.leadership import LeaderElection
 from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
@@ -42,8 +41,6 @@ def needed(settings: Settings) -> dict[str, frozenset[Right]]:
         parts["components/elastic"] = calls.rules(calls.ELASTIC)
     if settings.lengths.enabled:
         parts["components/lengths"] = calls.rules(calls.LENGTHS)
-    if settings.autoscaling.mode is AutoscalingMode.PROVISIONING_REQUEST:
-        parts["components/provisioning"] = calls.rules(calls.PROVISIONING)
     if settings.reports.port is not None and settings.reports.service_accounts:
         parts["components/reports"] = calls.rules((calls.TOKEN_REVIEW,))
     if settings.debug_auth is DebugAuth.TOKEN:

@@ -261,8 +261,6 @@ class Terms:
             tasks["expected starts"] = caring.expected.run
         if caring.conditions is not None:
             tasks["pod conditions"] = caring.conditions.run
-        if caring.provisioning is not None:
-            tasks["provisioning"] = caring.provisioning.run
         if caring.elastic is not None:
             tasks["elastic"] = caring.elastic.run
         return tasks

@@ -29,7 +29,6 @@ from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
-from extender.controllers.provisioning.controller import Provisioning
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_gangs import StartedGangs
 from extender.controllers.repair.started_keeper import StartedKeeper
@@ -41,7 +40,6 @@ from extender.controllers.starts.waiting_times import WaitingTimes
 from extender.kube import calls
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
-from extender.settings.features import AutoscalingMode
 from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey
@@ -157,11 +155,6 @@ class Caring:
             *([self.conditions.look] if self.conditions is not None else []),
             self.overcommits.look,
         ]
-        self.provisioning: Provisioning | None = None
-        asked = common.settings.autoscaling
-        if asked.mode is not AutoscalingMode.OFF:
-            name, cache_of = asked.class_name.value, lambda: planner.cache
-            self.provisioning = Provisioning(context, policy, asked.limits(), class_name=name, planner_cache=cache_of)
 
     def recover(self) -> None:
         """Find again what another process, or this one before, had started."""
@@ -188,7 +181,7 @@ class Caring:
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
-        for book in (self.elastic, self.reported, self.preemptions, self.provisioning):
+        for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
 

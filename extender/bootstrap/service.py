@@ -168,7 +168,6 @@ def service_of(
         what_ifs=what_ifs,
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable_objects=caring.unreadable,
-        nodes_asked=caring.provisioning.note if caring.provisioning is not None else lambda _: None,
         ignored_notes=caring.ignored.of,
         network_of=caring.networks.of,
         expecting=_expecting_of(expected),

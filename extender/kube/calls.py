@@ -87,13 +87,6 @@ AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
 RESIZED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
 """(API group, kind) → a job whose worker count may be changed"""
 TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs")
-POD_TEMPLATES = Resource("", "v1", "podtemplates")
-PROVISIONING_REQUESTS = Resource("autoscaling.x-k8s.io", "v1", "provisioningrequests")
-MADE: Mapping[tuple[str, str], Resource] = {
-    # (API group, kind) → what is made for a gang and taken back, to ask an autoscaler for nodes
-    ("", "PodTemplate"): POD_TEMPLATES,
-    ("autoscaling.x-k8s.io", "ProvisioningRequest"): PROVISIONING_REQUESTS,
-}
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
@@ -146,11 +139,6 @@ ELASTIC: tuple[Call, ...] = (  # With `elastic.enabled`, beside CALLS: rights in
     *(Call(verb, resource) for resource in (AUTOSCALERS, TRAIN_JOBS) for verb in ("list", "watch")),
 )
 
-PROVISIONING: tuple[Call, ...] = (  # With mode provisioning-request: rights in manifests/components/provisioning
-    Call("list", PROVISIONING_REQUESTS),
-    *(Call(verb, resource) for resource in MADE.values() for verb in ("create", "delete")),
-)
-
 CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
     POD_GET,
@@ -175,7 +163,7 @@ LENGTHS: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
 
 
 LISTED = (  # Collections that may be listed, some of them with the rights of a component only
-    *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS, TRAIN_JOBS, PROVISIONING_REQUESTS),
+    *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS, TRAIN_JOBS),
     *(resource for _, resource in SUSPENDED_AT),
 )
 

@@ -211,17 +211,6 @@ class KubeClient:
         path = calls.EVENT_CREATE.resource.collection(namespace)
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
 
-    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
-        """POST an object that netgang makes for a gang. ConflictError: there is one of its name."""
-        path = calls.served_as(api_version, kind, among=calls.MADE).collection(namespace)
-        body = msgspec.json.encode(content)
-        await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
-
-    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
-        """DELETE an object that netgang made."""
-        path = calls.served_as(api_version, kind, among=calls.MADE).path(namespace, name)
-        await self._transport.send("DELETE", path, timeout_s=self._limits.request_s)
-
 
 def _with_query(path: str, query: Mapping[str, str], resized: Mapping[tuple[str, str], calls.Resource]) -> str:
     calls.resource_of(path, resized.values())

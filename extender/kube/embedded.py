@@ -26,7 +26,7 @@ class EmbeddedCluster:
     async def _nothing(self, *_: Any, **__: Any) -> Any:
         raise NotFoundError(404, "a saved cluster serves nothing but its pods")
 
-    list_page = get_object = patch_object = patch_group_status = create_object = delete_object = _nothing
+    list_page = get_object = patch_object = patch_group_status = _nothing
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncIterator[WatchEvent]:
         """There is nothing to watch."""

@@ -1,4 +1,4 @@
-"""Settings of optional features: repair, preemption, autoscaling, PodGroup status, the decision log, elastic jobs.
+"""Settings of optional features: repair, preemption, PodGroup status, the decision log, elastic jobs.
 
 Rule: what evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that declared
 a minimum for another autoscaler's sake must not find the job shrunk after an upgrade.
@@ -12,7 +12,6 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
 from scoring.model.policy import Repair
-from scoring.provisioning.requests import AskingLimits
 from scoring.scaling.job import Wants
 from scoring.scaling.options import Condition, MetricOptions, Options
 
@@ -29,40 +28,6 @@ class RepairSettings(Section):
     manifests/components/restart); `none`: successors wait their turn."""
     restarts_per_hour: int = Field(default=3, ge=1, le=60)
     """`restart`: most restarts of one gang in an hour."""
-
-
-class AutoscalingMode(StrEnum):
-    """How an autoscaler hears of gangs that wait for nodes."""
-
-    OFF = "off"
-    PROVISIONING_REQUEST = "provisioning-request"
-
-
-class ProvisioningClass(StrEnum):
-    """`spec.provisioningClassName`: what an autoscaler is to do."""
-
-    CHECK_CAPACITY = "check-capacity.autoscaling.x-k8s.io"
-    """Say whether the cluster has the room, and keep it for a while"""
-    BEST_EFFORT_ATOMIC_SCALE_UP = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
-    """Add nodes for all pods, or for none"""
-
-
-class AutoscalingSettings(Section):
-    """Nodes for gangs that wait for room (docs/how-to/provisioning.md)."""
-
-    mode: Annotated[AutoscalingMode, OnOrOff] = AutoscalingMode.OFF
-    """`provisioning-request`: a ProvisioningRequest (autoscaling.x-k8s.io/v1) for each gang that waits for room, for
-    all pods that its minimum lacks; needs manifests/components/provisioning."""
-    class_name: ProvisioningClass = ProvisioningClass.BEST_EFFORT_ATOMIC_SCALE_UP
-    """What is asked for: nodes for all pods or none, or only whether there is room."""
-    after_s: NotNegative = 30.0
-    """How long a gang waits before it asks."""
-    most: int = Field(default=10, ge=1, le=100)
-    """Most requests at a time, over all gangs; the first of the queue ask first."""
-
-    def limits(self) -> AskingLimits:
-        """What limits the requests."""
-        return AskingLimits(self.most, self.after_s)
 
 
 class StatusMode(StrEnum):

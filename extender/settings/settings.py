@@ -168,8 +168,6 @@ class Settings(PortSettings):
     """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
     preemption_timeout_s: Positive = 600.0
     """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
-    autoscaling: features.AutoscalingSettings = features.AutoscalingSettings()
-    """Nodes for gangs that wait for room."""
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
@@ -251,7 +249,6 @@ class Settings(PortSettings):
                 wide_share=self.wide_share,
                 suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces)),
             ),
-            asks_for_nodes=self.autoscaling.mode is not features.AutoscalingMode.OFF,
             repair=self.repair.policy,
             restarts=RestartLimits(most_per_hour=self.repair.restarts_per_hour),
         )

@@ -56,16 +56,13 @@ class Around:
     decisions: tuple[Decision, ...] = ()  # The last ones, newest first
     notes: tuple[Note, ...] = ()  # Quotas, deadlines and budgets that were read, and those that could not be
     refusals: Mapping[PodUid, str] = field(default_factory=dict)  # Waiting member → kube-scheduler's words
-    nodes_asked: Note | None = None  # What an autoscaler was asked, and said; `None`: none is asked
 
 
 NOTHING_KNOWN = Around()
 
 
-def notes_of(
-    gang: Gang, waiting: Waiting | None, lost: Collection[str], *, nodes_asked: Note | None = None
-) -> tuple[Note, ...]:
-    """What the snapshot shows: runs, gates, lost nodes; and `nodes_asked` (docs/safety.md S17), if nodes are asked."""
+def notes_of(gang: Gang, waiting: Waiting | None, lost: Collection[str]) -> tuple[Note, ...]:
+    """What the snapshot shows: runs, gates, lost nodes, and what an autoscaler does not see (docs/safety.md S17)."""
     notes: list[Note] = []
     if gang.later:
         notes.append(Note(Topic.RUN, two_runs(gang)))
@@ -79,9 +76,7 @@ def notes_of(
     if lost:
         text = f"members were on {', '.join(sorted(lost))}, which is no node of the cluster now"
         notes.append(Note(Topic.NODE, text))
-    if nodes_asked is not None:
-        notes.append(nodes_asked)
-    elif wants_nodes(waiting):
+    if wants_nodes(waiting):
         gated = sum(GATE in pod.gates for pod in gang.pending)
         how = "wait at a scheduling gate" if gated else "are refused by netgang"
         text = (

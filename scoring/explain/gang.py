@@ -86,7 +86,7 @@ def explain_in_steps(
     turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
     notes = (
-        *notes_of(gang, waiting, ask.lost, nodes_asked=around.nodes_asked),
+        *notes_of(gang, waiting, ask.lost),
         *_wide(run, ask, waiting, now_s=now_s),
         *_scheduler_notes(ask, around),
         *around.notes,

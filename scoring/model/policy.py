@@ -248,7 +248,6 @@ class Policy:
     restarts: RestartLimits = RestartLimits()
     preemption: Preempting = Preempting.OFF
     service: ServicePolicy = ServicePolicy()
-    asks_for_nodes: bool = False  # So no gang is too large permanently (docs/safety.md S17)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import pytest
 from extender.convert import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
-from extender.kube.calls import EVENTS, MADE, NODES, OWNERS, POD_GROUPS, PODS, PROVISIONING_REQUESTS
+from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
 from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.notes import Bearer, NoteKind
@@ -118,31 +118,6 @@ async def test_not_older_than(world: World) -> None:
     assert names((await world.api.list_page(ALL_PODS, limit=9, not_older_than=now)).items) == ["p"]
     with pytest.raises(ApiError, match=r"504.*Too large resource version"):
         await world.api.list_page(ALL_PODS, limit=9, not_older_than="99999")
-
-
-async def test_what_is_made_for_a_gang_can_be_found_and_taken_back(world: World) -> None:
-    kind = ("autoscaling.x-k8s.io/v1", "ProvisioningRequest", "x")
-    content = {"metadata": {"name": "r", "labels": {"g": "1"}}, "spec": {"provisioningClassName": "c"}}
-    with pytest.raises(NotFoundError):
-        await world.api.create_object(*kind, content)
-    for resource in MADE.values():
-        world.store.install(resource)
-    await world.api.create_object(*kind, content)
-    await world.api.create_object("v1", "PodTemplate", "x", {"metadata": {"name": "t"}})
-    with pytest.raises(ConflictError):
-        await world.api.create_object(*kind, content)
-    path = PROVISIONING_REQUESTS.collection() + "?labelSelector=g%3D1"
-    (found,) = (await world.api.list_page(path, limit=9)).items
-    made = json.loads(found)
-    assert (made["metadata"]["namespace"], made["spec"]) == ("x", content["spec"])
-    for one in (kind, ("v1", "PodTemplate", "x")):
-        name = "r" if one == kind else "t"
-        await world.api.delete_object(*one, name)
-        with pytest.raises(NotFoundError):
-            await world.api.delete_object(*one, name)
-    for call in (world.api.create_object("v1", "Pod", "x", content), world.api.delete_object("v1", "Pod", "x", "p")):
-        with pytest.raises(ValueError, match="not an owner or kind that"):
-            await call
 
 
 async def test_kinds_that_are_not_served(world: World) -> None:

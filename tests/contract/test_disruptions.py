@@ -9,7 +9,6 @@ import extender
 ROOT = Path(extender.__file__).parent
 GATE = "controllers/removal/removals.py"
 ADAPTERS = {"kube/client.py", "kube/embedded.py", "leadership/fencing.py"}  # what implements or wraps the port
-OWN_OBJECTS = {"controllers/provisioning/writes.py"}  # deletes what netgang made itself: requests and templates
 
 
 def callers(method: str) -> set[str]:
@@ -35,7 +34,3 @@ def called(tree: ast.Module) -> set[str]:
 def test_pods_are_evicted_and_owners_changed_in_one_place() -> None:
     assert callers("evict") - ADAPTERS == {GATE}
     assert callers("patch_object") - ADAPTERS == {GATE}
-
-
-def test_only_our_own_objects_are_deleted() -> None:
-    assert callers("delete_object") - ADAPTERS == OWN_OBJECTS

@@ -1,8 +1,7 @@
 """A ClusterApi in memory (an ApiStore, without HTTP): keeps the port's promises, and breaks them on demand.
 
 Each call takes effect inside `call(verb)`, which may wait or raise before and after it. Verbs: list, labelled, watch,
-bind, patch, admit, get, get_object, patch_object, evict, group_status, pod_status, create_event, create_object,
-delete_object.
+bind, patch, admit, get, get_object, patch_object, evict, group_status, pod_status, create_event.
 """
 
 import asyncio
@@ -24,7 +23,6 @@ from extender.kube.calls import (
     DEVICE_SLICES,
     DEVICES,
     EVENTS,
-    MADE,
     NATIVE_GROUPS,
     NODES,
     OWNERS,
@@ -280,19 +278,6 @@ class FakeClusterApi:
                 metadata = {**event.get("metadata", {}), "namespace": namespace}
                 metadata.setdefault("name", f"event-{len(self.events)}")
                 self.events.append(self.store.put(EVENTS, {**event, "metadata": metadata}))
-
-    async def create_object(self, api_version: str, kind: str, namespace: str, content: Mapping[str, Any]) -> None:
-        """See ClusterApi; only of kinds that are installed."""
-        served_as(api_version, kind, among=MADE)
-        resource, metadata = MADE[api_version.rpartition("/")[0], kind], content["metadata"]
-        async with self.call("create_object"):
-            self.store.create(resource, {**content, "metadata": {**metadata, "namespace": namespace}})
-
-    async def delete_object(self, api_version: str, kind: str, namespace: str, name: str) -> None:
-        """See ClusterApi; what it owns stays."""
-        served_as(api_version, kind, among=MADE)
-        async with self.call("delete_object"):
-            self.store.remove(MADE[api_version.rpartition("/")[0], kind], namespace, name)
 
     def _pod(self, namespace: str, name: str, uid: PodUid) -> Object:
         """The very pod. NotFoundError, ConflictError: it is gone, or another has its name."""

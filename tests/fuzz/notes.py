@@ -16,7 +16,6 @@ from extender.controllers.preemption.notes import noted_of
 from extender.controllers.restart.suspensions import is_over, is_suspended, note_of, restarts_of
 from extender.convert import pod_from_json
 from extender.convert.pod.roles import own_options
-from extender.convert.provisioning import request_from_json, template_json
 from extender.errors import BadRequestError
 from extender.notes import Bearer, UncheckedNotes
 from scoring.model import Controller
@@ -27,7 +26,6 @@ from tests.builders import gang
 _NOTES: Final = UncheckedNotes()
 _REF: Final = Controller("batch/v1", "Job", "j", "u")
 _BEARER: Final = Bearer("batch/v1", "Job", "team", "j", "u")
-_CONTROLLER: Final = Controller("batch/v1", "Job", "j", "u")
 _SIGNED: Final = " hmac1.x"
 
 
@@ -39,10 +37,10 @@ class Reader:
     read: Callable[[Any], object]
 
 
-def _object(text: str, *names: str, signed: bool = False, name: str = "x") -> bytes:
+def _object(text: str, *names: str, signed: bool = False) -> bytes:
     value = text + _SIGNED if signed else text
     annotations = {f"netgang.io/{one}": value for one in names}
-    metadata = {"name": name, "namespace": "team", "uid": "u", "annotations": annotations}
+    metadata = {"name": "x", "namespace": "team", "uid": "u", "annotations": annotations}
     return msgspec.json.encode({"metadata": metadata, "spec": {}})
 
 
@@ -87,12 +85,6 @@ READERS: Final[Mapping[str, Reader]] = {
         lambda text: _object(text, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})
     ),
     "quota": Reader(_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
-    "provisioning request": Reader(
-        lambda text: _object(text, "gang", "attempt", "zones", "fingerprint", name="netgang-x"), request_from_json
-    ),
     "an owner": Reader(_raw, lambda raw: (is_over(raw), is_suspended(raw, _REF))),
-    "a template": Reader(
-        _raw, lambda raw: template_json(raw, name="t", owner=_CONTROLLER, zones=(), zone_label="zone")
-    ),
     "a report": Reader(_raw, _report),
 }

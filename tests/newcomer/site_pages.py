@@ -38,11 +38,6 @@ _POD_GROUP = (
     "echo '{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: resnet, namespace: team},"
     " spec: {minMember: 3}}' | kubectl apply -f -"
 )
-_ASKED_FOR = (
-    "echo '{apiVersion: v1, kind: PodTemplate, metadata: {name: asked, namespace: default,"
-    " labels: {app.kubernetes.io/managed-by: netgang}},"
-    " template: {spec: {containers: [{name: a, image: busybox}]}}}' | kubectl apply -f -"
-)
 _STRANDED = """kubectl create namespace stranded
 echo '
 {apiVersion: v1, kind: Pod, metadata: {name: one, namespace: stranded}, spec: {schedulerName: netgang,
@@ -161,16 +156,6 @@ PAGES_OF_USE = (
         },
     ),
     _walk("docs/explanation/preemption.md", effects={"kubectl apply -k …": _role("netgang-restart")}),
-    _walk(
-        "docs/how-to/provisioning.md",
-        before={"kubectl delete provisioningrequests,podtemplates …": _ASKED_FOR},
-        effects={
-            "helm upgrade …": _role("netgang-provisioning"),
-            "kubectl delete provisioningrequests,podtemplates …": Effect(
-                "No resources found", "kubectl get podtemplates -A"
-            ),
-        },
-    ),
     _walk("docs/explanation/repair.md", effects={"kubectl apply -f …": _role("netgang-restart")}),
     _walk(
         "docs/how-to/site.md",

@@ -76,7 +76,6 @@ class Views:
     acting: Callable[[], bool]
     what_ifs: WhatIfs
     circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]]
-    nodes_asked: Callable[[GangKey], Note | None]  # What an autoscaler was asked for a gang; `None`: nothing
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[Note, ...]]
     network_of: NetworkOf
@@ -162,7 +161,7 @@ class Views:
         refusals = {pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal}
         if wants_nodes(self.planner.current.waiting.get(gang)):
             notes = (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
-        return Around(held, self.recent.of(gang), notes, refusals=refusals, nodes_asked=self.nodes_asked(gang))
+        return Around(held, self.recent.of(gang), notes, refusals=refusals)
 
     def network(self, *, zone: str | None = None, prefix: str = "", limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""

@@ -20,7 +20,7 @@ import msgspec
 from aiohttp import web
 
 from extender.errors import ApiError
-from extender.kube.calls import DAEMON_SETS, EVENTS, MADE, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
+from extender.kube.calls import DAEMON_SETS, EVENTS, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
 from extender.ports import Binding
 from lab.testbed.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid
@@ -31,8 +31,7 @@ _PATH = re.compile(
 )
 _JSON = "application/json"
 _RESOURCES = {
-    (one.root, one.plural): one
-    for one in (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS, *SUSPENDED.values(), *MADE.values())
+    (one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS, *SUSPENDED.values())
 }
 
 
@@ -74,7 +73,7 @@ class _Target:
 class LoopbackApi:
     """The HTTP side of an ApiStore.
 
-    Verbs, for faults: list, watch, get, patch, bind, evict, create_event, create, delete.
+    Verbs, for faults: list, watch, get, patch, bind, evict, create_event.
     """
 
     def __init__(self, store: ApiStore, *, bookmark_s: float = 60.0, remember: int = 0) -> None:
@@ -152,14 +151,6 @@ class LoopbackApi:
                 return web.Response(
                     status=201, body=msgspec.json.encode(self.store.put(EVENTS, event)), content_type=_JSON
                 )
-            case "create":
-                content = msgspec.json.decode(body)
-                content["metadata"]["namespace"] = namespace
-                self.store.create(resource, content)
-                return web.Response(status=201, body=body, content_type=_JSON)
-            case "delete":
-                self.store.remove(resource, namespace, name)
-                return _status(200, "")
             case _:
                 raise ApiError(405, "the server does not allow this method on the requested resource")
 
@@ -246,10 +237,6 @@ def _verb(request: web.BaseRequest, target: _Target) -> str:
             return "evict"
         case "POST", False, _ if target.resource is EVENTS:
             return "create_event"
-        case "POST", False, _ if target.resource in MADE.values():
-            return "create"
-        case "DELETE", True, "" if target.resource in MADE.values():
-            return "delete"
         case _:
             return ""
 

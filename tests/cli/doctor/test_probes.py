@@ -14,7 +14,7 @@ from cli.doctor.probes import ask_sources
 from cli.doctor.service import NOTES, needed
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.settings.features import AutoscalingMode, AutoscalingSettings, ElasticSettings, RepairSettings
+from extender.settings.features import ElasticSettings, RepairSettings
 from extender.settings.ports import DebugAuth, ReportSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import Repair
@@ -63,7 +63,6 @@ EVERYTHING = Settings(leader_election="on").model_copy(
         "elastic": ElasticSettings(enabled=True),
         "reports": ReportSettings(port=8891),
         "debug_auth": DebugAuth.TOKEN,
-        "autoscaling": AutoscalingSettings(mode=AutoscalingMode.PROVISIONING_REQUEST),
     }
 )
 
@@ -84,7 +83,7 @@ def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
 
 def test_with_little_switched_on_little_is_needed() -> None:
     assert set(needed(Settings())) == {"base", NOTES}
-    assert len(needed(EVERYTHING)) == 8
+    assert len(needed(EVERYTHING)) == 7
 
 
 @pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 999], ids=["no YAML", "words", "deep"])

@@ -19,7 +19,6 @@ from extender.convert.pod.gang_labels import (
 )
 from extender.convert.pod.pod import NETWORK_ANNOTATION, NUDGE_ANNOTATION
 from extender.convert.pod.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
-from extender.convert.provisioning import CONSUMES, CONSUMES_CLASS
 from extender.notes import NoteKind
 from scoring.model import GATE, Role
 from scoring.model.policy import Repair, Selection, ZonePolicy
@@ -71,7 +70,6 @@ def _own(name: str) -> str:
 
 _PODS: Final = "pod (template)"
 _JOBS: Final = "the job, or its workers' template"
-_REQUEST: Final = "ProvisioningRequest"
 _A, _L = Form.ANNOTATION, Form.LABEL
 
 _GANGS: Final = (
@@ -177,15 +175,6 @@ _WRITTEN: Final = (
          "The former runs of jobs in it were written by netgang (docs/how-to/job-lengths.md)."),
     Word(NoteKind.LAST_CHANGE, _A, "elastic job", Use.OURS, "JSON, signed", "{…} hmac1.x8Jq…",
          "The last change of its worker count: from, to, when, why, for which gang."),
-    Word(_own("gang"), _A, _REQUEST, Use.OURS, "name of a gang of the namespace", "resnet",
-         "For which gang nodes are asked."),
-    Word(_own("attempt"), _A, _REQUEST, Use.OURS, "whole number from 1", '"1"', "Which attempt it is."),
-    Word(_own("zones"), _A, _REQUEST, Use.OURS, "zones, separated by commas", "D", "Where the nodes are to be."),
-    Word(_own("fingerprint"), _A, _REQUEST, Use.OURS, "text", "9f2c…", "Of the pods for which was asked."),
-    Word(CONSUMES, _A, "waiting pod without a gate", Use.OURS, "name of a ProvisioningRequest", "netgang-resnet-9f2c…",
-         "An autoscaler adds no nodes for this pod beside those of the request."),
-    Word(CONSUMES_CLASS, _A, "waiting pod without a gate", Use.OURS, "class of the request",
-         "check-capacity.autoscaling.x-k8s.io", "As above."),
     Word(_own("role"), _L, "netgang's own pods", Use.OURS, "`leader`", "leader",
          "The Service leads to the pod that has it."),
 )  # fmt: skip

@@ -13,7 +13,7 @@ SOURCES = (
     *(f"manifests/base/{name}.yaml" for name in ("confinement", "disruption", "notes", "rbac", "settings")),
     *(
         f"manifests/components/{name}/rbac.yaml"
-        for name in ("debug-auth", "elastic", "explain", "lengths", "provisioning", "reports", "restart")
+        for name in ("debug-auth", "elastic", "explain", "lengths", "reports", "restart")
     ),
     "manifests/components/flow-schema/flow-schema.yaml",
     "manifests/components/gate-policy/policy.yaml",

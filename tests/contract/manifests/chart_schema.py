@@ -19,7 +19,6 @@ _TAKEN = ("settings", "notes", "tls")  # volumes that the chart has itself
 _LOOSE = {  # definition → what YAML may also say, which the settings read as well
     "Ratios": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "number"}}]},
     "LeaderElection": {"enum": ["off", "on", True, False]},
-    "AutoscalingMode": {"enum": ["off", "provisioning-request", False]},
     "Preempting": {"enum": ["off", "gangs", "levels", False]},
     "StatusMode": {"enum": ["auto", "on", "off", True, False]},
 }
@@ -118,7 +117,6 @@ def document() -> dict[str, Any]:
                     "restart",
                     "elastic",
                     "lengths",
-                    "provisioning",
                     "reports",
                     "debugAuth",
                     "flowSchema",

@@ -45,7 +45,7 @@ def helm(tmp_path: Path) -> Helm:
 
 COMPONENTS = "manifests/components/**/kustomization.yaml"
 ON = {"enabled": True}
-OWN = ("elastic", "explain", "lengths", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring")
+OWN = ("elastic", "explain", "lengths", "restart", "debug-auth", "flow-schema", "monitoring")
 PLACED: Mapping[str, Any] = {  # where pods run, as values
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -60,7 +60,6 @@ VALUES = (
     "elastic",
     "explain",
     "lengths",
-    "provisioning",
     "restart",
     "debugAuth",
     "flowSchema",
@@ -289,7 +288,6 @@ EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks
             "restart",
             "elastic",
             "lengths",
-            "provisioning",
             "tls",
             "reports",
             "probe",

@@ -20,7 +20,6 @@ COMPONENTS = MANIFESTS / "components"
 RIGHTS = {
     "restart": calls.RESTARTS,
     "explain": calls.EXPLAIN,
-    "provisioning": calls.PROVISIONING,
     "elastic": calls.ELASTIC,
 }
 ROLES: dict[str, Any] = {

@@ -9,7 +9,6 @@ import yaml
 
 from extender.controllers.restart.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
-from extender.convert.provisioning import MANAGED_BY
 from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
 from extender.notes import NoteKind
@@ -50,7 +49,7 @@ def test_a_policy_refuses_and_is_bound_everywhere(name: str) -> None:
 
 def test_the_policies_know_the_names_that_the_code_writes() -> None:
     assert {GATE, ROLE_LABEL, "netgang.io/"} <= quoted(POLICIES["netgang-pods"])
-    assert {MARK.partition("=")[0], *MANAGED_BY, "netgang.io/"} <= quoted(POLICIES["netgang-jobs"])
+    assert {MARK.partition("=")[0], "netgang.io/"} <= quoted(POLICIES["netgang-jobs"])
     assert CONDITION in quoted(POLICIES["netgang-pod-status"])
     ours = (*NoteKind, NUDGE_ANNOTATION)
     assert all(name.startswith("netgang.io/") for name in ours)
@@ -76,7 +75,6 @@ def test_the_page_names_every_write() -> None:
         calls.LEADING,
         calls.RESTARTS,
         calls.ELASTIC,
-        calls.PROVISIONING,
         calls.REVIEWS,
         calls.LENGTHS,
     )

@@ -30,7 +30,6 @@ from lab.testbed.processes.credentials import service_account
 from lab.testbed.processes.network import free_ports
 from lab.testbed.programs.build import ensure_asset, ensure_program
 from lab.testbed.shell import shell_file
-from tests.e2e.jobs.test_provisioning import DEFINITION
 from tests.e2e.people.installed import run_installed
 from tests.e2e.stage import say
 from tests.fakes.maddash_server import MaddashServer, paper_mesh
@@ -90,7 +89,6 @@ async def site() -> AsyncIterator[Site]:
         crds = ("--server-side", "--force-conflicts", "-f", str(ensure_asset(CRDS)))
         await asyncio.gather(
             cluster.kubectl("apply", *crds),
-            cluster.kubectl("apply", "-f", "-", text=DEFINITION),
             cluster.install("podgroup-crd"),
         )
         nodes = zone_nodes({"A": 4}, cpu="1")

@@ -26,7 +26,6 @@ SWITCHES = (
     "explain",
     "restart",
     "elastic",
-    "provisioning",
     "reports",
     "probe",
     "debugAuth",
@@ -67,7 +66,7 @@ OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then co
     "base": ("base",),
     "everything": (
         "overlays/second-scheduler",
-        *("elastic", "explain", "provisioning", "restart", "debug-auth", "flow-schema", "monitoring"),
+        *("elastic", "explain", "restart", "debug-auth", "flow-schema", "monitoring"),
         *("tls", "reports", "probe", "probe/host-network", "probe-throughput"),
         *("gate-policy", "scheduler-name-policy", "warnings", "lengths"),
     ),

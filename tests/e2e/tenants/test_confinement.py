@@ -16,7 +16,6 @@ from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
-from extender.convert.provisioning import MANAGED_BY
 from extender.kube.leases import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
@@ -105,7 +104,6 @@ EXTRA = kind(  # what an operator gives for `elastic.scale_kinds`, and what noth
     rules=[
         {"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["patch"]},
         {"apiGroups": [""], "resources": ["configmaps", "nodes"], "verbs": ["patch", "delete"]},
-        {"apiGroups": [""], "resources": ["podtemplates"], "verbs": ["delete"]},
     ],
 )
 BOUND = kind(
@@ -156,7 +154,7 @@ class Ground:
 async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Ground]:
     """A node; pods that wait at the gate, are placed, or are netgang's; jobs of each family; all gone afterwards."""
     await cluster.add_nodes([node("n1", zone="a")])
-    for component in ("restart", "elastic", "provisioning"):
+    for component in ("restart", "elastic"):
         await api.apply(COMPONENTS / component / "rbac.yaml")
     definitions = [definition("kubeflow.org", "v1", "XGBoostJob"), definition("jobset.x-k8s.io", "v1alpha2", "JobSet")]
     await api.apply([*definitions, EXTRA, BOUND])
@@ -175,10 +173,8 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
     }
     group = pod_group("group", 2, namespace=namespace)
     stored = {name: await api.create(one) for name, one in {**pods, "group": group}.items()}
-    made: Object = {"apiVersion": "v1", "kind": "PodTemplate", "template": POD_TEMPLATE}
-    for name, one in {**OBJECTS, "made": made}.items():
-        labels = dict([MANAGED_BY] if name == "made" else [])
-        wanted = {**one, "metadata": {"name": name, "namespace": namespace, "labels": labels}}
+    for name, one in OBJECTS.items():
+        wanted = {**one, "metadata": {"name": name, "namespace": namespace}}
 
         async def created(wanted: Object = wanted) -> Object | None:
             try:
@@ -282,7 +278,6 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "resize a kind that an operator named": ground.change(
             "named", {"metadata": {"annotations": {LAST_CHANGE: "{}"}}, "spec": {"replicas": 1}}
         ),
-        "take back what it made": Ask("DELETE", ground.path("made")),
     }
 
 
@@ -372,7 +367,7 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
         "the template of a kind that an operator named": ground.specified("named", template=template),
         "data of an object of another kind": ground.change("config", {"data": {"a": "c"}}),
         "a node's taints": Ask("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": None, "unschedulable": True}}, MERGE),
-        "the deletion of what it did not make": Ask("DELETE", ground.path("config")),
+        "the deletion of anything": Ask("DELETE", ground.path("config")),
     }
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from extender.convert import node_from_json, pod_from_json, pod_group_from_json
 from extender.convert.decode import NOTE_CHARS, NOTE_LEVELS, note_from_json, shallow
-from extender.convert.provisioning import request_from_json
 
 _ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
 
@@ -58,7 +57,7 @@ def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
         note_from_json(_ANY, text, what="note")
 
 
-@pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json, request_from_json])
+@pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json])
 def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], object]) -> None:
     deep = b'{"metadata": {"name": "x"}, "spec": {"y": %s}}' % (b"[" * 9_000 + b"]" * 9_000)
     with pytest.raises(ValueError, match="nested too deeply"):

@@ -12,17 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.settings.features import AutoscalingMode
-from extender.settings.layers import ENV_PREFIX
 from extender.settings.leadership import LeaderElection
 from extender.settings.network import FileSource, HardTtl, MaddashSource, SoftTtl, Source
 from extender.settings.queue import QueueSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, Ratios, Ttl
 from scoring.network.matrix import Metric
-from scoring.provisioning.requests import AskingLimits
 
-COMPONENT = Path(__file__).parents[3] / "manifests/components/provisioning"
 HERE = " (from the command line)"
 
 
@@ -106,10 +102,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "no `preemption: on`: it has to be said what leaves": ("preemption = 'on'", {"preemption": "on"}),
     "preemption of pods": ("preemption = 'pods'", {"preemption": "pods"}),
     "no time to leave": ("preemption_timeout_s = 0", {"preemption_timeout_s": 0}),
-    **{
-        f"autoscaling.{name} = {value}": (f"autoscaling.{name}", {"autoscaling": {name: value}})
-        for name, value in {"mode": "on", "class_name": "some.class", "most": 0, "after_s": -1, "max": 3}.items()
-    },
     "no steps between looks": ("elastic.metrics.every_steps = 0", {"elastic.metrics.every_steps": 0}),
     "no worker at once": ("elastic.decrement = 0", {"elastic.decrement": 0}),
     "an unknown metric": ("elastic.metrics.default = 'gradient'", {"elastic.metrics.default": "gradient"}),
@@ -282,47 +274,26 @@ def test_the_queues_settings_reach_the_planner() -> None:
     assert plain.keys() | lists.keys() == QueueSettings.model_fields.keys()
 
 
-OFF = (Preempting.OFF, AutoscalingMode.OFF, LeaderElection.OFF)
-ASKING = AutoscalingMode.PROVISIONING_REQUEST
-WRITTEN = {  # case: (a line of the settings file; preemption, autoscaling and election that it means)
+OFF = (Preempting.OFF, LeaderElection.OFF)
+WRITTEN = {  # case: (a line of the settings file; preemption and election that it means)
     "nothing": ("", OFF),
     "preemption off": ("preemption: off", OFF),
     "preemption off in quotes": ("preemption: 'off'", OFF),
-    "preemption of gangs": ("preemption: gangs", (Preempting.GANGS, *OFF[1:])),
-    "autoscaling off": ("autoscaling: {mode: off}", OFF),
-    "autoscaling off in quotes": ("autoscaling: {mode: 'off'}", OFF),
-    "autoscaling": ("autoscaling: {mode: provisioning-request}", (Preempting.OFF, ASKING, LeaderElection.OFF)),
-    "election on": ("leader_election: on", (*OFF[:2], LeaderElection.ON)),
-    "election on in quotes": ('leader_election: "on"', (*OFF[:2], LeaderElection.ON)),
+    "preemption of gangs": ("preemption: gangs", (Preempting.GANGS, LeaderElection.OFF)),
+    "election on": ("leader_election: on", (Preempting.OFF, LeaderElection.ON)),
+    "election on in quotes": ('leader_election: "on"', (Preempting.OFF, LeaderElection.ON)),
     "election off": ("leader_election: off", OFF),
-    "election true": ("leader_election: true", (*OFF[:2], LeaderElection.ON)),
+    "election true": ("leader_election: true", (Preempting.OFF, LeaderElection.ON)),
 }
 
 
 @pytest.mark.parametrize(("line", "meant"), WRITTEN.values(), ids=WRITTEN)
 def test_words_that_yaml_misreads(tmp_path: Path, line: str, meant: tuple[object, ...]) -> None:
-    """YAML reads `off` without quotes as false; what decides knows of preemption, and whether nodes may come."""
+    """YAML reads `off` without quotes as false."""
     (tmp_path / "settings.yaml").write_text(f"port: 8888\n{line}\n")
     settings = Settings.load(tmp_path / "settings.yaml")
-    assert (settings.preemption, settings.autoscaling.mode, settings.leader_election) == meant
-    policy = settings.policy()
-    assert (policy.preemption, policy.asks_for_nodes) == (meant[0], meant[1] is ASKING)
-
-
-def test_the_numbers_of_autoscaling_are_those_that_decide() -> None:
-    given = Settings.load(overrides={"autoscaling": {"most": 3, "after_s": 5}}).autoscaling.limits()
-    assert given == AskingLimits(most=3, after_s=5.0)
-    assert Settings().autoscaling.limits() == AskingLimits()
-
-
-def test_the_component_switches_provisioning_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    kustomization: dict[str, Any] = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())
-    (patch,) = kustomization["patches"]
-    (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
-    ((name, value),) = [(one["name"], one["value"]) for one in container["env"]]
-    assert name == f"{ENV_PREFIX}AUTOSCALING__MODE"
-    monkeypatch.setenv(name, value)
-    assert Settings.load().autoscaling.mode is ASKING
+    assert (settings.preemption, settings.leader_election) == meant
+    assert settings.policy().preemption == meant[0]
 
 
 def test_distances_count_both_ways_and_the_written_direction_wins() -> None:

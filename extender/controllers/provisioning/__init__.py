@@ -1,1 +1,0 @@
-"""Ask an autoscaler for nodes by ProvisioningRequests (docs/how-to/provisioning.md)."""

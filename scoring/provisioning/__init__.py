@@ -1,1 +1,0 @@
-"""Which waiting gangs ask an autoscaler for nodes."""
