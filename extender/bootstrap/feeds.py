@@ -17,7 +17,6 @@ from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs, reduce_
 from extender.controllers.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
 from extender.kube.calls import AUTOSCALERS, Resource
 from extender.kube.watch.reflector import Reflector
-from extender.network.esmond.source import EsmondSource
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.grid_choice import Wanted
@@ -131,8 +130,6 @@ def source_of(one: network.Source, name: str) -> NetworkSource:
             return OpenSearchSource(_client(one), one, name=name)
         case sources.PrometheusSource():
             return PrometheusSource(_client(one), one, name=name)
-        case sources.EsmondSource():
-            return EsmondSource(_client(one), one, name=name)
 
 
 def _client(one: sources.HttpSource) -> HttpClient:

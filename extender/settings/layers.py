@@ -22,7 +22,7 @@ ENV_PREFIX = "NETGANG_"
 NOT_SETTINGS = ("NETGANG_HELM", "NETGANG_KUBECTL", "NETGANG_TESTBED", "NETGANG_TOKEN", "NETGANG_URL")
 """Environment names (and beginnings of names) that belong to the tests, and to commands that ask a running netgang."""
 
-KINDS = ("file", "maddash", "opensearch", "prometheus", "esmond")
+KINDS = ("file", "maddash", "opensearch", "prometheus")
 """Kinds of sources: pydantic puts them into the place of a mistake, behind the source's number."""
 
 _USER = re.compile(r"//[^/@\s]+@")  # User name and password in an address: never repeated in a text

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, model_validator
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
-from extender.settings.sources import EsmondSource, OpenSearchSource, PrometheusSource, Server
+from extender.settings.sources import OpenSearchSource, PrometheusSource, Server
 from extender.settings.types import ByMetric, NotNegative, Number, Positive, Section
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Direction, Ratios, Ttl, Variant
@@ -71,7 +71,7 @@ class MaddashSource(Server):
 
 
 Source: TypeAlias = Annotated[
-    FileSource | MaddashSource | OpenSearchSource | PrometheusSource | EsmondSource, Field(discriminator="kind")
+    FileSource | MaddashSource | OpenSearchSource | PrometheusSource, Field(discriminator="kind")
 ]
 
 

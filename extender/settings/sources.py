@@ -117,29 +117,6 @@ class OpenSearchSource(HttpSource):
         return f"{checked}/opensearch" if at_root and not url.endswith("/") else checked
 
 
-class EsmondSource(HttpSource):
-    """Measurements from an esmond archive (perfSONAR 4, or elmond before a perfSONAR 5 archive)."""
-
-    kind: Literal["esmond"]
-    """The word that makes this an esmond archive."""
-    url: str
-    """Address, such as https://archive.example.org/esmond/perfsonar/archive; without a path, this one is meant."""
-    interval_s: Positive = 300.0
-    """Seconds between two reads: each takes one request per pair and metric."""
-    latency_window_s: Positive = Field(default=900.0, le=7200.0)
-    """Loss and delay are taken from this last time, in seconds; archives may cut off what is beyond two hours."""
-    throughput_window_s: Positive = 93_600.0
-    """Throughput is taken from this last time, in seconds."""
-    max_series: int = Field(default=5000, ge=1, le=100_000)
-    """Most series (pairs × metrics) that are read; what is beyond is named as a problem."""
-
-    @field_validator("url")
-    @classmethod
-    def _http(cls, url: str) -> str:
-        checked = http_url(url)
-        return f"{checked}/esmond/perfsonar/archive" if checked.count("/") == 2 else checked
-
-
 class Preset(StrEnum):
     """Exporters of measurements between many ends whose queries are known."""
 

@@ -1,4 +1,4 @@
-"""A server of measurements on loopback, with TLS and faults: what MaDDash, OpenSearch, Prometheus or esmond answer.
+"""A server of measurements on loopback, with TLS and faults: what MaDDash, OpenSearch or Prometheus answer.
 
 One link, a → b, in all three metrics; what differs between the kinds is the shape of the answers. One connection per
 request, so that an exchanged certificate counts from the next request on.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 from tests.authority import Authority, Pair
 from tests.fakes.maddash_server import MaddashServer
@@ -48,16 +48,10 @@ class Archive:
 
     def body(self, path: str, form: dict[str, list[str]]) -> bytes:
         at_s = self.at_s
-        answer: Any
         if self.kind == "maddash":
             assert self.maddash is not None
             return self.maddash.answer(path)[2]
-        if self.kind == "opensearch":
-            answer = self._search(path, at_s)
-        elif self.kind == "prometheus":
-            answer = self._vector(form["query"][0], at_s)
-        else:
-            answer = self._esmond(path, at_s)
+        answer = self._search(path, at_s) if self.kind == "opensearch" else self._vector(form["query"][0], at_s)
         return json.dumps(answer).encode()
 
     def _search(self, path: str, at_s: float) -> dict[str, Any]:
@@ -88,22 +82,6 @@ class Archive:
         series = {"metric": {"source": "a", "target": "b"}, "value": [at_s, repr(value)]}
         return {"status": "success", "data": {"resultType": "vector", "result": [series]}}
 
-    def _esmond(self, path: str, at_s: float) -> list[dict[str, Any]]:
-        root = "/esmond/perfsonar/archive"
-        place, _, query = path.partition("?")
-        if place == f"{root}/":
-            kind = parse_qs(query)["event-type"][0]
-            statistics = {"summary-type": "statistics", "summary-window": "0", "uri": f"{root}/key/{kind}/statistics/0"}
-            event = {"event-type": kind, "base-uri": f"{root}/key/{kind}/base", "summaries": [statistics]}
-            ends = {"input-source": "a", "source": "192.0.2.1", "input-destination": "b", "destination": "192.0.2.2"}
-            return [{**ends, "metadata-key": "key", "event-types": [event], "metadata-count-total": 1}]
-        value = {
-            "packet-loss-rate": self.loss_ratio,
-            "histogram-owdelay": {"minimum": "1.0", "median": self.delay_ms},
-            "throughput": self.throughput_bps,
-        }[place.split("/")[5]]
-        return [{"ts": at_s, "val": value}]
-
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
@@ -131,7 +109,7 @@ class Served:
 
     @property
     def url(self) -> str:
-        path = {"maddash": "/maddash", "opensearch": "/opensearch", "esmond": "/esmond/perfsonar/archive"}
+        path = {"maddash": "/maddash", "opensearch": "/opensearch"}
         return f"https://127.0.0.1:{self.port}{path.get(self._archive.kind, '')}"
 
     def certificate(self, *, good: bool) -> None:
@@ -177,7 +155,7 @@ class Served:
         status, extra = "200 OK", ""
         if fault is None or fault is Fault.TRUNCATED:
             form = parse_qs(sent) if not sent.startswith("{") else {}
-            body = archive.body(unquote(path) if archive.kind == "esmond" else path, form)
+            body = archive.body(path, form)
         else:
             body = {
                 Fault.SERVER_ERROR: b"java.lang.NullPointerException",

@@ -192,7 +192,7 @@ def test_prometheus_is_built_where_there_is_no_package(
 
 def test_an_unknown_name_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="there are: opensearch, prometheus"):
-        archives.ensure("esmond", root=tmp_path)
+        archives.ensure("influxdb", root=tmp_path)
 
 
 def test_commands_run_without_a_terminal(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.network import FileSource, MaddashSource
 from extender.settings.settings import Settings
 from extender.settings.sources import (
-    EsmondSource,
     OpenSearchSource,
     PrometheusAliases,
     PrometheusQuery,
@@ -34,7 +33,7 @@ _SOURCES_HEAD = """# Settings of network sources
 
 What one network source, endpoint or rule (entries of lists and mappings below `network`) may hold.
 
-## Options of OpenSearch, Prometheus and esmond sources
+## Options of OpenSearch and Prometheus sources
 
 """
 OFTEN = (  # what operators usually set, in the order of the page: each must be a setting
@@ -54,7 +53,7 @@ def settings_page() -> str:
 
 
 def sources_page() -> str:
-    archives = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus", EsmondSource: "esmond"}
+    archives = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus"}
     shared = set.intersection(*(set(_rows(model)) for model in archives))
     first = [row for row in _rows(OpenSearchSource) if row in shared]
     parts = (
@@ -64,7 +63,6 @@ def sources_page() -> str:
         ("A Prometheus source: `kind: prometheus`", PrometheusSource),
         ("A Prometheus query", PrometheusQuery),
         ("Aliases from Prometheus", PrometheusAliases),
-        ("An esmond archive: `kind: esmond`", EsmondSource),
         ("Endpoints of a node or zone", NodeEndpoints),
         ("A rule for endpoints", EndpointRule),
     )

@@ -89,7 +89,6 @@ async def test_gangs_start_with_all_sources_down(stage: Stage) -> None:
         {"kind": "maddash", "url": nowhere, "interval_s": 1.0},
         {"kind": "opensearch", "url": f"{nowhere}/opensearch", "interval_s": 1.0},
         {"kind": "prometheus", "url": nowhere, "presets": ["ping_exporter"], "interval_s": 1.0},
-        {"kind": "esmond", "url": f"{nowhere}/esmond/perfsonar/archive", "interval_s": 1.0},
         {"kind": "file", "path": "no-such-mesh.yaml"},
     ]
     netgang = await stage.netgang({"network": {"sources": sources}}, on={"a": 3, "b": 5})

@@ -7,7 +7,6 @@ import pytest
 
 from extender.bootstrap import live
 from extender.bootstrap.feeds import source_of
-from extender.network.esmond.source import EsmondSource
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.sources.http import HttpServer, Secret
@@ -16,7 +15,6 @@ from extender.settings.settings import Settings
 KINDS = {  # kind: (adapter, address that is asked)
     "opensearch": (OpenSearchSource, "https://a/opensearch"),
     "prometheus": (PrometheusSource, "https://a"),
-    "esmond": (EsmondSource, "https://a/esmond/perfsonar/archive"),
 }
 
 

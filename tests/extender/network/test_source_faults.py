@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from extender.network.esmond.source import EsmondSource
 from extender.network.maddash.client import MaddashServer as MaddashAddress
 from extender.network.maddash.source import MaddashSource
 from extender.network.opensearch.source import OpenSearchSource
@@ -40,7 +39,7 @@ from tests.fakes.mesh import full_mesh
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make certificates with")
 
 A, B = NodeName("a"), NodeName("b")
-KINDS = ("maddash", "opensearch", "prometheus", "esmond")
+KINDS = ("maddash", "opensearch", "prometheus")
 QUERIES = {
     "loss": {"query": "loss", "unit": "ratio"},
     "delay": {"query": "delay", "unit": "ms"},
@@ -105,7 +104,7 @@ def maddash() -> Iterator[MaddashServer]:
         yield server
 
 
-Read = MaddashSource | OpenSearchSource | EsmondSource | PrometheusSource
+Read = MaddashSource | OpenSearchSource | PrometheusSource
 
 
 def source_of(kind: str, url: str, ca_file: Path) -> Read:
@@ -114,8 +113,6 @@ def source_of(kind: str, url: str, ca_file: Path) -> Read:
     client = HttpClient(HttpServer(url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000))
     if kind == "opensearch":
         return OpenSearchSource(client, settings.OpenSearchSource(kind="opensearch", url=url))
-    if kind == "esmond":
-        return EsmondSource(client, settings.EsmondSource(kind="esmond", url=url))
     return PrometheusSource(client, settings.PrometheusSource(kind="prometheus", url=url, queries=QUERIES))
 
 
@@ -156,7 +153,7 @@ CONNECTIONS = {"truncated", "endless", "refused", "moved", "certificate", "gone"
 
 
 def is_slow(kind: str, case: str) -> bool:
-    return case == "slow" or (case in CONNECTIONS and kind in ("prometheus", "esmond"))
+    return case == "slow" or (case in CONNECTIONS and kind == "prometheus")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def _sum(hold: int, commit: int, slowest: int, all_: int) -> str:
 MADDASH = {"kind": "maddash", "url": "http://maddash"}
 NEAR, NONE = "no such setting; did you mean", "no such setting; there are"
 RATIOS = "must be three numbers of at least 0, not all 0"
-KINDS = "network.sources.0…: kind must be one of file, maddash, opensearch, prometheus, esmond"
+KINDS = "network.sources.0…: kind must be one of file, maddash, opensearch, prometheus"
 URL = "network.sources.0.url = "
 LABEL = "must be a Kubernetes label or annotation key"
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the message, … is where from; values)
@@ -356,10 +356,6 @@ WRONG_SOURCES: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refu
         "loss.round_trip: only a delay has it",
         METRICS_AT | {"queries": {"loss": {"query": "x", "unit": "ratio", "round_trip": True}}},
     ),
-    "a window beyond the archive's": (
-        "network.sources.0.latency_window_s = 9000",
-        {"kind": "esmond", "url": "https://a", "latency_window_s": 9000},
-    ),
 }
 
 
@@ -374,8 +370,6 @@ ADDRESSES = {  # case: (kind, as written, as used)
     "archive without a path": ("opensearch", "https://a", "https://a/opensearch"),
     "OpenSearch itself": ("opensearch", "http://a:9200/", "http://a:9200"),
     "archive with a path": ("opensearch", "https://a/opensearch/", "https://a/opensearch"),
-    "esmond without a path": ("esmond", "https://a", "https://a/esmond/perfsonar/archive"),
-    "esmond with a path": ("esmond", "https://a/esmond/x", "https://a/esmond/x"),
     "Prometheus": ("prometheus", "http://a:9090/", "http://a:9090"),
 }
 

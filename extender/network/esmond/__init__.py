@@ -1,1 +1,0 @@
-"""An esmond archive as a source of measurements."""
