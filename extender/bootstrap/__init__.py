@@ -15,7 +15,7 @@ from typing import Any
 from extender import convert
 from extender.bootstrap.assembly import assemble
 from extender.bootstrap.common import Candidacy, Common, candidacy, empty_cache
-from extender.bootstrap.feeds import Follow, closing, feeds_of, named_kinds, sources_of
+from extender.bootstrap.feeds import Follow, closing, feeds_of, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
@@ -59,7 +59,7 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     async with AsyncExitStack() as stack:
         server = load_credentials(settings.kubeconfig, clock=clock)
-        kube = KubeClient(server, clock=clock, rng=rng, more_kinds=named_kinds(settings))
+        kube = KubeClient(server, clock=clock, rng=rng)
         api = await stack.enter_async_context(kube)
         reviews = None
         reporting = settings.reports.port is not None and settings.reports.service_accounts

@@ -66,7 +66,6 @@ class Reported:
 
     def look(self) -> None:
         """Take what statuses report, and count what ended; due once a second."""
-        self.reports.take_statuses(self.jobs.all())
         self.reports.tidy()
         self.metering.look()
 
@@ -233,7 +232,6 @@ def _elastic_of(
     reported = Reported(common, feeds.jobs, network_of)
     parts = Parts(
         starting.context,
-        feeds.kinds,
         common.planner,
         feeds.jobs,
         feeds.autoscalers,

@@ -14,8 +14,8 @@ from typing import Any
 
 from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs, reduce_by, target_from_json
-from extender.controllers.elastic.kinds import KINDS, TRAIN_JOB, Kind, kinds_with
-from extender.kube.calls import AUTOSCALERS, Resource
+from extender.controllers.elastic.kinds import KINDS
+from extender.kube.calls import AUTOSCALERS
 from extender.kube.watch.reflector import Reflector
 from extender.network.file.source import MeshFileSource
 from extender.network.maddash.client import MaddashServer
@@ -41,7 +41,6 @@ Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and
 class Feeds:
     """The jobs that are followed, and what follows them."""
 
-    kinds: Mapping[str, Kind] = field(default_factory=lambda: KINDS)
     jobs: Jobs = field(default_factory=Jobs)
     autoscalers: Autoscalers = field(default_factory=Autoscalers)
     reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
@@ -66,7 +65,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""
     if not settings.elastic.enabled:
         return None
-    kinds, jobs, autoscalers = kinds_with(settings.elastic.scale_kinds), Jobs(), Autoscalers()
+    jobs, autoscalers = Jobs(), Autoscalers()
     reflectors = {
         f"{kind.plural}.{kind.group}": follow(
             path=kind.collection,
@@ -74,7 +73,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
             sink=jobs.sink(kind),
             unreadable=unreadable.of(kind.api_version, kind.kind),
         )
-        for kind in (*kinds.values(), TRAIN_JOB)
+        for kind in KINDS.values()
     }
     reflectors["horizontalpodautoscalers"] = follow(
         path=AUTOSCALERS.collection(),
@@ -82,14 +81,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
         sink=autoscalers.sink,
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
-    return Feeds(kinds, jobs, autoscalers, reflectors)
-
-
-def named_kinds(settings: Settings) -> Mapping[tuple[str, str], Resource]:
-    """(API group, kind) → where it is served, of kinds that the operator has named."""
-    named = kinds_with(settings.elastic.scale_kinds) if settings.elastic.enabled else {}
-    places = [kind for key, kind in named.items() if key not in KINDS]
-    return {(one.group, one.kind): Resource(one.group, one.version, one.plural) for one in places}
+    return Feeds(jobs, autoscalers, reflectors)
 
 
 _FILE_INTERVAL_S = 5.0  # Between two looks whether a mesh file has changed: a `stat` costs nothing

@@ -84,9 +84,12 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 QUOTAS = Resource("", "v1", "resourcequotas")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
-RESIZED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
+PATCHED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
+"""(API group, kind) → a job that may be suspended or whose worker count may be changed"""
+RESIZED: Mapping[tuple[str, str], Resource] = {
+    key: resource for key, resource in PATCHED.items() if key[1] in ("Job", "TFJob", "PyTorchJob", "MPIJob", "JobSet")
+}
 """(API group, kind) → a job whose worker count may be changed"""
-TRAIN_JOBS = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs")
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
@@ -136,7 +139,7 @@ EXPLAIN: tuple[Call, ...] = (Call("list", QUOTAS), Call("list", BUDGETS))  # Rig
 ELASTIC: tuple[Call, ...] = (  # With `elastic.enabled`, beside CALLS: rights in manifests/components/elastic
     *(Call(verb, resource) for resource in RESIZED.values() for verb in ("list", "watch", "patch")),
     Call("get", JOB_SETS),
-    *(Call(verb, resource) for resource in (AUTOSCALERS, TRAIN_JOBS) for verb in ("list", "watch")),
+    *(Call(verb, AUTOSCALERS) for verb in ("list", "watch")),
 )
 
 CALLS: tuple[Call, ...] = (
@@ -163,7 +166,7 @@ LENGTHS: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
 
 
 LISTED = (  # Collections that may be listed, some of them with the rights of a component only
-    *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS, TRAIN_JOBS),
+    *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS),
     *(resource for _, resource in SUSPENDED_AT),
 )
 
@@ -182,11 +185,11 @@ def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Re
     return replace(resource, version=version)
 
 
-def resource_of(path: str, more: Iterable[Resource] = ()) -> Resource:
-    """Which collection of `LISTED`, or of `more`, a list or watch path means. ValueError: none, a mistake of ours."""
+def resource_of(path: str) -> Resource:
+    """Which collection of `LISTED` a list or watch path means. ValueError: none, a mistake of ours."""
     bare = path.partition("?")[0]
     namespace = bare.rpartition("/namespaces/")[2].partition("/")[0]
-    for resource in (*LISTED, *more):
+    for resource in LISTED:
         if bare == resource.collection() or (resource.namespaced and bare == resource.collection(namespace)):
             return resource
     raise ValueError(f"{path} is not a collection that extender.kube.calls allows to list or watch")

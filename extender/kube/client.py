@@ -71,10 +71,7 @@ class KubeClient:
         clock: Clock,
         rng: random.Random,
         limits: ClientLimits = ClientLimits(),
-        more_kinds: Mapping[tuple[str, str], calls.Resource] | None = None,
     ) -> None:
-        """`more_kinds`: jobs of further kinds that may be followed and resized, as `calls.RESIZED`."""
-        self._resized = {**calls.RESIZED, **(more_kinds or {})}
         self._limits = limits
         self._transport = Transport(server, limits=limits.transport)
         self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind).bind
@@ -92,7 +89,7 @@ class KubeClient:
             query["continue"] = continue_token
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
-        url = _with_query(path, query, self._resized)
+        url = _with_query(path, query)
         raw = await self._transport.send("GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes)
         with mapped(f"GET {url}"):
             found = decoded(_LIST, raw)
@@ -108,7 +105,7 @@ class KubeClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(timeout_s),
         }
-        url = _with_query(path, query, self._resized)
+        url = _with_query(path, query)
         async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
@@ -159,7 +156,7 @@ class KubeClient:
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
-        path = calls.served_as(api_version, kind, among={**calls.OWNERS, **self._resized}).path(namespace, name)
+        path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
         return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
@@ -174,7 +171,7 @@ class KubeClient:
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
-        return await self._merge(calls.served_as(api_version, kind, among=self._resized).path(namespace, name), patch)
+        return await self._merge(calls.served_as(api_version, kind, among=calls.PATCHED).path(namespace, name), patch)
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
@@ -212,6 +209,6 @@ class KubeClient:
         await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
 
 
-def _with_query(path: str, query: Mapping[str, str], resized: Mapping[tuple[str, str], calls.Resource]) -> str:
-    calls.resource_of(path, resized.values())
+def _with_query(path: str, query: Mapping[str, str]) -> str:
+    calls.resource_of(path)
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"

@@ -4,18 +4,16 @@ Rule: what evicts pods of a running gang or costs money is off by default, and s
 a minimum for another autoscaler's sake must not find the job shrunk after an upgrade.
 """
 
-import re
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import Field
 
-from extender.settings.types import NotNegative, OnOrOff, Positive, Section, names
+from extender.settings.types import NotNegative, OnOrOff, Positive, Section
 from scoring.model.policy import Repair
 from scoring.scaling.job import Wants
 from scoring.scaling.options import Condition, MetricOptions, Options
 
-_KIND = re.compile(r"[a-z0-9.-]+/v[0-9]+((alpha|beta)[0-9]+)?/[a-z0-9]+/[A-Z][A-Za-z0-9]*")
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 
 
@@ -88,20 +86,10 @@ class ElasticSettings(Section):
     removal_timeout_s: Positive = 600.0
     """How long removed pods may take to go before their room is no longer kept for the gang they make way for: more
     than the jobs' `terminationGracePeriodSeconds`."""
-    scale_kinds: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
-    """Further kinds, as `GROUP/VERSION/PLURAL/KIND`, whose jobs may be resized by `spec.replicas`, such as
-    apps/v1/statefulsets/StatefulSet. They need rights of their own (docs/reference/elastic-jobs.md)."""
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()
     """How reported metrics become a wanted worker count."""
 
-    @field_validator("scale_kinds")
-    @classmethod
-    def _kinds(cls, found: tuple[str, ...]) -> tuple[str, ...]:
-        if not all(_KIND.fullmatch(name) for name in found):
-            raise ValueError("must be GROUP/VERSION/PLURAL/KIND, such as apps/v1/statefulsets/StatefulSet")
-        return found
-
     def options(self) -> Options:
         """The same as the decisions take it."""
-        others = {"removal_timeout_s", "scale_kinds", "metrics"}
+        others = {"removal_timeout_s", "metrics"}
         return Options(**self.model_dump(exclude=others), metrics=MetricOptions(**dict(self.metrics)))

@@ -144,7 +144,6 @@ HOW_TOS = (
 )
 
 PAGES_OF_USE = (
-    _walk("docs/explanation/elastic.md"),
     _walk("docs/reference/elastic-jobs.md", effects={"kubectl apply -f …": _role("netgang-elastic")}),
     _walk("docs/how-to/explain.md", effects={"kubectl apply -f …": _role("netgang-explain")}),
     _walk(

@@ -1,12 +1,12 @@
 """What the elastic controller works with, and the few questions about pods and gangs that all of it asks."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
-from extender.controllers.elastic.kinds import Kind, Seen
+from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import Change, Records
 from extender.controllers.events.recorder import Happening, Subject
 from extender.ports import CurrentPlan
@@ -23,7 +23,6 @@ class Parts:
     """The cluster, the plan and the jobs."""
 
     context: ControllerContext
-    kinds: Mapping[str, Kind]  # Kind and group, as `JobKey` has it → how it is read and resized
     planner: CurrentPlan
     jobs: Jobs
     autoscalers: Autoscalers

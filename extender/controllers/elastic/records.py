@@ -110,7 +110,6 @@ class JobView:
     refusal: str | None  # Why its worker count is left alone, a constant text; `None`: it may be changed
     job: ElasticJob | None  # The same as decisions see it; `None`: it is not elastic, finished, or has no gang of ours
     rough_state: JobState  # What the job and its pods show by themselves; the queue adds whether it is starving
-    owned: bool = False  # Whether another controller made it, and stands for it
     wish: str = ""  # Its last demand or refusal, and why, for people
 
 

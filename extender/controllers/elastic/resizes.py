@@ -14,7 +14,7 @@ from functools import partial
 
 from extender.controllers.elastic.elastic_context import Parts, Retries
 from extender.controllers.elastic.intent import Intent, next_intent
-from extender.controllers.elastic.kinds import Seen, State, read, resize_patch
+from extender.controllers.elastic.kinds import KINDS, Seen, State, read, resize_patch
 from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
@@ -123,12 +123,12 @@ class Resizes:
             requester=cause.requester,
             why=cause.why,
             beneficiary=cause.beneficiary,
-            one_by_one=self.parts.kinds[decided.job.kind].one_by_one,
+            one_by_one=KINDS[decided.job.kind].one_by_one,
         )
 
     async def _prepare(self, decided: Decided, intend: Intend) -> _Prepared | None:
         """Read job and gang now; `None`: the gang is not known any more. Errors: _NotSentError."""
-        context, key, kind = self.parts.context, decided.job, self.parts.kinds[decided.job.kind]
+        context, key, kind = self.parts.context, decided.job, KINDS[decided.job.kind]
         view = self.parts.records.views.get(key)
         gang = context.cache.gang(view.gang) if view is not None and view.gang is not None else None
         if gang is None:
@@ -172,7 +172,7 @@ class Resizes:
 
         Without an answer the patch may or may not have taken effect: the watch shows which.
         """
-        context, kind = self.parts.context, self.parts.kinds[one.decided.job.kind]
+        context, kind = self.parts.context, KINDS[one.decided.job.kind]
         job, answered, not_sent = self.parts.subject(one.seen), True, partial(_NotSentError, one.decided)
         try:
             patch = resize_patch(kind, one.raw, one.intent, notes=context.notes)

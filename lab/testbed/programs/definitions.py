@@ -59,13 +59,6 @@ DEFINITIONS: Mapping[str, Asset] = MappingProxyType(
                 "config/crd/bases",
                 "ray.io_rayclusters.yaml",
             ),
-            _defined(  # a kind that came after the release whose operator runs in the tests
-                "jax-crds",
-                "github.com/kubeflow/training-operator",
-                "1.9.4",
-                "manifests/base/crds",
-                "kubeflow.org_jaxjobs.yaml",
-            ),
         )
     }
 )

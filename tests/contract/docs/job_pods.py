@@ -22,9 +22,6 @@ _CHIEFS = frozenset({"master", "chief", "launcher"})
 _ROLES = {  # kind → its field with roles
     "TFJob": "tfReplicaSpecs",
     "PyTorchJob": "pytorchReplicaSpecs",
-    "PaddleJob": "paddleReplicaSpecs",
-    "JAXJob": "jaxReplicaSpecs",
-    "XGBoostJob": "xgbReplicaSpecs",
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from extender.bootstrap import empty_cache, fill
-from extender.controllers.elastic.kinds import TRAIN_JOB, Kind, kinds_with, read
+from extender.controllers.elastic.kinds import KINDS, read
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
 from lab.testbed.programs.catalogue import TRAINING_CRDS
@@ -35,7 +35,6 @@ OTHERS = {  # examples that are older than this folder → their gang's key, min
     "tf-smoke-gpu.yaml": ("demo/tf-smoke-gpu", 5, 5),
     "reporting-job.yaml": ("team/resnet", 2, 2),
 }
-SCALE_KINDS = ("apps/v1/statefulsets/StatefulSet",)
 FIXED = "fixed"
 SETTINGS = Settings.load(ROOT / "manifests/base/settings.yaml")
 
@@ -153,17 +152,11 @@ def test_finished_pods_count_in_their_own_run_only(file: Path) -> None:
     assert {pod.uid for pod in gang.earlier} == {one["metadata"]["uid"] for one in done}
 
 
-def kind_of(one: Mapping[str, Any]) -> Kind | None:
-    """How netgang reads jobs of this kind; `None`: it does not."""
-    known = {**kinds_with(SCALE_KINDS), TRAIN_JOB.name: TRAIN_JOB}
-    return known.get(f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}")
-
-
 def test_it_may_be_resized_as_promised(file: Path) -> None:
     promise = Promise.of(file.read_text())
     found = FIXED
     for one in documents(file):
-        kind = kind_of(one)
+        kind = KINDS.get(f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}")
         if kind is None:
             continue
         seen = read(kind, json.dumps(one).encode())
@@ -180,8 +173,13 @@ def test_it_may_be_resized_as_promised(file: Path) -> None:
 def test_every_kind_that_is_understood_has_an_example() -> None:
     every = [one for file in FILES for one in documents(file)]
     shown = {f"{one['kind']}.{one['apiVersion'].rpartition('/')[0]}" for one in every}
-    assert set(kinds_with(SCALE_KINDS)) | {TRAIN_JOB.name} <= shown
-    assert {"LeaderWorkerSet.leaderworkerset.x-k8s.io", "RayCluster.ray.io", "Pod."} <= shown
+    assert set(KINDS) <= shown
+    assert {
+        "TrainJob.trainer.kubeflow.org",
+        "LeaderWorkerSet.leaderworkerset.x-k8s.io",
+        "RayCluster.ray.io",
+        "Pod.",
+    } <= shown
     gangs = [gang_in(snapshot(made(documents(file)))) for file in FILES]
     assert {gang.source for gang in gangs} | {GangSource.GATED_NATIVE} == set(GangSource), "its gate comes by a policy"
 

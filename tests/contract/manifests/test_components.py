@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
-from pydantic import ValidationError
 
 from client.connect.target import DEFAULT, target
-from extender.bootstrap.feeds import named_kinds
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.text_store import FORMER_RUNS
@@ -81,21 +79,6 @@ def test_elastic_jobs_are_off_by_default_and_the_component_switches_them_on() ->
     (patch,) = kustomization("elastic")["patches"]
     (container,) = yaml.safe_load(patch["patch"])["spec"]["template"]["spec"]["containers"]
     assert container["env"] == [{"name": f"{ENV_PREFIX}ELASTIC__ENABLED", "value": "true"}]
-
-
-def test_named_kinds_are_served_where_their_name_says() -> None:
-    names = ["apps/v1/statefulsets/StatefulSet", "batch/v1/jobs/Job"]
-    on, off = (Settings.model_validate({"elastic": {"enabled": e, "scale_kinds": names}}) for e in (True, False))
-    assert named_kinds(on) == {("apps", "StatefulSet"): calls.Resource("apps", "v1", "statefulsets")}
-    assert named_kinds(off) == {}
-    path = "/apis/apps/v1/statefulsets"
-    assert calls.resource_of(path, named_kinds(on).values()).plural == "statefulsets"
-
-
-@pytest.mark.parametrize("name", ["jobs", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets"])
-def test_names_that_are_none_are_refused_at_start(name: str) -> None:
-    with pytest.raises(ValidationError, match="GROUP/VERSION/PLURAL/KIND"):
-        Settings.model_validate({"elastic": {"scale_kinds": [name]}})
 
 
 def test_roles_for_people_allow_what_is_asked_and_nothing_else() -> None:

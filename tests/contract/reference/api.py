@@ -40,8 +40,8 @@ What [the API](api.md) takes: changes to suppose, and reports. A field that is n
 _REPORT = f"""
 ## A report
 
-One point, a list of {report_body.MOST_POINTS} at most, `{{"points": […], "restarted": true}}`, or a TrainJob's
-`{{"trainerStatus": {{…}}}}`; see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
+One point, a list of {report_body.MOST_POINTS} at most, or `{{"points": […], "restarted": true}}`;
+see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
 
 """
 _ANSWERS = """# API answers
@@ -91,16 +91,12 @@ def bodies_page() -> str:
         ]
     )
     rows = [
-        (
-            code(field),
-            f"number from {_number(least)} to {_number(most)}",
-            ", ".join(map(code, report_body.METRIC_NAMES.get(field, ()))),
-        )
+        (code(field), f"number from {_number(least)} to {_number(most)}")
         for field, (least, most) in report_body.LIMITS.items()
     ]
     report = table(
-        ("field", "type", "other names of a trainer's metrics"),
-        [*rows, (code("time"), "Unix seconds; without it: now", "")],
+        ("field", "type"),
+        [*rows, (code("time"), "Unix seconds; without it: now")],
     )
     return _BODIES + _models(name for name in _schemas() if name in taken) + _REPORT + report
 

@@ -203,7 +203,7 @@ APPLIED: dict[str, Mistake] = {  # said by `kubectl apply` itself
     "min-workers on a Job that is not Indexed": Mistake(
         batch(completionMode="NonIndexed", metadata={"annotations": WORKERS}), ("completionMode is not Indexed",)),
     "min-workers on a TrainJob": Mistake(
-        train_job(metadata={"annotations": WORKERS}), ("the trainer of a TrainJob cannot be changed",)),
+        train_job(metadata={"annotations": WORKERS}), ("a job of this kind keeps its size",)),
     "a PyTorchJob that stays suspended": Mistake(training(policy=LEAST, run={"suspend": True}), ("suspend: true",)),
     "a JobSet that stays suspended": Mistake(
         job_set(part("node", 3, labels=labels(3)), suspend=True), ("suspend: true", "makes no pods")),

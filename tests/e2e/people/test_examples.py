@@ -127,5 +127,5 @@ async def test_what_is_printed_is_accepted(kubectl: Kubectl, tmp_path: Path) -> 
     refused = await kubectl.tried(written(wrong, tmp_path / "wrong.yaml"))
     assert refused.returncode == 1
     assert (refused.stdout, refused.stderr.count('unknown field "spec.misspelt"')) == ("", len(wrong)), refused.stderr
-    defined = {"TFJob", "PyTorchJob", "PaddleJob", "XGBoostJob", "JAXJob", "MPIJob", "JobSet", "LeaderWorkerSet"}
+    defined = {"TFJob", "PyTorchJob", "MPIJob", "JobSet", "LeaderWorkerSet"}
     assert {one["kind"] for one in wrong} == defined | {"RayCluster", "TrainJob", "ClusterTrainingRuntime"}

@@ -75,10 +75,10 @@ OBJECTS: Mapping[str, Object] = {
     "job": {"apiVersion": "batch/v1", "kind": "Job", "spec": JOB_SPEC},
     "training": {
         "apiVersion": "kubeflow.org/v1",
-        "kind": "XGBoostJob",
+        "kind": "PyTorchJob",
         "spec": {
             "runPolicy": {"cleanPodPolicy": "None"},
-            "xgbReplicaSpecs": {
+            "pytorchReplicaSpecs": {
                 "Master": {"replicas": 1, "template": TEMPLATE},
                 "Worker": {"replicas": 4, "restartPolicy": "OnFailure", "template": TEMPLATE},
             },
@@ -89,7 +89,7 @@ OBJECTS: Mapping[str, Object] = {
         "kind": "JobSet",
         "spec": {"replicatedJobs": [{"name": "workers", "replicas": 1, "template": {"spec": JOB_SPEC}}]},
     },
-    "named": {
+    "other": {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE, "serviceName": "x"},
@@ -97,7 +97,7 @@ OBJECTS: Mapping[str, Object] = {
     "config": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}},
 }
 RBAC = "rbac.authorization.k8s.io"
-EXTRA = kind(  # what an operator gives for `elastic.scale_kinds`, and what nothing ever should.
+EXTRA = kind(  # what nothing ever should give
     f"{RBAC}/v1",
     "ClusterRole",
     "test-too-much",
@@ -156,7 +156,7 @@ async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Gr
     await cluster.add_nodes([node("n1", zone="a")])
     for component in ("restart", "elastic"):
         await api.apply(COMPONENTS / component / "rbac.yaml")
-    definitions = [definition("kubeflow.org", "v1", "XGBoostJob"), definition("jobset.x-k8s.io", "v1alpha2", "JobSet")]
+    definitions = [definition("kubeflow.org", "v1", "PyTorchJob"), definition("jobset.x-k8s.io", "v1alpha2", "JobSet")]
     await api.apply([*definitions, EXTRA, BOUND])
     pods = {
         "free": pod("free", namespace=namespace, scheduler="netgang"),
@@ -273,11 +273,8 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "resize a Job": ground.change("job", resizes(stored["job"], "Job.batch")),
         "suspend a training job": ground.change("training", suspends("runPolicy", "suspend", suspend=True)),
         "resume a training job": ground.change("training", suspends("runPolicy", "suspend", suspend=False)),
-        "resize a training job": ground.change("training", resizes(stored["training"], "XGBoostJob.kubeflow.org")),
+        "resize a training job": ground.change("training", resizes(stored["training"], "PyTorchJob.kubeflow.org")),
         "resize a JobSet": ground.change("set", resizes(stored["set"], "JobSet.jobset.x-k8s.io")),
-        "resize a kind that an operator named": ground.change(
-            "named", {"metadata": {"annotations": {LAST_CHANGE: "{}"}}, "spec": {"replicas": 1}}
-        ),
     }
 
 
@@ -298,7 +295,7 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
     stored = ground.stored
     image = {"containers": [{"name": "main", "image": "evil"}]}
     tolerations = [{"operator": "Exists"}, {"key": "x", "operator": "Exists", "effect": "NoSchedule"}]
-    workers = stored["training"]["spec"]["xgbReplicaSpecs"]["Worker"]
+    workers = stored["training"]["spec"]["pytorchReplicaSpecs"]["Worker"]
     jobs = stored["set"]["spec"]["replicatedJobs"]
     evil_job = {**jobs[0], "template": {"spec": {**JOB_SPEC, "backoffLimit": 99}}}
     template = {"spec": {**TEMPLATE["spec"], **image}}
@@ -353,9 +350,9 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
         "a Job's annotation": ground.noted("job", annotations={"example.org/a": "b"}),
         "a Job's owner": ground.noted("job", ownerReferences=[OWNER]),
         "a Job's finalizer": ground.noted("job", finalizers=["example.org/stay"]),
-        "a training job's image": ground.specified("training", xgbReplicaSpecs={"Worker": {"template": template}}),
-        "a training job's master": ground.specified("training", xgbReplicaSpecs={"Master": {"replicas": 2}}),
-        "a training job's further role": ground.specified("training", xgbReplicaSpecs={"worker": workers}),
+        "a training job's image": ground.specified("training", pytorchReplicaSpecs={"Worker": {"template": template}}),
+        "a training job's master": ground.specified("training", pytorchReplicaSpecs={"Master": {"replicas": 2}}),
+        "a training job's further role": ground.specified("training", pytorchReplicaSpecs={"worker": workers}),
         "a training job's clean-up": ground.specified("training", runPolicy={"cleanPodPolicy": "All"}),
         "a training job's scheduling queue": ground.specified(
             "training", runPolicy={"schedulingPolicy": {"queue": "x"}}
@@ -364,7 +361,7 @@ def against_the_policy(ground: Ground) -> dict[str, Ask]:
         "a JobSet's Job": ground.specified("set", replicatedJobs=[evil_job]),
         "a JobSet's further Job": ground.specified("set", replicatedJobs=[*jobs, {**jobs[0], "name": "x"}]),
         "another field of a JobSet": ground.specified("set", suspend=True),
-        "the template of a kind that an operator named": ground.specified("named", template=template),
+        "the size of an object of another kind": ground.specified("other", replicas=1),
         "data of an object of another kind": ground.change("config", {"data": {"a": "c"}}),
         "a node's taints": Ask("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": None, "unschedulable": True}}, MERGE),
         "the deletion of anything": Ask("DELETE", ground.path("config")),

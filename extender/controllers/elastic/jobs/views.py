@@ -94,7 +94,6 @@ def view_of(
         refusal=refusal,
         job=job,
         rough_state=state,
-        owned=seen.owned,
     )
 
 

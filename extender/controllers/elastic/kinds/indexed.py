@@ -1,6 +1,6 @@
-"""Kubernetes' own Indexed Job, JobSets made of them, and TrainJobs made of JobSets.
+"""Kubernetes' own Indexed Job, and JobSets made of them.
 
-Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet; Trainer 2.2 and 2.3):
+Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet):
 
 - `completions` may change only together with `parallelism` and to the same value; then the pods with the highest
   indexes go and count as no failure. Reducing `parallelism` alone would let the Job controller choose others.
@@ -8,16 +8,11 @@ Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet; Train
   for us and never changed. Where nothing else is said, the label is the minimum.
 - A JobSet is elastic by our annotation alone, and with exactly one replicated Job of one replica that is not named in
   `netgang.io/fixed`; an API server or controller without the gate refuses the patch, which is then said.
-- A TrainJob is never patched, because `spec.trainer` cannot be changed once it exists; it is followed to be shown. Its
-  pods are those of a JobSet of the same name that it owns. `status.trainerStatus` has the newest values alone, as
-  texts, and the moment at which they came; without that moment it says nothing.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
-
-import msgspec
 
 from extender.controllers.elastic.kinds.seen import (
     Bounds,
@@ -33,7 +28,6 @@ from extender.controllers.elastic.kinds.seen import (
 from extender.controllers.owners.failure_budget import Json
 from extender.convert.decode import whole_number
 
-_STATUS_BYTES = 16 * 1024  # Longest `trainerStatus` that is kept: some dozen values, each a name and a number
 _MIN_AVAILABLE = "pod-group.scheduling.sigs.k8s.io/min-available"
 _LABEL_CHARS = 63
 FIXED = "netgang.io/fixed"  # Annotation on a JobSet: replicated Jobs that are no workers, separated by commas
@@ -106,15 +100,6 @@ def _workers(job: Json, parts: Sequence[Json]) -> int | None:
     return found[0] if len(found) == 1 and count(parts[found[0]].get("replicas"), 1) == 1 else None
 
 
-def _train_job(kind: Kind, job: Json) -> Seen:
-    spec = job.get("spec") or {}
-    workers = count((spec.get("trainer") or {}).get("numNodes"), 1)
-    found = seen(kind, job, {}, spec, workers=workers, unsafe=Unsafe.FIXED_TRAINER)
-    status = (job.get("status") or {}).get("trainerStatus")
-    kept = isinstance(status, dict) and len(msgspec.json.encode(status)) <= _STATUS_BYTES
-    return replace(found, trainer_status=status if kept else None)
-
-
 JOB = Kind(
     "batch",
     "v1",
@@ -134,13 +119,4 @@ JOB_SET = Kind(
     _resized_job_set,
     managers=("jobset.sigs.k8s.io/jobset-controller",),
     ends=("Completed", "Failed"),
-)
-TRAIN_JOB = Kind(
-    "trainer.kubeflow.org",
-    "v1alpha1",
-    "TrainJob",
-    "trainjobs",
-    _train_job,
-    _resized_job,  # never asked for, because it is never safe
-    managers=("trainer.kubeflow.org/trainjob-controller",),
 )

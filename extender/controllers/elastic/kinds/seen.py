@@ -35,16 +35,13 @@ class Unsafe(StrEnum):
     NEVER_RESTARTS = "the restartPolicy of its workers is Never"
     NO_ELASTIC_POLICY = "spec.elasticPolicy is missing, so torchrun would wait for the removed workers"
     MASTER = "it has a Master, with which elastic training miscounts its nodes"
-    FAILS_WHEN_SHRUNK = "the operator fails a job of this kind when a running worker is removed"
     LAUNCHER_WORKS = "spec.runLauncherAsWorker is true, so the operator would also remove a worker that stays"
     NOT_INDEXED = "its completionMode is not Indexed"
     UNEQUAL = "its parallelism and completions differ"
     SEVERAL_WORKER_JOBS = "it has not exactly one replicated Job of workers with one replica"
-    NO_REPLICAS = "its worker count is not in spec.replicas"
     MANAGED = "another controller manages it (managedBy)"
     QUEUED = "Kueue manages it, and would stop it"
     AUTOSCALED = "a HorizontalPodAutoscaler changes its worker count"
-    FIXED_TRAINER = "the trainer of a TrainJob cannot be changed once it exists"
     CONTROLLED = "it belongs to another controller, which would undo the change"
 
 
@@ -92,8 +89,6 @@ class Seen:
     intent: Intent | None = None  # What we last made of it; `read` fills it in
     wants: Wants | None = None  # `None`: it does not say
     bad_wants: bool = False  # What it says is not one of the words
-    owned: bool = False  # Whether another controller made it
-    trainer_status: Json | None = None  # What a TrainJob reports of its training, unchanged
 
     @property
     def claims(self) -> bool:
@@ -237,14 +232,13 @@ def seen(
     except msgspec.ValidationError as error:
         raise ValueError(f"{kind.kind}: metadata: {error}") from error
     wants = annotations_of(job).get(SCALING, annotations_of(template).get(SCALING))
-    owned = any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ())
     if bounds.bad:
         unsafe = Unsafe.BAD_BOUNDS
     elif policy.get("managedBy") and policy["managedBy"] not in kind.managers:
         unsafe = Unsafe.MANAGED
     elif labels_of(job).get(_KUEUE_QUEUE):
         unsafe = Unsafe.QUEUED
-    elif owned:
+    elif any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()):
         unsafe = Unsafe.CONTROLLED
     return Seen(
         key=JobKey(Namespace(metadata.namespace), kind.name, metadata.name),
@@ -260,7 +254,6 @@ def seen(
         state=_state_of(job, kind.ends, suspended=bool(policy.get("suspend"))),
         wants=Wants(wants) if wants in list(Wants) else None,
         bad_wants=wants is not None and wants not in list(Wants),
-        owned=owned,
     )
 
 

@@ -1,4 +1,4 @@
-"""Kubeflow's jobs with replica specs by role: TFJob, PyTorchJob, PaddleJob, JAXJob, XGBoostJob, MPIJob.
+"""Kubeflow's jobs with replica specs by role that can be resized: TFJob, PyTorchJob, MPIJob.
 
 Rules, each from the operators' sources (training-operator 1.8 and 1.9, mpi-operator 0.8):
 
@@ -8,9 +8,8 @@ Rules, each from the operators' sources (training-operator 1.8 and 1.9, mpi-oper
   set; a chief gets no cluster in that mode. Worker 0 decides success. Workers must leave one by one: while a higher
   index still ends, the operator takes a lower one that is gone for missing, and in dynamic mode it then asks for the
   address of a worker that the job does not have, and crashes (1.8.1, seen).
-- PyTorchJob and PaddleJob: failed pods count only when fewer run than are wanted, so shrinking is safe. Without
-  elasticPolicy torchrun has a fixed number of nodes. JAXJob's operator counts as PyTorchJob's.
-- XGBoostJob: every failed pod fails the job.
+- PyTorchJob: failed pods count only when fewer run than are wanted, so shrinking is safe. Without elasticPolicy
+  torchrun has a fixed number of nodes.
 - MPIJob: only a launcher that reads its hosts again survives; the object does not say, so our annotation must.
 - The operators write the PodGroup's minMember at each sync: schedulingPolicy.minAvailable, else all replicas. So a job
   that is resized gets its minimum there, in the same patch.
@@ -105,11 +104,9 @@ def _tf(spec: Json, roles: Mapping[str, Json]) -> Unsafe | None:
 def _pytorch(spec: Json, roles: Mapping[str, Json]) -> Unsafe | None:
     if spec.get("elasticPolicy") is None:
         return Unsafe.NO_ELASTIC_POLICY
-    return Unsafe.MASTER if "master" in roles else _without_metrics(spec, roles)
-
-
-def _without_metrics(spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
-    return Unsafe.AUTOSCALED if (spec.get("elasticPolicy") or {}).get("metrics") else None
+    if "master" in roles:
+        return Unsafe.MASTER
+    return Unsafe.AUTOSCALED if spec["elasticPolicy"].get("metrics") else None
 
 
 def _mpi(spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
@@ -118,7 +115,4 @@ def _mpi(spec: Json, _roles: Mapping[str, Json]) -> Unsafe | None:
 
 TF_JOB = _training("TFJob", "tfjobs", "tfReplicaSpecs", _tf, infers=True, one_by_one=True)
 PYTORCH_JOB = _training("PyTorchJob", "pytorchjobs", "pytorchReplicaSpecs", _pytorch, infers=True)
-PADDLE_JOB = _training("PaddleJob", "paddlejobs", "paddleReplicaSpecs", _without_metrics)
-JAX_JOB = _training("JAXJob", "jaxjobs", "jaxReplicaSpecs", _without_metrics)
-XGBOOST_JOB = _training("XGBoostJob", "xgboostjobs", "xgbReplicaSpecs", lambda _spec, _roles: Unsafe.FAILS_WHEN_SHRUNK)
 MPI_JOB = _training("MPIJob", "mpijobs", "mpiReplicaSpecs", _mpi, version="v2beta1")

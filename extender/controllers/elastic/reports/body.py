@@ -1,4 +1,4 @@
-"""Read the body of a report: one point, several, or the `trainerStatus` of a TrainJob.
+"""Read the body of a report: one point, or several.
 
 Why so strict: reports come from other people's programs and end in decisions about worker counts; a NaN, a step that
 goes back or a clock in milliseconds would be a wrong curve that no person notices. Rules: a report is taken whole or
@@ -8,7 +8,6 @@ not at all; a mistake is a BadRequestError that begins with the field. Pure: the
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,13 +27,6 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
 }
 _FIELDS: Final = (*LIMITS, "time")
 _WHOLE: Final = frozenset({"step", "workers"})
-METRIC_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    # field of a point → names under which training programs report it, the first that is there counts
-    "step": ("step", "global_step", "current_step"),
-    "loss": ("loss", "train_loss", "training_loss"),
-    "samples_per_second": ("samples_per_second", "train_samples_per_second", "throughput"),
-    "accuracy": ("accuracy", "train_accuracy", "eval_accuracy"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +38,7 @@ class Report:
 
 
 def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Report:
-    """Read a point, a list of points, `{"points": […], "restarted": …}`, or `{"trainerStatus": …}`.
+    """Read a point, a list of points, `{"points": […], "restarted": …}`.
 
     `workers` counts where a point says none. Errors: BadRequestError, whose text begins with the field.
 
@@ -60,14 +52,14 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
         document = json.loads(body)  # NaN and infinities, which many programs write, become numbers to refuse
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"body: no JSON: {error}") from error
-    given, beside = _parts(document, now_s=now_s)
+    given, beside = _parts(document)
     restarted = beside.get("restarted", False)
     if not isinstance(restarted, bool):
         raise BadRequestError("restarted: must be true or false")
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
         count = len(given) if isinstance(given, list) else "something else"
         raise BadRequestError(f"points: must be a list of 1 to {MOST_POINTS} points, not {count}")
-    points = tuple(read_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
+    points = tuple(_read_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
     for i, (one, other) in enumerate(pairwise(points), start=1):
         if other.step <= one.step:
             raise BadRequestError(f"points[{i}].step: {other.step} is not above {one.step}, the one before")
@@ -76,40 +68,9 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
     return Report(points, restarted)
 
 
-def trainer_point(status: Mapping[str, Any], *, now_s: float) -> dict[str, float] | None:
-    """What the `trainerStatus` of a TrainJob says of step, loss, throughput and accuracy, as fields of a point.
-
-    Its values are texts, and progress in percent is no step. `None`: it has no step and loss that are numbers.
-
-    >>> metrics = [{"name": "global_step", "value": "120"}, {"name": "loss", "value": "0.75"}]
-    >>> trainer_point({"metrics": metrics, "lastUpdatedTime": "1970-01-01T00:01:40Z"}, now_s=130.0)
-    {'step': 120, 'loss': 0.75, 'time': 100.0}
-    >>> trainer_point({"progressPercentage": 40}, now_s=130.0) is None
-    True
-    """
-    metrics = status.get("metrics")
-    listed = [one for one in metrics if isinstance(one, dict)] if isinstance(metrics, list) else []
-    values = {one["name"]: _text_number(one.get("value")) for one in listed if isinstance(one.get("name"), str)}
-    found: dict[str, float] = {}
-    for field, names in METRIC_NAMES.items():
-        if (value := next((values[name] for name in names if values.get(name) is not None), None)) is not None:
-            found[field] = value
-    if not {"step", "loss"} <= found.keys():
-        return None
-    if found["step"].is_integer():
-        found["step"] = int(found["step"])
-    found["time"] = _text_time(status.get("lastUpdatedTime"), now_s)
-    return found
-
-
-def _parts(document: Any, *, now_s: float) -> tuple[Any, Mapping[str, Any]]:
+def _parts(document: Any) -> tuple[Any, Mapping[str, Any]]:
     """What stands for the points, and what stands beside them."""
     match document:
-        case {"trainerStatus": dict() as status}:
-            point = trainer_point(status, now_s=now_s)
-            if point is None:
-                raise BadRequestError("trainerStatus.metrics: no step and loss that are numbers among them")
-            return [point], {}
         case {"points": points}:
             if unknown := document.keys() - {"points", "restarted"}:
                 raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
@@ -120,7 +81,7 @@ def _parts(document: Any, *, now_s: float) -> tuple[Any, Mapping[str, Any]]:
             return document, {}
 
 
-def read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
+def _read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
     """One point, of which people would speak as `where`. Errors: BadRequestError, whose text begins with the field."""
     if not isinstance(given, dict):
         raise BadRequestError(f"{where}: must be an object with step, time and loss")
@@ -168,17 +129,3 @@ def _time_s(value: Any, where: str, *, now_s: float) -> float:
             f"netgang's clock ({now_s:.0f}), not {shown}"
         )
     return float(value)
-
-
-def _text_number(value: object) -> float | None:
-    try:
-        return float(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-
-
-def _text_time(value: object, now_s: float) -> float:
-    try:
-        return datetime.fromisoformat(value).timestamp() if isinstance(value, str) else now_s
-    except (ValueError, OverflowError):
-        return now_s

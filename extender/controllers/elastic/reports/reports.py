@@ -9,15 +9,13 @@ Rules:
   and maximum, and the queue.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import JobView
-from extender.controllers.elastic.reports.body import read_point, read_report, trainer_point
+from extender.controllers.elastic.reports.body import read_report
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.errors import BadRequestError
 from extender.ports import Clock
 from scoring.scaling.job import JobKey
 
@@ -56,7 +54,6 @@ class Reports:
         self._all = self._bucket(rates.in_all)
         self._of: dict[JobKey, _Bucket] = {}  # job that reported → how much more it may
         self._in: dict[str, _Bucket] = {}  # namespace → the same of all its jobs
-        self._statuses: dict[JobKey, Seen] = {}  # TrainJobs whose status was looked at
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> Answer:
         """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
@@ -86,33 +83,6 @@ class Reports:
         self._book.add(view.key, view.uid, report.points, undo=report.restarted)
         return Answer(HTTPStatus.OK, points=len(report.points), step=report.points[-1].step)
 
-    def take_statuses(self, jobs: Iterable[Seen]) -> None:
-        """Keep what TrainJobs' own `trainerStatus` says; due once a second. Cost: O(jobs).
-
-        Why: their programs report to Kubeflow's trainer, which writes the newest values into the job's status, so they
-        need not report twice. A status that was looked at is not looked at again.
-        """
-        known = self._jobs()
-        reporting = {one.key: one for one in jobs if one.trainer_status is not None and one.key in known}
-        for key, seen in reporting.items():
-            if self._statuses.get(key) is not seen:
-                self._take_status(seen)
-        self._statuses = reporting
-
-    def _take_status(self, seen: Seen) -> None:
-        """If it is news, and can be true; a step below the last one means that the training restarted."""
-        now_s, status = self._clock.now_s(), seen.trainer_status or {}
-        found = trainer_point(status, now_s=now_s)
-        if found is None or "lastUpdatedTime" not in status:
-            return
-        try:
-            point = read_point(found, "trainerStatus", now_s=now_s, workers=seen.workers)
-        except BadRequestError:
-            return
-        last = self._book.last(seen.key, seen.uid)
-        if last is None or (point.time_s > last.time_s and point.step != last.step):
-            self._book.add(seen.key, seen.uid, [point], undo=True)
-
     def tidy(self) -> None:
         """Forget jobs that are gone; due now and then. Cost: O(jobs that reported)."""
         jobs = self._jobs()
@@ -128,7 +98,6 @@ class Reports:
         self._book.forget()
         self._of.clear()
         self._in.clear()
-        self._statuses.clear()
 
     def _wait_s(self, job: JobKey) -> float:
         """How long the job must wait before its next report; 0: it need not, and this one is counted."""
@@ -169,10 +138,7 @@ class _Bucket:
 def find_jobs(
     jobs: Mapping[JobKey, JobView], namespace: str, name: str, *, kind: str | None = None
 ) -> Sequence[JobView]:
-    """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs).
-
-    Of several the ones that another controller made do not count: a TrainJob stands for its JobSet.
-    """
+    """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs)."""
     wanted = None if kind is None else kind.lower()
     found = [
         view
@@ -181,5 +147,4 @@ def find_jobs(
         and key.namespace == namespace
         and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
     ]
-    found = [view for view in found if not view.owned] or found
     return sorted(found, key=lambda view: view.key)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent
-from extender.controllers.elastic.kinds import KINDS, Seen, State, Unsafe, kinds_with, read, resize_patch
+from extender.controllers.elastic.kinds import KINDS, Seen, State, Unsafe, read, resize_patch
 from extender.controllers.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SCALING
 from extender.controllers.elastic.records import Requester
 from scoring.ids import GangKey
@@ -70,7 +70,7 @@ def job_set(*parts: tuple[str, int], **more: Any) -> dict[str, Any]:
 LEAST_2 = {"schedulingPolicy": {"minAvailable": 2}}
 LABELLED = {"pod-group.scheduling.sigs.k8s.io/min-available": "3"}
 TF, TORCH, JOB, SET = "TFJob.kubeflow.org", "PyTorchJob.kubeflow.org", "Job.batch", "JobSet.jobset.x-k8s.io"
-MPI, PADDLE, XGB = "MPIJob.kubeflow.org", "PaddleJob.kubeflow.org", "XGBoostJob.kubeflow.org"
+MPI = "MPIJob.kubeflow.org"
 
 COUNTS = {  # case: ((workers, others, least, most), job)
     "TFJob": ((6, 1, 2, None), job(TF, tf())),
@@ -86,9 +86,9 @@ COUNTS = {  # case: ((workers, others, least, most), job)
     "TFJob, own minimum first": ((6, 1, 4, 9), job(TF, tf(), annotations={MIN_WORKERS: "4", MAX_WORKERS: "9"})),
     "PyTorchJob": ((6, 0, 2, 8), job(TORCH, torch())),
     "PyTorchJob, own maximum first": ((6, 0, 2, 7), job(TORCH, torch(), annotations={MAX_WORKERS: "7"})),
-    "PaddleJob infers nothing": (
+    "MPIJob infers nothing": (
         (5, 0, None, None),
-        job(PADDLE, {"paddleReplicaSpecs": {"Worker": {"replicas": 5}}, "runPolicy": LEAST_2}),
+        job(MPI, {"mpiReplicaSpecs": {"Worker": {"replicas": 5}}, "runPolicy": LEAST_2}),
     ),
     "MPIJob": (
         (5, 1, 2, None),
@@ -138,7 +138,6 @@ SAFE = {  # case: (reason, job)
     "PyTorchJob, not elastic": (Unsafe.NO_ELASTIC_POLICY, job(TORCH, {"pytorchReplicaSpecs": {"Worker": {}}})),
     "PyTorchJob with Master": (Unsafe.MASTER, job(TORCH, torch(pytorchReplicaSpecs={"Master": {}, "Worker": {}}))),
     "PyTorchJob with metrics": (Unsafe.AUTOSCALED, job(TORCH, torch(elasticPolicy={"metrics": [{}]}))),
-    "XGBoostJob": (Unsafe.FAILS_WHEN_SHRUNK, job(XGB, {"xgbReplicaSpecs": {"Worker": {"replicas": 3}}})),
     "MPIJob": (None, job(MPI, {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {}}})),
     "MPIJob, launcher works": (
         Unsafe.LAUNCHER_WORKS,
@@ -241,31 +240,3 @@ def test_rubbish_is_a_value_error(kind: str, raw: bytes) -> None:
     except ValueError:
         return
     assert found.workers >= 0
-
-
-STATEFUL_SET = "StatefulSet.apps"
-NAMED = "apps/v1/statefulsets/StatefulSet"
-
-
-def stateful_set(spec: Mapping[str, Any], **annotations: str) -> bytes:
-    metadata = {"name": "low", "namespace": "a", "uid": "u1", "resourceVersion": "7", "annotations": annotations}
-    return json.dumps({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}).encode()
-
-
-def test_a_kind_that_the_operator_names() -> None:
-    kind = kinds_with([NAMED])[STATEFUL_SET]
-    found = read(kind, stateful_set({"replicas": 6}, **{MIN_WORKERS: "2"}))
-    assert (found.workers, found.bounds.least, found.unsafe, found.claims) == (6, 2, None, True)
-    assert not read(kind, stateful_set({"replicas": 6})).claims
-    assert read(kind, stateful_set({"size": 6})).unsafe is Unsafe.NO_REPLICAS
-    patch = json.loads(resize_patch(kind, stateful_set({"replicas": 6}), INTENT, notes=NOTES))
-    assert patch["spec"] == {"replicas": 3}
-
-
-def test_a_name_does_not_replace_what_we_know_better() -> None:
-    kinds = kinds_with(["kubeflow.org/v1/tfjobs/TFJob", NAMED])
-    assert kinds[TF] is KINDS[TF]
-    assert kinds.keys() - KINDS.keys() == {STATEFUL_SET}
-    for text in ("", "apps/v1/statefulsets", "apps/v1/StatefulSet/statefulsets", "apps/one/x/X"):
-        with pytest.raises(ValueError, match="GROUP/VERSION/PLURAL/KIND"):
-            kinds_with([text])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controllers.elastic.reports.body import MOST_POINTS, Report, read_report, trainer_point
+from extender.controllers.elastic.reports.body import MOST_POINTS, Report, read_report
 from extender.errors import BadRequestError
 from scoring.scaling.metrics.series import Point
 
@@ -21,18 +21,12 @@ def read(document: Any, **more: Any) -> Report:
     return read_report(json.dumps(document).encode(), now_s=NOW_S, **more)
 
 
-STATUS = [{"name": "step", "value": "7"}, {"name": "loss", "value": "0.5"}]
 FORMS = {  # case: (document, steps, restarted)
     "one point": (GOOD, [7], False),
     "one point of a process that began": ({**GOOD, "restarted": True}, [7], True),
     "a list": ([GOOD, {**GOOD, "step": 8}], [7, 8], False),
     "points": ({"points": [GOOD]}, [7], False),
     "points of a process that began": ({"points": [GOOD, {**GOOD, "step": 9}], "restarted": True}, [7, 9], True),
-    "the status of a TrainJob": (
-        {"trainerStatus": {"metrics": [{"name": "step", "value": "7"}, {"name": "loss", "value": "0.5"}]}},
-        [7],
-        False,
-    ),
     "a whole number with a point": ({**GOOD, "step": 7.0}, [7], False),
 }
 
@@ -80,11 +74,6 @@ BAD: dict[str, tuple[Any, str]] = {  # case: (document, how the sentence begins)
     "a slip of the pen": ({**GOOD, "samples_per_sec": 1}, "points[0].samples_per_sec: no such field"),
     "another field beside points": ({"points": [GOOD], "job": "x"}, "job: no such field"),
     "restarted as text": ({"points": [GOOD], "restarted": "yes"}, "restarted: must be true or false"),
-    "an empty trainerStatus": ({"trainerStatus": {}}, "trainerStatus.metrics: no step and loss"),
-    "a trainerStatus of NaN": (
-        {"trainerStatus": {"metrics": [{"name": "step", "value": "7"}, {"name": "loss", "value": "nan"}]}},
-        "points[0].loss: must be a number",
-    ),
 }
 
 
@@ -114,7 +103,7 @@ anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["step", "loss", "time", "points", "restarted", "trainerStatus", "x"]), inner)
+        | st.dictionaries(st.sampled_from(["step", "loss", "time", "points", "restarted", "x"]), inner)
     ),
     max_leaves=12,
 )
@@ -128,34 +117,3 @@ def test_any_document_is_read_or_refused(document: Any) -> None:
             assert point.loss is not None
             assert abs(point.loss) <= 1e30
             assert abs(point.time_s - NOW_S) <= 7 * 86400.0
-
-
-def test_trainer_status_as_the_trainer_writes_it() -> None:
-    metrics = [
-        {"name": "global_step", "value": "1200"},
-        {"name": "train_loss", "value": "0.125"},
-        {"name": "train_samples_per_second", "value": "512.5"},
-        {"name": "eval_accuracy", "value": "0.5"},
-        {"name": "learning_rate", "value": "1e-4"},
-        {"name": "loss", "value": "none yet"},
-        {"value": "5"},
-        "odd",
-    ]
-    status = {"progressPercentage": 45, "metrics": metrics, "lastUpdatedTime": "2023-11-14T22:13:10Z"}
-    assert trainer_point(status, now_s=NOW_S) == {
-        "step": 1200,
-        "loss": 0.125,
-        "samples_per_second": 512.5,
-        "accuracy": 0.5,
-        "time": NOW_S - 10.0,
-    }
-
-
-@pytest.mark.parametrize("time", [None, "soon", 5], ids=["none", "no time", "no text"])
-def test_a_trainer_status_without_a_time_is_of_now(time: object) -> None:
-    metrics = [{"name": "step", "value": "1"}, {"name": "loss", "value": "2"}]
-    assert trainer_point({"metrics": metrics, "lastUpdatedTime": time}, now_s=5.0) == {
-        "step": 1,
-        "loss": 2.0,
-        "time": 5.0,
-    }
