@@ -174,7 +174,7 @@ class Terms:
         common = self.common
         await self._first_looks()
         if common.leadership is None:
-            common.telemetry.leader(leads=True)
+            common.telemetry.leads(1)
             self.starting.admissions.recover()
             self.caring.recover()
             self._inherit()

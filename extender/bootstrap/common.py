@@ -96,7 +96,7 @@ class Common:
         if self.fenced is not None:
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=self.cache.gang)
-        self.log = DecisionLog(self.telemetry, acting=self.acting, heard=self.recent.add)
+        self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
         self.policy = self.settings.policy()
         self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log)
 

@@ -73,7 +73,6 @@ class Reported:
         """Forget all reports and demands: a term starts or ends."""
         self.reports.forget()
         self.demands.forget()
-        self.metering.forget()
 
 
 class Caring:
@@ -194,7 +193,6 @@ def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
         StartedGangs(starting.context),
         common.cache,
         common.notes,
-        common.telemetry.repair_metrics,
         common.clock,
         acting=common.acting,
     )

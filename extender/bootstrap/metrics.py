@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from extender.network.merge import AGE_EDGES_S, NetworkStatus, node_counts
+from extender.network.merge import NetworkStatus, node_counts
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Watch
 
@@ -35,11 +35,8 @@ class Reporting:
         """One look."""
         telemetry = self.telemetry
         for kind, status in self.sync().items():
-            if more := self._more("relists", kind, status.relists):
-                telemetry.relists.labels(kind).inc(more)
             if more := self._more("errors", kind, status.errors):
                 telemetry.watch_errors.labels(kind).inc(more)
-            telemetry.unreadable_readings.labels(kind).inc(self._more("unreadable", kind, status.unreadable))
             telemetry.unreadable_objects.labels(kind).set(status.unreadable_now)
             if status.contact_age_s is not None:
                 telemetry.contact_age.labels(kind).set(status.contact_age_s)
@@ -49,18 +46,11 @@ class Reporting:
         for metric, pairs in network.pairs.items():
             for state in ("fresh", "fading", "expired"):
                 telemetry.network_pairs.labels(metric, state).set(getattr(pairs, state))
-        for metric, coverage in network.coverage.items():
-            telemetry.network_pairs.labels(metric, "unknown").set(coverage.unknown)
-        telemetry.network_pair_age.replace(
-            AGE_EDGES_S, {(metric.value,): coverage.ages for metric, coverage in network.coverage.items()}
-        )
         if network.mapping is not None:
             for metric, count_by_state in node_counts(network.mapping).items():
                 for state, nodes in count_by_state.items():
                     telemetry.network_nodes.labels(metric, state).set(nodes)
         for source in network.sources:
-            if source.fetch_s is not None:
-                telemetry.network_fetch_s.labels(source.name).set(source.fetch_s)
             if more := self._more("failures", source.name, source.failures):
                 telemetry.network_fetches.labels(source.name, "error").inc(more)
             if self._more("success", source.name, source.last_success_s or 0.0):

@@ -59,7 +59,7 @@ class Leadership:
         self._taking_up: asyncio.Task[None] | None = None
         self._turned_away_s = -float("inf")
         self._last_error = ""
-        telemetry.leader(leads=False)
+        telemetry.leads(0)
 
     # -- what others ask ----------------------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class Leadership:
         self._began_s = self._clock.monotonic_s()
         self._label.want(leader=True)
         self.duties.take_up()
-        self._telemetry.leader(leads=True)
+        self._telemetry.leads(1)
         lease = self._election.lease
         transitions = lease.transitions if lease is not None else 0
         _log.info("leading: the lease is taken as %s, transition %d", self._election.identity, transitions)
@@ -172,7 +172,7 @@ class Leadership:
         self._label.want(leader=False)
         self.duties.lay_down()
         self._turn_away(self._clock.monotonic_s())
-        self._telemetry.leader(leads=False)
+        self._telemetry.leads(0)
         lease, why = self._election.lease, f"not renewed: {self._last_error or 'no answer yet'}"
         if lease is not None and lease.holder != self._election.identity:
             why = f"held by {lease.holder or 'no replica'}"
@@ -189,7 +189,7 @@ class Leadership:
         self._retired = True
         if self._acting:
             self._acting = False
-            self._telemetry.leader(leads=False)
+            self._telemetry.leads(0)
             _log.info("not leading any more: asked to end")
 
     async def resign(self) -> None:

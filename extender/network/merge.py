@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Final
 
 from extender.network.batches import merged
 from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
 from extender.network.probe.precedence import PROBE, with_probe
 from extender.ports import EndpointInfo
-from extender.schemas.network import Coverage, Source
+from extender.schemas.network import Source
 from scoring.model import Node
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
@@ -88,10 +87,6 @@ def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
     )
 
 
-AGE_EDGES_S: Final = (60.0, 300.0, 900.0, 3600.0, 5400.0, 10_800.0, 21_600.0, 93_600.0, 172_800.0)
-"""From a minute to two days, with the default TTLs among them."""
-
-
 @dataclass(frozen=True, slots=True)
 class NetworkStatus:
     """What /readyz and /v1/network show."""
@@ -101,7 +96,6 @@ class NetworkStatus:
     sources: tuple[Source, ...]
     known_pairs: Mapping[Metric, int]  # metric → directed pairs of endpoints with a value, of any age
     pairs: Mapping[Metric, PairCounts]  # metric → the same by age, as of now
-    coverage: Mapping[Metric, Coverage]  # metric → ages and unknown pairs, as of the last publication; empty before it
     mapping: NodeMapping | None  # Unmapped, ambiguous, unknown, unused; `None` before the first data
     crash: str | None  # An unforeseen error, until the work that met it succeeds again
 
@@ -109,15 +103,6 @@ class NetworkStatus:
     def ready(self) -> bool:
         """Failing sources do not make the service unready (it works on without), only our own errors do."""
         return self.crash is None
-
-
-def coverage_of(matrix: NetworkMatrix, nodes: Sequence[Node]) -> dict[Metric, Coverage]:
-    """Count a published matrix. Cost: O(pairs · edges)."""
-    zones = {node.name: node.zone for node in nodes}
-    return {
-        metric: Coverage(ages=matrix.count_by_age(metric, AGE_EDGES_S), unknown=matrix.count_unknown(metric, zones))
-        for metric in METRICS
-    }
 
 
 def node_counts(mapping: NodeMapping) -> dict[Metric, dict[str, int]]:

@@ -9,7 +9,7 @@ that is not foreseen is logged, makes the status unready, and the work is starte
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from functools import partial
@@ -20,12 +20,12 @@ from msgspec import structs
 from extender.errors import NetworkSourceError
 from extender.network.batches import off_loop
 from extender.network.mapping import MappingConfig
-from extender.network.merge import Built, Given, NetworkStatus, build, coverage_of
+from extender.network.merge import Built, Given, NetworkStatus, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
-from extender.schemas.network import Coverage, Source
+from extender.schemas.network import Source
 from scoring.model import Node
 from scoring.model.policy import ScorePolicy, Ttl
-from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix
+from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,6 @@ class NetworkRefresh:
         self._states = [_State(polled, Source(name=polled.source.name)) for polled in sources]
         self._changed = asyncio.Event()
         self._built: Built | None = None
-        self._coverage: Mapping[Metric, Coverage] = {}
         self._published_at_s: float | None = None
         self._next_publish_s = 0.0
         self._crashes: dict[str, str] = {}  # task → its error
@@ -114,7 +113,6 @@ class NetworkRefresh:
             sources=tuple(state.status for state in self._states),
             known_pairs={metric: matrix.known_pairs(metric) for metric in METRICS},
             pairs={m: now.count(m, soft_ttl_s=soft.of(m.value), hard_ttl_s=hard.of(m.value)) for m in METRICS},
-            coverage=self._coverage,
             mapping=built.mapping if built is not None else None,
             crash="; ".join(f"{task}: {error}" for task, error in sorted(self._crashes.items())) or None,
         )
@@ -217,7 +215,6 @@ class NetworkRefresh:
                 return
             aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
             built = replace(built, matrix=aged)
-        self._coverage = await off_loop(size, partial(coverage_of, built.matrix, given.nodes))
         self._built = built
         self._published_at_s = now_s
         self._next_publish_s = monotonic_s + self.options.reevaluate_s

@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from extender.ports import Clock
-from extender.runtime.telemetry import Telemetry
 from scoring.explain.circumstances import Decision as Explained
 from scoring.ids import GangKey
 
@@ -43,7 +42,6 @@ class Decision(msgspec.Struct, frozen=True):
 class DecisionLog:
     """Writes a refusal when it is new, and again after a while with how often it was left out; all else always."""
 
-    telemetry: Telemetry
     _: KW_ONLY
     repeat_after_s: float = 60.0
     refusals_per_s_max: int = 100
@@ -68,7 +66,6 @@ class DecisionLog:
         if decision.reason:
             seen = self._admit(decision, now_s)
             if seen is None:
-                self.telemetry.log_line_dropped()
                 return False
             repeated, seen.left_out = seen.left_out, 0
         self.heard(decision)

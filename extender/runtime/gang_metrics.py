@@ -1,17 +1,12 @@
-"""How long gangs wait, how many run, and what network they have: metrics by namespace, whatever tenants create.
+"""How long gangs wait, and what network they start with: metrics by namespace, whatever tenants create.
 
 Rule: a namespace has a label of its own while there are few of them, in the order in which they are first seen; all
 others are one, `other`. Counters cannot change their label, so a namespace keeps it as long as the process runs.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Gauge, Histogram
-
-from extender.runtime.current_counts import CurrentCounts
-from extender.runtime.current_histogram import CurrentHistogram
+from prometheus_client import CollectorRegistry, Histogram
 
 MOST_NAMESPACES: Final = 20
 """About 1,000 series in all: `/metrics` is rendered in the event loop, at 5 µs a series (docs/safety.md S15)."""
@@ -62,12 +57,6 @@ class GangMetrics:
             buckets=START_BUCKETS_S,
             registry=registry,
         ).observe
-        self._running = CurrentCounts(
-            Gauge(
-                "netgang_running_gangs", "Gangs that have started and have pods on nodes", (_LABEL,), registry=registry
-            )
-        )
-
         self._start_points = Histogram(
             "netgang_gang_start_network_points",
             "Mean points (0 to 100) of the links of a gang when it started",
@@ -75,32 +64,11 @@ class GangMetrics:
             buckets=POINT_EDGES,
             registry=registry,
         )
-        self._points = CurrentHistogram(
-            registry,
-            "netgang_running_gangs_network_points",
-            "Gangs that run, by the mean points (0 to 100) of their links with the data of now",
-            _LABEL,
-        )
 
     def started_with(self, namespace: str, points: float) -> None:
         """A gang has started, and its links have so many points."""
         self._start_points.labels(self._labels.of(namespace)).observe(points)
 
-    def network_points(self, counts_by_namespace: Mapping[str, Sequence[int]]) -> None:
-        """Gangs that run now: namespace → how many have at most each of `POINT_EDGES` points, and in all."""
-        counts: dict[tuple[str, ...], list[int]] = {}
-        for namespace, of in counts_by_namespace.items():
-            label = (self._labels.of(namespace),)
-            counts[label] = [a + b for a, b in zip(counts.get(label, [0] * len(of)), of, strict=True)]
-        self._points.replace(POINT_EDGES, counts)
-
     def waited(self, namespace: str, outcome: str, duration_s: float) -> None:
         """A gang's wait ended."""
         self._waited.labels(self._labels.of(namespace), outcome).observe(duration_s)
-
-    def running(self, gangs_by_namespace: Mapping[str, int]) -> None:
-        """So many run now, and none in other namespaces."""
-        counts: Counter[str] = Counter()
-        for namespace, gangs in gangs_by_namespace.items():
-            counts[self._labels.of(namespace)] += gangs
-        self._running.replace(counts)

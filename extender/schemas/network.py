@@ -50,13 +50,6 @@ class PairsByAge(Record):
     expired: int  # Beyond the hard TTL.
 
 
-class Coverage(Record):
-    """A metric at the last publication."""
-
-    ages: tuple[int, ...]  # Directed pairs with a value of at most each of some ages, and of any.
-    unknown: int  # Directed pairs of different endpoints of one zone's nodes that have no value.
-
-
 class AmbiguousNode(Record):
     """A node whose endpoint is not certain."""
 
@@ -95,7 +88,6 @@ class NetworkStatus(Record):
     sources: tuple[Source, ...]
     known_pairs: dict[str, int]  # metric → directed pairs of endpoints with a value.
     pairs: dict[str, PairsByAge]  # metric → the same by age.
-    coverage: dict[str, Coverage]  # metric → ages and unknown pairs, as of the last publication.
     mapping: Mapping | None
     crash: str | None  # An error that netgang did not expect.
 

@@ -57,7 +57,7 @@ class Reason(StrEnum):
     OTHER_RUN = "netgang: an earlier run of the gang has not ended"
     """Another job has live pods under the same gang name, such as the CronJob's last one: one run at a time.
 
-    Wait until it has ended, or give each run a gang name of its own; the Event GangRunWaits says which two they are."""
+    Wait until it has ended, or give each run a gang name of its own; the Event GangWaiting says which two they are."""
     # The gang can never start as it is.
     IMPOSSIBLE = "netgang: the gang would not fit into the empty cluster"
     """Even in an empty cluster no allowed zone has room for the minimum.

@@ -158,23 +158,6 @@ class NetworkMatrix:
         fresh, expired = int((ages_s < soft_s).sum()), int((ages_s >= hard_s).sum())
         return PairCounts(fresh, len(ages_s) - fresh - expired, expired)
 
-    def count_by_age(self, metric: Metric, edges_s: Sequence[float]) -> tuple[int, ...]:
-        """Directed pairs with a value of at most each age, and of any age. Cost: O(pairs · ages)."""
-        ages_s = self._of(metric).ages_s(self.evaluated_at_s)
-        return (*(int((ages_s <= edge_s).sum()) for edge_s in edges_s), len(ages_s))
-
-    def count_unknown(self, metric: Metric, group_of: Mapping[NodeName, str]) -> int:
-        """Directed pairs without a value among the nodes of each group, such as a zone. Cost: O(nodes + pairs)."""
-        number = {group: i for i, group in enumerate(sorted(set(group_of.values())))}
-        group = np.full(len(self.endpoints), -1, np.int64)
-        for node, end in sorted(self.endpoint_of.get(metric, {}).items()):
-            if node in group_of:
-                group[self._index[end]] = number[group_of[node]]
-        sizes = np.bincount(group[group >= 0], minlength=1)
-        rows, cols = self.measured_pairs(metric)
-        known = int(((group[rows] == group[cols]) & (group[rows] >= 0)).sum())
-        return int((sizes * (sizes - 1)).sum()) - known
-
     def measured_pairs(self, metric: Metric) -> tuple[Ints, Ints]:
         """Endpoint indexes (from, to) of all directed pairs with a value of `metric`, however old. Cost: O(pairs)."""
         rows, cols = np.divmod(self._of(metric).keys, max(len(self.endpoints), 1))

@@ -198,7 +198,7 @@ def netgang(pairs: dict[str, Any] | None = None) -> bytes:
     }
     status: dict[str, Any] = {
         **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
-        **{"known_pairs": {}, "pairs": {}, "coverage": {}},
+        **{"known_pairs": {}, "pairs": {}},
     }
     head = {"version": 1, "evaluated_at_s": 0.0, "endpoints": 2, "metrics": {}, "zones": {"A": 2}}
     return served({**head, "pairs": pairs or PAIRS, "status": status})

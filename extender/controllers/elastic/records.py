@@ -5,7 +5,7 @@ last change of each job is also an annotation on the job (`intent`), which is wh
 ends, and the records have all of them, so metrics are counted from them alone.
 """
 
-from collections import Counter, OrderedDict, deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -161,20 +161,15 @@ class Records:
 
 @dataclass(eq=False, repr=False)
 class Metering:
-    """Counts jobs' states and the ends of changes for Prometheus, each once; none of a former process."""
+    """Counts the ends of changes for Prometheus, each once; none of a former process."""
 
     records: Records
     telemetry: Telemetry
     _counted: frozenset[tuple[str, float]] = field(default=frozenset(), init=False)  # Still kept, by (uid, decided_s)
 
     def look(self) -> None:
-        """Count what ended since the last look; due once a second. Cost: O(jobs + changes kept)."""
+        """Count what ended since the last look; due once a second. Cost: O(changes kept)."""
         changes = self.records.changes()
-        resizing = {one.uid for one in changes if one.stage in OPEN}
-        views = self.records.views.values()
-        self.telemetry.jobs(
-            Counter("resizing" if view.uid in resizing else view.rough_state.value.lower() for view in views)
-        )
         over = {
             (one.uid, one.decided_s): one
             for one in changes
@@ -185,14 +180,6 @@ class Metering:
                 self._count(one)
         self._counted = frozenset(over)
 
-    def forget(self) -> None:
-        """Show no jobs: another replica does now, or we begin to."""
-        self.telemetry.jobs({})
-
     def _count(self, change: Change) -> None:
         direction = "in" if change.shrinks else "out"
         self.telemetry.resized(change.job.kind, direction, change.stage.value)
-        if change.took_s is not None:
-            self.telemetry.resize_duration.labels(direction).observe(change.took_s)
-        if change.lost_pod_s is not None:
-            self.telemetry.pod_seconds_lost(change.lost_pod_s)

@@ -165,7 +165,7 @@ class Resizes:
         self.parts.record(self._change(decided, cause, stage, one.intent.at_s, step=one.intent.step))
         if decided.removed <= 0:  # that it shrinks was announced before
             unsure = "" if answered else " (no answer of the API server)"
-            self.parts.post_job_event(one.seen, Happening.JOB_GROWN, f"{note}{unsure}")
+            self.parts.post_job_event(one.seen, Happening.JOB_RESIZED, f"{note}{unsure}")
 
     async def _patch(self, one: _Prepared, note: str) -> bool:
         """Patch the job; that it shrinks is announced before. Whether the API server answered. Errors: _NotSentError.
@@ -177,7 +177,7 @@ class Resizes:
         try:
             patch = resize_patch(kind, one.raw, one.intent, notes=context.notes)
             if one.decided.removed > 0:
-                cause = RemovalCause(Happening.JOB_SHRUNK, note)
+                cause = RemovalCause(Happening.JOB_RESIZED, note)
                 await context.disruptions.change_owner(job, patch, cause, going=one.going)
             else:
                 await context.disruptions.restore_owner(job, patch)
@@ -217,7 +217,7 @@ class Resizes:
         seen = parts.jobs.get(decided.job)
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
-            parts.post_job_event(seen, Happening.JOB_SHRUNK if change.shrinks else Happening.JOB_GROWN, note)
+            parts.post_job_event(seen, Happening.JOB_RESIZED, note)
 
     def _change(
         self, decided: Decided, cause: Cause, stage: Stage, decided_s: float, *, step: int | None = None

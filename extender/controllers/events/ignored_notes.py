@@ -81,7 +81,7 @@ class IgnoredNotes:
             one = self._book[key]
             one.posted_s = self._context.clock.monotonic_s()
             about = one.bearer
-            self._context.post_event(about, Happening.NOTE_IGNORED, one.words, one.kind)
+            self._context.post_event(about, Happening.MISTAKE, one.words, one.kind)
             if len(self._logged_s) < LINES_AN_HOUR or one.posted_s - self._logged_s[0] >= AGAIN_S:
                 self._logged_s.append(one.posted_s)
                 _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)

@@ -61,7 +61,7 @@ class LabelProblems:
                 pods = _pods_about(gang, fault.event[0], self._context.cache.is_own)
                 if pods:
                     fault.open = False
-                    self._context.post_gang_event(gang, *fault.event, pods=pods)
+                    self._context.post_gang_event(gang, *fault.event, "labels", pods=pods)
             if number % _GANGS_A_STEP == 0:
                 yield
 
@@ -70,12 +70,12 @@ def _fault_of(gang: Gang, policy: Policy, snapshot: Snapshot, unix_s: float) -> 
     if gang.problem is not None:
         return Happening.GANG_INVALID, gang.problem_detail or gang.problem.value
     if gang.later:
-        return Happening.RUN_WAITS, two_runs(gang)
+        return Happening.GANG_WAITING, two_runs(gang)
     options = gang_options(dict(gang.options), policy, namespace=gang.key.partition("/")[0])
     placing = gang.pending or any(unix_s - pod.created_s < _NEW_S for pod in gang.placed)
     near = near_problem(options.near, snapshot.table, snapshot.network, policy) if placing else ()
     problems = (*options.problems, *near)
-    return (Happening.OPTION_IGNORED, "; ".join(problems)) if problems else None
+    return (Happening.MISTAKE, "; ".join(problems)) if problems else None
 
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
@@ -85,10 +85,10 @@ def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> S
     """
     if gang.problem is Reason.MIXED_SCHEDULERS:
         return _one_of_each_kind(gang, is_own)
-    if what is Happening.RUN_WAITS:
+    if what is Happening.GANG_WAITING:
         return [pod for pod in gang.later if pod.node is None and not pod.terminal][:1]
     guilty = [pod for pod in gang.pending if pod.group is not None and pod.group.problem is not None]
-    started = [pod for pod in gang.placed if not pod.terminal] if what is Happening.OPTION_IGNORED else []
+    started = [pod for pod in gang.placed if not pod.terminal] if what is Happening.MISTAKE else []
     return [*guilty, *gang.pending, *started][:1]
 
 

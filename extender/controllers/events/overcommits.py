@@ -50,9 +50,7 @@ class Overcommits:
     def _note(self, over: Sequence[Overcommit]) -> None:
         before, self._now = self._now, frozenset(one.node for one in over)
         new = [one for one in over if one.node not in before]
-        if self._now or before:
-            self._context.telemetry.overcommitted_nodes.set(len(self._now))
-            self._context.telemetry.overcommits.inc(len(new))
+        self._context.telemetry.overcommitted(len(new))
         for one in new[:EVENTS_AT_ONCE] if self._context.acting() else ():
             node = Subject("v1", "Node", "", one.node, one.node)  # as kubelets write Events: its name for a uid
             self._context.post_event(node, Happening.NODE_OVERCOMMITTED, self._words(one), "")

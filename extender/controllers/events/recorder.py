@@ -51,42 +51,21 @@ class Happening(StrEnum):
         made._value_, made.action, made.type = reason, action, type
         return made
 
-    NODES_GONE = "NodesGone", "Repin"
-    """On an admitted pod. All nodes that it may use are gone; it is not removed, for the reason that is said. Delete
-    it for another."""
-    NODES_FULL = "NodesFull", "Repin"
-    """On an admitted pod. All nodes that it may use have been full for `repin_timeout_s`, or kube-scheduler's other
-    filters refuse them; it is not removed, for the reason that is said."""
-    REPINNED = "Repinned", "Repin", "Normal"
-    """On an admitted pod, and its owner; before it is removed. The nodes that it may use are gone, full or refused, so
-    it is removed for its owner to make another."""
     ADMISSION_LAPSED = "AdmissionLapsed", "Admit"
-    """On one waiting pod of the gang. The gang was admitted and did not come to bind in time; says when it is tried
-    again."""
-    ADMISSION_REFUSED = "AdmissionRefused", "Admit"
-    """On the pod. The API server refuses the patch that would admit it, with its words; the gang's reservation
-    ends."""
+    """On one waiting pod of the gang. The gang was admitted and did not come to bind in time, or the API server refuses
+    the patch that would admit the pod; says whose words speak against it, and when it is tried again."""
     GANG_INVALID = "GangInvalid", "Plan"
     """On the pod whose labels are at fault, on one pod of each scheduler where they are mixed, and on the PodGroup.
     What the gang's pods say of it cannot be used; says what to change."""
-    RUN_WAITS = "GangRunWaits", "Plan"
-    """On one pod of the run that waits. Another run, which is named, has live pods under the same gang name: this one
-    waits until it has ended."""
-    OPTION_IGNORED = "OptionIgnored", "Plan"
-    """On a pod of the gang, or on the job. An annotation is not understood, so the default is used; says which and
-    what is accepted."""
     MISTAKE = "ProbableMistake", "Read"
-    """On one pod of each owner, and on the owner. A label or annotation is probably misspelt, or the schedulerName
-    wrong, so that netgang does not start the pods as a gang; says what may be meant."""
+    """On a pod, and on the job. An annotation is not understood, so the default is used; or is one that only netgang
+    writes; or a label, annotation or schedulerName is probably misspelt. Says what is accepted or may be meant."""
     UNREADABLE = "Unreadable", "Read"
     """On any object that netgang follows. It cannot be read, so it is left out as if it were not there; says what is
     wrong with it."""
-    NOTE_IGNORED = "NoteIgnored", "Read"
-    """On the pod, or on the owner of pods. It carries an annotation that only netgang writes, and netgang has not
-    written it; says what follows."""
     GANG_WAITING = "GangWaiting", "Plan", "Normal"
     """On the PodGroup and one waiting pod. The gang waits: how much room is missing and where, which gangs are ahead,
-    or why no job makes room; and the expected start, if it is known."""
+    why no job or gang makes room, or which earlier run has not ended; and the expected start, if it is known."""
     GANG_STUCK = "GangCannotStart", "Plan"
     """On the PodGroup and one waiting pod. It would not start in the empty cluster either; says what it needs and what
     there is."""
@@ -98,29 +77,15 @@ class Happening(StrEnum):
     PREEMPTED = "GangPreempted", "Preempt"
     """On the PodGroup and one pod of the gang that leaves. It leaves for a gang of higher priority, which is named;
     its owner recreates its pods."""
-    PREEMPTION_BLOCKED = "GangPreemptionBlocked", "Preempt"
-    """On the PodGroup and one pod of the gang that waits. Gangs could make room, but one of them may not; says which
-    and why."""
-    PREEMPTION_LAPSED = "GangPreemptionLapsed", "Preempt"
-    """On the PodGroup and one pod of the gang that waits. Others left for it and it did not start in time: the room is
-    everybody's again."""
     RESTARTED = "GangRestarted", "Restart", "Normal"
-    """On the owner and its pods (the first 32 of a suspended one); before it is suspended, or they are evicted. The
-    gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
-    RESUMED = "GangResumed", "Restart", "Normal"
-    """On the suspended owner; before it is resumed. All its pods have ended, so it creates new ones."""
-    NOT_RESTARTED = "GangNotRestarted", "Restart"
-    """On a member, or on the owner that is slow to stop. The gang is not restarted as a whole, and what speaks against
-    it."""
-    EVICTED = "GangEvicted", "Evict"
-    """On the pod and its owner; before it is removed. The gang did not become whole within `partial_timeout_s`, and
-    the pod uses room in vain."""
-    NOT_EVICTED = "GangNotEvicted", "Evict"
-    """On each bound pod of the gang. The gang did not become whole, the pod uses room in vain, and is not removed;
-    says why."""
-    DISRUPTION_REFUSED = "DisruptionRefused", "Evict"
-    """On the pod or the owner of which it was announced. An eviction, suspension or scale-in that an Event has
-    announced was not done; says what the API server answered."""
+    """On the owner and its pods (the first 32 of a suspended one); before it is suspended, resumed, or they are
+    evicted. The gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
+    EVICTED = "PodEvicted", "Evict"
+    """On the pod and its owner; before it is removed. The gang did not become whole within `partial_timeout_s`, or the
+    nodes that the pod may use are gone, full or refused."""
+    NOT_DISRUPTED = "DisruptionFailed", "Evict"
+    """On a pod or an owner. Pods would have to be removed, or their gang restarted, and are not; says why, and what the
+    API server answered if it had been announced."""
     BROKEN = "GangBroken", "Repair"
     """On the PodGroup and one pod. Members that made the gang whole are lost; says which, and what the gang waits
     for."""
@@ -132,11 +97,9 @@ class Happening(StrEnum):
     its uplink or to another zone have been bad for a minute; says how many, and the worst."""
     NETWORK_RECOVERED = "NetworkRecovered", "Measure", "Normal"
     """On the same node. These links are good again, for two minutes at least."""
-    JOB_SHRUNK = "JobShrunk", "Resize", "Normal"
-    """On the job and the pods that go (the first 32); before it is changed. It gives up workers: from how many to how
-    many, for which gang or why."""
-    JOB_GROWN = "JobGrown", "Resize", "Normal"
-    """On the job. It has got workers: from how many to how many, and why."""
+    JOB_RESIZED = "JobResized", "Resize", "Normal"
+    """On the job, and on the pods that go (the first 32); if workers go, before it is changed. From how many workers to
+    how many, for which gang or why."""
     JOB_NOT_RESIZED = "JobNotResized", "Resize"
     """On the job, or on a pod of it. It is not resized, or a change was given up; says why."""
 
@@ -189,7 +152,7 @@ class Events:
     async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
         """Post an Event about each object that did not get it lately, and return when the API server has them all.
 
-        What it refuses for good is counted and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
+        What it refuses for good is logged and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
         """
         news = [one for one in about if not self._was_posted(one, what, topic)]
         try:
@@ -198,7 +161,6 @@ class Events:
                     batch = news[first : first + _AT_ONCE]
                     await asyncio.gather(*(self._announce_one(one, what, note, topic) for one in batch))
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
-            self._telemetry.announced("put_off")
             raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
 
     def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
@@ -210,15 +172,12 @@ class Events:
         return (about.uid, what, topic) in self._posted_s
 
     async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
-        outcome = "posted"
         try:
             await self._create(self._event(about, what, note))
         except ApiError as error:
             if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
                 raise
-            outcome = "refused"
             _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
-        self._telemetry.announced(outcome)
         self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
 
     async def run(self) -> None:

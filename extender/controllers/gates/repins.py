@@ -216,9 +216,10 @@ class Repins:
         if verdict.reason in OVER:
             return
         for read in reads:
-            what = Happening.NODES_GONE if read.loss is Loss.GONE else Happening.NODES_FULL
             stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
-            self.context.post_event(pod_subject(read.fresh.pod), what, f"{_LOST[read.loss]}. {stays}")
+            self.context.post_event(
+                pod_subject(read.fresh.pod), Happening.NOT_DISRUPTED, f"{_LOST[read.loss]}. {stays}", read.loss.name
+            )
 
     def _has_started(self, key: GangKey) -> bool:
         gang = self.context.cache.gang(key)
@@ -233,7 +234,7 @@ class Repins:
                 return
             note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another."
             try:
-                await self.context.disruptions.evict(read.fresh, Cause(Happening.REPINNED, note), among=among)
+                await self.context.disruptions.evict(read.fresh, Cause(Happening.EVICTED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:

@@ -66,14 +66,14 @@ class PreemptionWords:
         self._context.decided(Decision("make-room", gang=victim, reason=why))
         other = _gang(victim, found.gang)
         note = f"The gang could have the place of {other}, which has less priority, but that one stays: {why}."
-        self._about(found.gang, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
+        self._about(found.gang, Happening.GANG_WAITING, note, f"{victim} {why}")
 
     def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
         """A gang would not leave although it had been asked, and no other has left."""
         self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
         self._context.decided(Decision("preempt", gang=key, reason=f"refused: {why}"))
         note = f"{_gangs([victim], key)} did not leave for it after all: {why}. No other gang has left."
-        self._about(key, Happening.PREEMPTION_BLOCKED, note, f"{victim} {why}")
+        self._about(key, Happening.GANG_WAITING, note, f"{victim} {why}")
 
     def started(self, key: GangKey, claim: Claim) -> None:
         """The gang has its nodes."""
@@ -85,7 +85,7 @@ class PreemptionWords:
         self._blocked[gang.key] = f"{_gangs(claim.givers)} left for it, but {why}"
         self._context.decided(Decision("preempt", gang=gang.key, reason="lapsed"))
         note = f"{_gangs(claim.givers, gang.key)} left for this gang, but {why}: the reservation ends."
-        self._about(gang.key, Happening.PREEMPTION_LAPSED, note, "")
+        self._about(gang.key, Happening.GANG_WAITING, note, "lapsed")
 
     def _about(self, key: GangKey, what: Happening, note: str, topic: str) -> None:
         gang = self._context.cache.gang(key)

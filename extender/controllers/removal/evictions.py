@@ -77,7 +77,7 @@ class Evictions:
             waits = "The gang did not become whole, and this pod uses room in vain"
             note = f"{waits}. It is not removed, because {refusal.text}"
             for one in theirs:
-                self._context.post_event(pod_subject(one.pod), Happening.NOT_EVICTED, note)
+                self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
         return None
 
     async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:

@@ -128,7 +128,7 @@ class Disruptions:
     def _post_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
-            self.post_event(about, Happening.DISRUPTION_REFUSED, note, cause.topic())
+            self.post_event(about, Happening.NOT_DISRUPTED, note, cause.topic())
 
     async def _patch(self, owner: Subject, patch: bytes) -> None:
         await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)

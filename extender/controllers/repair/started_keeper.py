@@ -4,7 +4,7 @@ Why one object and not a note on pods: a patch of a pod costs the API server twi
 manifests, empty: a right to create them cannot be limited to a name. Rules: what is in it counts, if it is signed; it
 is read before the first plan, when a term begins and once a minute; only the replica that acts writes it, all starts
 of the last seconds at once and with the version that was read, so after a conflict it is read first; a process puts
-back what another client took out. What cannot be read or written is said (log, metric, `/readyz`) and tried again; then
+back what another client took out. What cannot be read or written is said (log, `/readyz`) and tried again; then
 a gang counts as started if this process saw that, and nothing else stops.
 """
 
@@ -21,7 +21,6 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.notes import NoteKind, Notes
 from extender.notes.signed_text import signed
 from extender.ports import Clock, StoredText, TextStore
-from extender.runtime.repair_metrics import RepairMetrics
 from extender.runtime.slices import in_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import counts
@@ -46,7 +45,6 @@ class StartedKeeper:
     started: StartedGangs
     cache: ClusterCache
     notes: Notes
-    metrics: RepairMetrics
     clock: Clock
     _: KW_ONLY
     acting: Callable[[], bool] = lambda: True
@@ -133,7 +131,6 @@ class StartedKeeper:
 
     def _said(self) -> None:
         left_out = self.started.left_out
-        self.metrics.starts_kept(not self.problem, left_out)
         said = self.problem or (f"{left_out} gangs do not fit" if left_out else "")
         if said and said != self._complaint:
             _log.warning("a netgang that starts would not know that gangs have started: %s", said)

@@ -141,7 +141,7 @@ class Restarts:
         if not obstacle.silent and gang is not None and gang.members:
             self._context.telemetry.restarted("refused")
             note = f"The gang is not restarted as a whole, because {obstacle.why}."
-            self._context.post_event(pod_subject(gang.members[0]), Happening.NOT_RESTARTED, note, obstacle.why)
+            self._context.post_event(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, obstacle.why)
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""

@@ -27,7 +27,7 @@ SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but it
 _SLOWER = 1.25
 READS_PER_S = 10.0  # How many are looked at, all owners together: each waits its share, however many there are
 SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopped
-_RESUMED: Final = Cause(Happening.RESUMED, "All its pods have ended: resumed, so that it creates new ones.")
+_RESUMED: Final = Cause(Happening.RESTARTED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
 class Recreation:
@@ -132,7 +132,7 @@ class Recreation:
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self._context.post_event(owner_subject(namespace, ref), Happening.NOT_RESTARTED, note, "slow")
+        self._context.post_event(owner_subject(namespace, ref), Happening.NOT_DISRUPTED, note, "slow")
 
     # -- writing ------------------------------------------------------------------------------------------------------
 

@@ -6,14 +6,11 @@ looked at in a second, those that were looked at longest ago first. The score at
 that saw the start, and is gone with it; the annotation on a pod stays.
 """
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Final
 
 from extender.controllers.context import ControllerContext
-from extender.runtime.gang_metrics import POINT_EDGES
 from scoring.explain.running_network import RunningNetwork, running_network
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, Policy
@@ -24,7 +21,6 @@ from scoring.queue.wait_outcomes import is_running
 AGAIN_S: Final = 60.0
 _MOST_A_LOOK: Final = 10  # 3 ms each beside 5,000 nodes
 _GANGS_A_STEP: Final = 64
-_COUNTS_A_STEP: Final = 2_048
 
 
 @dataclass(slots=True)
@@ -93,7 +89,6 @@ class RunningNetworks:
             self._look_at(snapshot.gangs[key], snapshot.network.version, running_network(run, snapshot.gangs[key]))
         if due:
             self.looks += 1
-            yield from self._count()
 
     def _look_at(self, gang: Gang, version: int, network: RunningNetwork | None) -> None:
         now_s, before = self.context.clock.now_s(), self._known.get(gang.key)
@@ -105,16 +100,3 @@ class RunningNetworks:
             if network.score is not None:
                 self.context.telemetry.gang_metrics.started_with(namespace_of(gang), network.score)
             self.on_start(gang, network, now_s)
-
-    def _count(self) -> Iterator[None]:
-        """Namespace → gangs with at most each number of points. Cost: O(gangs)."""
-        counts: dict[str, list[int]] = {}
-        for number, known in enumerate(list(self._known.values()), start=1):
-            if known.network is not None and (score := known.network.score) is not None:
-                of = counts.setdefault(namespace_of(known.gang), [0] * (len(POINT_EDGES) + 1))
-                of[bisect_left(POINT_EDGES, score)] += 1
-            if number % _COUNTS_A_STEP == 0:
-                yield
-        self.context.telemetry.gang_metrics.network_points(
-            {namespace: list(accumulate(of)) for namespace, of in counts.items()}
-        )

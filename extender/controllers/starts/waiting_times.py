@@ -1,4 +1,4 @@
-"""Count how long each gang waited and how its wait ended, and how many run, by namespace.
+"""Count how long each gang waited and how its wait ended, by namespace.
 
 Rules: by the leader alone, so that the replicas' counts add up; a gang that had started when this process began to lead
 is not counted, for its former leader did; one that it admitted itself before its first look is. A wait is measured by
@@ -6,7 +6,6 @@ times of API objects, so that one that lasted over a change of leader is counted
 is not counted.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +16,7 @@ from scoring.model import Gang, GangSource, Reason
 from scoring.plan import Plan
 from scoring.plan.namespace_quota import namespace_of
 from scoring.queue.states import running_since_s, waiting_since_s
-from scoring.queue.wait_outcomes import has_started, is_running, outcome_of, waited_s
+from scoring.queue.wait_outcomes import has_started, outcome_of, waited_s
 
 _GANGS_A_STEP: Final = 64
 
@@ -26,7 +25,6 @@ _GANGS_A_STEP: Final = 64
 class _Known:
     gang: Gang
     started: bool
-    running: bool
     waits: Gang  # As it was when it had all its pods last: pods of a job that is deleted go one by one
     reason: Reason | None = None  # For which that waited last
 
@@ -66,7 +64,7 @@ class WaitingTimes:
             if old is not None and old.gang is gang:
                 one = old
             else:
-                one = _Known(gang, has_started(gang), is_running(gang), gang)
+                one = _Known(gang, has_started(gang), gang)
                 if old is not None and waiting_since_s(gang) is None:
                     one.waits, one.reason = old.waits, old.reason
                 new = key in self._admitted_s if first else old is None or not old.started
@@ -83,14 +81,11 @@ class WaitingTimes:
         for key in self._admitted_s.keys() - known.keys():
             del self._admitted_s[key]
         self._known = known
-        running = Counter(str(namespace_of(one.gang)) for one in known.values() if one.running)
-        self.context.telemetry.gang_metrics.running(running)
 
     def forget(self) -> None:
         """Know nothing, as after a restart."""
         self._known = None
         self._admitted_s.clear()
-        self.context.telemetry.gang_metrics.running({})
 
     def _started(self, gang: Gang) -> None:
         self.on_start(gang.key)

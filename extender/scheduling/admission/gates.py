@@ -158,9 +158,8 @@ class Admissions:
             return
         self._refusals[gang.key] = (gang, why)
         self.log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self.clock.monotonic_s())
-        self.post_event(
-            pod_subject(pod), Happening.ADMISSION_REFUSED, f"The API server refuses to admit the pod: {why}"
-        )
+        note = f"The API server refuses to admit the pod: {why}"
+        self.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note, "refused")
         self._open.pop(gang.key, None)
         self.cache.set_commitment(gang.key, {})
         self.lapses.refused(gang.key)

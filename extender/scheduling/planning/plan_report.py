@@ -31,7 +31,7 @@ class PlanReport:
 
     def made(self, before: Plan, now: Plan, *, took_s: float) -> None:
         """A plan took the place of `before`: count it now, and report what is new in it soon."""
-        self._telemetry.planned(duration_s=took_s, snapshot_version=now.version)
+        self._telemetry.planned(took_s)
         self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
         self._left.append(_news(before, now, took_s))
         while len(self._left) > _PLANS:

@@ -21,44 +21,39 @@ WORDS |= {"last_over_time", "histogram_quantile"}
 
 
 def rules() -> list[dict[str, Any]]:
-    """All rules, those of the example of an objective behind the component's."""
-    files = [yaml.safe_load((COMPONENT / name).read_text()) for name in ("rules.yaml", "slo.yaml")]
-    return [rule for file in files for group in file["spec"]["groups"] for rule in group["rules"]]
+    file = yaml.safe_load((COMPONENT / "rules.yaml").read_text())
+    return [rule for group in file["spec"]["groups"] for rule in group["rules"]]
 
 
-ALERTS = {rule["alert"]: rule for rule in rules() if "alert" in rule}
-RECORDED = {rule["record"]: rule for rule in rules() if "record" in rule}
+ALERTS = {rule["alert"]: rule for rule in rules()}
 
 
 @cache
 def exposed() -> str:
     """The metrics of a process to which everything has happened that an alert asks about."""
     telemetry = Telemetry()
-    telemetry.leader(leads=True)
+    telemetry.leads(1)
     telemetry.gangs({"waiting": 1, "admitted": 1})
     telemetry.internal_error("loop")
-    telemetry.planned(duration_s=0.01, snapshot_version=1)
+    telemetry.planned(0.01)
     for outcome in ("bound", "error"):
         telemetry.binding_posted(outcome)
     for outcome in ("done", "error"):
         telemetry.nudged("ungate", outcome)
     for outcome in ("success", "error"):
         telemetry.network_fetches.labels("maddash", outcome).inc()
-    for outcome in ("started", "deleted", "unfit"):
-        telemetry.gang_metrics.waited("team", outcome, 10.0)
-    telemetry.network_pair_age.replace((60.0, 300.0), {("delay",): (1, 2, 3)})
     telemetry.network_degraded({"node": 1})
     telemetry.tls_expiry.labels("server").set(1.0)
     return telemetry.exposition().decode()
 
 
-@pytest.mark.parametrize("rule", [*ALERTS, *RECORDED])
+@pytest.mark.parametrize("rule", ALERTS)
 def test_rules_name_metrics_that_exist(rule: str) -> None:
-    expr = (ALERTS | RECORDED)[rule]["expr"]
+    expr = ALERTS[rule]["expr"]
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|by \([^)]*\)|on \([^)]*\)", " ", expr)
     names = set(re.findall(r"[a-z_][a-z_:0-9]+", bare)) - WORDS
     assert names
-    for name in names - RECORDED.keys():
+    for name in names:
         assert name in FOREIGN or re.search(rf"^{name}[ {{]", exposed(), re.MULTILINE), name
     selectors = [(name, one) for name, all_of in re.findall(r"([a-z_]+)\{([^}]*)\}", expr) for one in all_of.split(",")]
     for name, selector in selectors:
@@ -72,20 +67,12 @@ def test_rules_name_metrics_that_exist(rule: str) -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_alerts_say_what_to_do(alert: str) -> None:
-    rule = ALERTS[alert]
-    assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
-
-
-@pytest.mark.parametrize("alert", ALERTS)
 def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
     assert ALERTS[alert]["annotations"]["runbook"] == f"docs/how-to/alerts.md#{alert.lower()}"
     text = (ROOT / "docs/how-to/alerts.md").read_text()
     parts = dict(re.findall(r"^## (\w+)\n\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     assert parts.keys() == ALERTS.keys()
     assert parts[alert].lower().startswith(ALERTS[alert]["labels"]["severity"])
-    assert len(parts[alert].split()) >= 40
 
 
 def test_prometheus_reaches_metrics_and_nothing_else(tmp_path: Path) -> None:
@@ -179,32 +166,6 @@ SLOWLY: dict[str, tuple[dict[str, str], set[str]]] = {  # the same, for alerts t
         {"netgang_leader": "1x400", 'netgang_network_degraded{kind="node"}': "1x400"},
         {"NetgangNetworkDegraded"},
     ),
-    "most gangs start late": (
-        {
-            "netgang_leader": "1x400",
-            'netgang_gang_wait_duration_seconds_bucket{outcome="started",le="300.0"}': "0+1x400",
-            'netgang_gang_wait_duration_seconds_count{outcome="started"}': "0+8x400",
-            'netgang_gang_wait_duration_seconds_count{outcome="deleted"}': "0+2x400",
-        },
-        {"NetgangStartsLateFast", "NetgangStartsLateSlowly"},
-    ),
-    "half of the gangs start late": (
-        {
-            "netgang_leader": "1x400",
-            'netgang_gang_wait_duration_seconds_bucket{outcome="started",le="300.0"}': "0+5x400",
-            'netgang_gang_wait_duration_seconds_count{outcome="started"}': "0+10x400",
-        },
-        {"NetgangStartsLateSlowly"},
-    ),
-    "gangs that cannot start are deleted": (
-        {
-            "netgang_leader": "1x400",
-            'netgang_gang_wait_duration_seconds_bucket{outcome="started",le="300.0"}': "0+1x400",
-            'netgang_gang_wait_duration_seconds_count{outcome="started"}': "0+1x400",
-            'netgang_gang_wait_duration_seconds_count{outcome="unfit"}': "0+99x400",
-        },
-        set(),
-    ),
     "a certificate ends": (
         {"netgang_leader": "1x400", 'netgang_tls_expiry_timestamp_seconds{certificate="server"}': "500000x400"},
         {"NetgangCertificateEnds"},
@@ -218,7 +179,6 @@ CASES = [
 
 def test_each_alert_is_seen_firing() -> None:
     assert set(ALERTS) == {alert for _, _, want, _ in CASES for alert in want}
-    assert 6 <= len(ALERTS) <= 11
 
 
 @pytest.mark.parametrize(("series", "want", "at"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

@@ -22,7 +22,7 @@ from tests.contract.reference.text import code, members, table, told
 
 _ANNOTATIONS = """# Annotations, labels, gates
 
-An unknown annotation `netgang.io/…` or value gets Event OptionIgnored and a line in `/v1/explain`; the value under
+An unknown annotation `netgang.io/…` or value gets Event ProbableMistake and a line in `/v1/explain`; the value under
 "without it" then counts. A label that looks like one of these and is none, and a schedulerName that is not netgang's on
 pods that are marked as a gang's, get Event ProbableMistake, once for each owner; with `manifests/components/warnings`
 `kubectl apply` warns of them, and of jobs that cannot start as they are written: a minimum above the number of pods,
@@ -70,11 +70,11 @@ Kubernetes Events of netgang (events.k8s.io/v1, `reportingController: {REPORTER}
 controller of its pods, too (Job, PyTorchJob, …). Gangs of other namespaces are counted and not named.
 
 Before each eviction, suspension, resumption and scale-in the API server has confirmed the Event that says why:
-`GangEvicted`, `Repinned`, `GangRestarted`, `GangResumed` or `JobShrunk`, on the pod and on its controller. An owner's
+`PodEvicted`, `GangRestarted` or `JobResized`, on the pod and on its controller. An owner's
 Event has the number of pods that go; the first {MOST_ANNOUNCED} of them get their own. Without an answer in
 {ANNOUNCE_S:g} s, or after a 429 or 5xx, the act is put off; if Events are refused for good, that is logged and the act
-continues (`netgang_announcements_total{{outcome}}`). An announced act that is then refused gets Event
-`DisruptionRefused`.
+continues. An announced act that is then refused gets Event
+`DisruptionFailed`.
 
 Other Events are dropped when their queue is full (`netgang_events_dropped_total`).
 

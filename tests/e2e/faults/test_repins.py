@@ -45,7 +45,7 @@ async def test_bare_pods_that_lost_all_their_nodes_are_kept(site: Stage) -> None
     """No controller would create them again: they stay, and an Event on each says what can be done."""
     await site.create_gang("g", 2, gated=True)
     first = await lose_all_nodes(site)
-    noted = await site.until_events("NodesGone", lambda found: len(found) == 2, limit_s=LIMIT_S)
+    noted = await site.until_events("DisruptionFailed", lambda found: len(found) == 2, limit_s=LIMIT_S)
     assert all("no controller would create it again" in note for note in noted.values())
     pods = await site.pods()
     assert by_uid(pods).keys() == first.keys()

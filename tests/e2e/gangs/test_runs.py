@@ -59,7 +59,8 @@ async def test_each_run_starts_whole(stage: Stage) -> None:
     assert len(set(second.values())) == 3
 
     await stage.api.create_all(job_pods(stage, "night-3", 3))
-    noted = await stage.until_events("GangRunWaits")
+    told = await stage.until_events("GangWaiting", lambda found: "is run by Job night-2" in str(found))
+    noted = {name: note for name, note in told.items() if "is run by Job night-2" in note}
     assert noted.keys() <= {"night-3-0", "night-3"}  # the pod and its owner, one of them first
     [text] = set(noted.values())
     assert "is run by Job night-2; the pods of Job night-3 wait" in text

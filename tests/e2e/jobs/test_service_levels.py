@@ -65,7 +65,7 @@ async def test_a_long_job_shrinks_leaves_and_comes_back(site: Stage, long: Long)
     await site.until_running("first", 4)
     await site.until_job("long", lambda found: WORKERS[long.kind](found) == long.left, "it smaller", kind=long.kind)
     assert len(await site.running("long")) == 4
-    shrunk = " ".join((await site.until_events("JobShrunk")).values())
+    shrunk = " ".join((await site.until_events("JobResized")).values())
     assert f"room for {site.namespace}/first, which is of a lower service level" in shrunk
 
     await site.service.part.kill()

@@ -67,7 +67,7 @@ async def test_a_new_leader_believes_no_note_but_its_own(victim: tuple[Stage, Re
     for note, least in {"preempts": 2, "resume": 2, "admitted": 1}.items():
         assert await metric(successor, "netgang_notes_ignored_total", kind=note) >= least
     forgers = Stage(site.cluster, site.api, hostile)
-    noted = await forgers.until_events("NoteIgnored", lambda found: len(found) == 5)
+    noted = await forgers.until_events("ProbableMistake", lambda found: len(found) == 5)
     assert all("is ignored, because it" in note for note in noted.values())
 
 

@@ -48,7 +48,7 @@ async def test_running_pods_of_another_scheduler_stay(stage: Stage) -> None:
     invalid = await noted(stage, "GangInvalid")
     assert invalid.keys() == {"Pod/g-0", "Pod/g-3"}
     assert all("default-scheduler (g-0), netgang (g-3)" in note for note in invalid.values())
-    evicted = await noted(stage, "GangEvicted")
+    evicted = await noted(stage, "PodEvicted")
     assert evicted.keys() == {"Pod/one-0", "ConfigMap/one", "Pod/two-0", "ConfigMap/two"}, "pods and their owners"
     assert all("did not become whole in time" in note for note in evicted.values())
     await stage.api.until(

@@ -12,9 +12,7 @@ from time import monotonic
 
 import pytest
 
-from lab.testbed.api import Api
 from lab.testbed.objects import zone_nodes
-from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.stages import REJECT
 from tests.e2e.objects import OURS, indexed_job
 from tests.e2e.site import site_on
@@ -49,7 +47,9 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
     )
     assert "request 4 cpu of 3. Of netgang: " in notes[node]
     assert f"of other schedulers: {site.namespace}/foreign." in notes[node]
-    await _until_counted(site.api, site.service, 1)
+    await site.api.until(  # the text of /metrics may be a second old
+        lambda: metric(site.service, "netgang_overcommits_total"), lambda found: found == 1, what="it is counted"
+    )
 
 
 @pytest.mark.parametrize("schedulers", ["two", "one"])
@@ -87,14 +87,6 @@ async def test_a_race_for_the_same_nodes(stage: Stage, schedulers: str) -> None:
         assert (counted, seen) == (0, set())
     assert not seen or counted > 0
     await asyncio.gather(*(_end_round(stage, number) for number in range(max(rounds - KEPT, 0), rounds)))
-    await _until_counted(stage.api, netgang, 0)
-
-
-async def _until_counted(api: Api, netgang: Netgang, count: int) -> None:
-    """Wait until so many nodes count as over-committed; the text of /metrics may be a second old."""
-    await api.until(
-        lambda: metric(netgang, "netgang_overcommitted_nodes"), lambda found: found == count, what=f"{count} nodes over"
-    )
 
 
 async def _end_round(stage: Stage, number: int) -> None:

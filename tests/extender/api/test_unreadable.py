@@ -62,7 +62,6 @@ async def test_people_are_told_which_and_why() -> None:
         assert views.unreadable("default", "bad") == said
         assert views.unreadable("default", "good") is None
         assert world.counted("unreadable_objects", kind="podgroups") == 1.0
-        assert world.counted("unreadable_total", kind="podgroups") == 1.0
         world.api.add(group("bad", cpu="1"))
         await world.settle(10.0)
         assert notes(world) == []
@@ -76,7 +75,7 @@ async def test_a_thousand_bad_objects_keep_no_event_waiting() -> None:
         assert 10 <= len(world.told("Unreadable")) <= 25
         world.gang("odd", 1, annotations={"netgang.io/selection": "best"})
         await world.settle(10.0)
-        assert len(world.told("OptionIgnored")) == 1
+        assert len(world.told("ProbableMistake")) == 1
 
 
 class Deaf(FakeClusterApi):

@@ -121,7 +121,6 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
     assert status.mapping
     assert status.mapping.nodes["loss"] == {"mapped": 1, "unmapped": 1, "ambiguous": 0}
     assert (status.mapping.unmapped["loss"], status.mapping.unused) == (("n2",), ("x",))
-    assert status.coverage["loss"].unknown == 0
     assert found.ready
     assert found.detail.network
     assert (found.detail.network.sources, found.detail.network.mapping) == (status.sources, status.mapping)

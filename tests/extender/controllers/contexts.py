@@ -31,7 +31,7 @@ def context_over(
         api,
         clock,
         telemetry,
-        DecisionLog(telemetry),
+        DecisionLog(),
         notes_of_a_former_process(),
         Quiet(clock),
         Disruptions(api, events.announce, is_own=cache.is_own, post_event=events.post),

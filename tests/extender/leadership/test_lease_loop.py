@@ -167,7 +167,6 @@ async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> Non
         await b.world.settle()
         assert group.stored.leaders() == ["b"], "the new one takes the label off the old one"
         assert (a.world.counted("leader"), b.world.counted("leader")) == (0.0, 1.0)
-        assert a.world.counted("leader_changes_total", to="standby") == 1.0
         assert group.stored.transitions == 1
 
 
@@ -287,20 +286,18 @@ async def test_who_lost_the_lease_may_lead_again() -> None:
         assert (a.leads, b.leads) == (True, False)
         assert a.world.state("g") is None
         assert answers(await a.world.bind_and_settle(*names)) == [None, None]
-        assert a.world.counted("leader_changes_total", to="leader") == 2.0
 
 
 async def test_lost_and_late_answers_cost_no_term() -> None:
     """A renewal whose answer was lost took effect: it is found in the Lease. Answers after a second come in time."""
-    async with two() as (_, a, b):
+    async with two() as (group, a, b):
         for latency_s in (0.0, 1.0):
             a.leases.latency_s = b.leases.latency_s = latency_s
             for _ in range(10):
                 if not latency_s:
                     a.leases.lost.append("write")
                 await a.world.settle(3.0)
-        assert [one.world.counted("leader_changes_total", to="standby") for one in (a, b)] == [0.0, 0.0]
-        assert (a.leads, b.leads) == (True, False)
+        assert (a.leads, b.leads, group.stored.transitions) == (True, False, 0)
 
 
 # -- an orderly end ---------------------------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ async def test_what_is_ignored_is_told_where_people_look() -> None:
             world.pod("evil-0", gang="evil", uid="u-evil", annotations={"netgang.io/admitted": f"u-evil/n{number}"})
         await world.settle(5.0)
         assert world.counted("notes_ignored_total", kind="admitted") == 20.0
-        assert list(world.told_to("NoteIgnored")) == ["evil-0"]
-        assert len([one for one in world.api.events if one["reason"] == "NoteIgnored"]) == 2
+        assert list(world.told_to("ProbableMistake")) == ["evil-0"]
+        assert len([one for one in world.api.events if one["reason"] == "ProbableMistake"]) == 2
         document = world.explained("evil")
         assert "netgang.io/admitted is ignored, because it has no signature" in str(document)

@@ -63,7 +63,7 @@ async def test_a_run_waits_while_another_lives() -> None:
         second = create(world, job("night-2", 2, created=LATER))
         await world.settle(7.0)
         assert {world.refusal(name) for name in second} == {Reason.OTHER_RUN}
-        told = {one["regarding"]["name"]: one for one in world.api.events if one["reason"] == "GangRunWaits"}
+        told = {one["regarding"]["name"]: one for one in world.api.events if one["reason"] == "GangWaiting"}
         assert told.keys() == {"night-2-0", "night-2"}
         event = told["night-2-0"]
         assert event["note"].startswith("Gang default/g is run by Job night-1; the pods of Job night-2 wait until ")

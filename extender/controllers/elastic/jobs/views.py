@@ -226,10 +226,10 @@ class Looks:
         elif seen.limited:
             words = f"Its pods have {seen.bounds.source} {seen.bounds.least}: it never has fewer workers than that, so"
             note = f"{words} annotation {MIN_WORKERS}={seen.bounds.asked} has no effect; lower the label"
-            parts.post_job_event(seen, Happening.OPTION_IGNORED, note)
+            parts.post_job_event(seen, Happening.MISTAKE, note)
         if seen.bad_wants:
             words = ", ".join(Wants)
-            parts.post_job_event(seen, Happening.OPTION_IGNORED, f"Annotation netgang.io/scaling is none of {words}")
+            parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
         return _Known(seen, gang, around, view)
 
 

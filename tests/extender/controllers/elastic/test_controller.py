@@ -116,7 +116,7 @@ async def test_a_dry_run_changes_nothing() -> None:
         here.create("heavy", 5, least=5)
         await here.world.settle(20.0)
         assert (here.workers("low"), here.claims, here.api.calls["patch_object"]) == (6, {}, 0)
-        assert here.world.told("JobShrunk") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
+        assert here.world.told("JobResized") == ["Dry run: from 6 to 3 workers: room for default/heavy"]
 
 
 async def two_lows(here: Site) -> None:
@@ -197,7 +197,7 @@ async def test_a_minimum_below_that_of_the_pods_is_told() -> None:
     async with site() as here:
         here.create("low", 4, least=4, annotations={"netgang.io/min-workers": "2"})
         await here.world.settle(10.0)
-        (told,) = here.world.told("OptionIgnored")
+        (told,) = here.world.told("ProbableMistake")
         assert "label min-available 4" in told
         assert "annotation netgang.io/min-workers=2 has no effect; lower the label" in told
 

@@ -34,7 +34,7 @@ class Desk:
         self.telemetry = Telemetry()
         self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
 
-    def post(self, about: Pod, what: Happening = Happening.NODES_GONE, note: str = "gone") -> None:
+    def post(self, about: Pod, what: Happening = Happening.NOT_DISRUPTED, note: str = "gone") -> None:
         self.events.post(pod_subject(about), what, note)
 
     @property
@@ -61,7 +61,7 @@ def complaints(world: World) -> list[Mapping[str, Any]]:
 async def test_an_event_has_what_the_api_asks_for() -> None:
     async with at_work() as desk:
         one = pod("p", namespace="team-a")
-        desk.post(one, Happening.REPINNED, "moved")
+        desk.post(one, Happening.NETWORK_RECOVERED, "moved")
         await asyncio.sleep(1.0)
         [event] = desk.api.events
         assert event["metadata"]["namespace"] == "team-a"
@@ -69,7 +69,7 @@ async def test_an_event_has_what_the_api_asks_for() -> None:
         assert event["regarding"] == {
             "apiVersion": "v1", "kind": "Pod", "namespace": "team-a", "name": "p", "uid": one.uid,
         }  # fmt: skip
-        assert (event["reason"], event["type"], event["note"]) == ("Repinned", "Normal", "moved")
+        assert (event["reason"], event["type"], event["note"]) == ("NetworkRecovered", "Normal", "moved")
         assert event["action"]
         assert (event["reportingController"], event["reportingInstance"]) == ("netgang.io/extender", "netgang-0")
         assert datetime.fromisoformat(event["eventTime"]).timestamp() == 1_700_000_000.0
@@ -84,7 +84,7 @@ async def test_the_same_is_told_once_in_ten_minutes() -> None:
             await asyncio.sleep(REPEAT_S / 6)
         assert len(desk.api.events) == 1
         desk.post(other)
-        desk.post(one, Happening.NODES_FULL)
+        desk.post(one, Happening.EVICTED)
         await asyncio.sleep(REPEAT_S / 6)
         assert len(desk.api.events) == 3
         desk.post(one)
@@ -135,7 +135,7 @@ async def test_unknown_options_are_told(fields: dict[str, Any]) -> None:
     async with running(N1) as world:
         world.gang("g", 1, annotations={"netgang.io/selection": "best", "netgang.io/zonez": "a"}, **fields)
         await world.settle(PATIENCE_S + 2.0)
-        assert told(world) == [("OptionIgnored", "g-0")]
+        assert told(world) == [("ProbableMistake", "g-0")]
         note = complaints(world)[0]["note"]
         assert "'best' is not one of" in note
         assert "netgang.io/zonez: no such annotation" in note

@@ -77,8 +77,13 @@ def forbid_suspending(world: World) -> None:
 
 def told(world: World) -> list[tuple[str, str]]:
     """(reason, object) of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
-    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted", "DisruptionRefused")
-    return [(one["reason"], one["regarding"]["name"]) for one in world.api.events if one["reason"] not in besides]
+    besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted")
+    events = [one for one in world.api.events if one["reason"] not in besides and "Not done now" not in one["note"]]
+    return [(one["reason"], one["regarding"]["name"]) for one in events]
+
+
+def why_they_stay(world: World) -> list[str]:
+    return [note for note in world.told("DisruptionFailed") if "Not done now" not in note]
 
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
@@ -92,7 +97,7 @@ async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
         await world.settle(SOON_S - GONE_GRACE_S + 1.0)
         assert sorted(world.api.evictions) == uids
         assert world.counted("evictions_total", reason="repin") == 2.0
-        assert told(world) == [("Repinned", "p"), ("Repinned", "job"), ("Repinned", "q")]
+        assert told(world) == [("PodEvicted", "p"), ("PodEvicted", "job"), ("PodEvicted", "q")]
         for name in names:
             world.api.add(member(name, owner))
         await world.settle()
@@ -159,8 +164,8 @@ async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: s
         lose(world, "n1", "n2")
         await world.settle(5 * AGAIN_S)
         assert world.api.calls["evict"] == 0
-        assert sorted(told(world)) == ([("NodesGone", "p"), ("NodesGone", "q")] if said else [])
-        assert all(said in note for note in world.told("NodesGone"))
+        assert sorted(told(world)) == ([("DisruptionFailed", "p"), ("DisruptionFailed", "q")] if said else [])
+        assert all(said in note for note in why_they_stay(world))
 
 
 async def test_a_budget_that_grows() -> None:
@@ -187,7 +192,7 @@ async def test_one_who_must_stay_keeps_the_others() -> None:
         await world.settle(QUIET_S + 1.0)
         lose(world, "n1", "n2", "n3", "n4")
         await world.settle(SOON_S)
-        assert (world.api.evictions, told(world)) == ([], [("NodesGone", "q")])
+        assert (world.api.evictions, told(world)) == ([], [("DisruptionFailed", "q")])
 
 
 async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
@@ -199,7 +204,7 @@ async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
         lose(world, "n1", "n2")
         await world.settle(SOON_S + 15.0)
         assert world.api.evictions == [uid]
-        assert sorted(told(world)) == [("NodesGone", "p"), ("Repinned", "q"), ("Repinned", "yes")]
+        assert sorted(told(world)) == [("DisruptionFailed", "p"), ("PodEvicted", "q"), ("PodEvicted", "yes")]
 
 
 REFUSED = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
@@ -265,8 +270,8 @@ async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> N
         async with refused_job(world, backoffLimit=6) as operator:
             await world.settle(AGAIN_S)
             assert world.api.evictions == []
-            assert [reason for reason, _ in told(world)].count("NodesFull") == 2
-            [note, _] = world.told("NodesFull")
+            assert [reason for reason, _ in told(world)].count("DisruptionFailed") == 2
+            [note, _] = why_they_stay(world)
             assert "would count it as failed" in note
             assert "manifests/components/restart" in note
             assert not operator.suspended

@@ -81,7 +81,7 @@ async def test_a_bad_value_gets_an_event_that_names_the_annotation() -> None:
         world.gang("g", 1, annotations={EXPECTED: "a while"})
         await world.settle(10.0)
         assert said(world, "g") is None
-        [told] = world.told_to("OptionIgnored").values()
+        [told] = world.told_to("ProbableMistake").values()
         assert "netgang.io/expected-duration: 'a while' is not a duration" in told
 
 
@@ -99,4 +99,4 @@ async def test_a_bad_value_on_the_job_gets_the_event_too() -> None:
         world.pod("g-0", gang="g", owner=owner | {"uid": stored["metadata"]["uid"]})
         await world.settle(20.0)
         assert said(world, "g") is None
-        assert any("netgang.io/expected-duration" in text for text in world.told_to("OptionIgnored").values())
+        assert any("netgang.io/expected-duration" in text for text in world.told_to("ProbableMistake").values())

@@ -175,7 +175,7 @@ async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, 
         world.api.add(pod)
         await world.settle(PARTIAL_S + 3.0)
         assert len(world.api.evictions) == evicted
-        notes = world.told("GangNotEvicted")
+        notes = world.told("DisruptionFailed")
         assert bool(notes) == told
         assert all("backoffLimit" in note for note in notes)
 

@@ -68,7 +68,7 @@ async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind
         await world.settle(RESTART_S)
         assert world.api.calls["patch_object"] == 0
         assert "job-ps" in operator.members()
-        [note] = set(world.told("GangNotRestarted"))
+        [note] = set(world.told("DisruptionFailed"))
         assert "pod job-ps of its owner is not netgang's" in note
 
 

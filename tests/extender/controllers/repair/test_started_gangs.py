@@ -15,7 +15,6 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import NoteKind
 from extender.notes.signed_text import MOST_TEXT, signed
 from extender.ports import StoredText
-from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
 from scoring.plan.steps import finish
@@ -69,7 +68,6 @@ async def test_a_start_is_one_write_and_no_patch() -> None:
         assert has(world.api, *map(world.uid, names)) == [True] * 5
         await world.settle(3 * READ_EACH_S)
         assert world.api.started.writes == 1
-        assert world.counted("started_gangs_kept") == 1.0
 
 
 async def test_starts_of_the_same_seconds_are_one_write() -> None:
@@ -156,7 +154,6 @@ async def test_a_running_netgang_puts_back_what_was_damaged(damaged: object) -> 
         api.started.put(damaged(kept(api).text), kept(api).note)  # type: ignore[operator]
         await world.settle(READ_EACH_S + WRITTEN_S)
         assert has(api, *map(world.uid, names)) == [True] * 3
-        assert world.counted("started_gangs_kept") == 1.0
 
 
 @pytest.mark.parametrize("damaged", DAMAGE.values(), ids=DAMAGE)
@@ -190,7 +187,6 @@ async def test_what_cannot_be_read_is_said_and_gangs_start(error: Exception) -> 
     async with running(N1, api=api) as world:
         names = await started(world)
         assert set(names) <= world.bound().keys()
-        assert world.counted("started_gangs_kept") == 0.0
         assert str(error) in (await world.get("/readyz")).json()["detail"]["started"]
         api.started.error = None
         await world.settle(2 * READ_EACH_S)
@@ -255,8 +251,7 @@ def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedKeeper:
     cache = ClusterCache()
     cache.pods.replace(list(members))
     book = StartedGangs(Seen(cache.snapshot().gangs))  # type: ignore[arg-type]
-    notes, metrics = notes_of_a_former_process(), Telemetry().repair_metrics
-    return StartedKeeper(store, book, cache, notes, metrics, LoopClock(), acting=lambda: acts)
+    return StartedKeeper(store, book, cache, notes_of_a_former_process(), LoopClock(), acting=lambda: acts)
 
 
 async def test_a_standby_reads_again_when_its_term_begins() -> None:

@@ -199,7 +199,7 @@ async def test_restarts_are_bounded() -> None:
             await world.settle(40.0)
             assert restarts(world) == done
             assert len(world.bound()) == operator.size
-        notes = world.told("GangNotRestarted")
+        notes = world.told("DisruptionFailed")
         assert ["restarted once" in notes[0], "restarted 2 times" in notes[-1]] == [True, True]
 
 
@@ -221,7 +221,7 @@ async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) ->
         before = operator.uids()
         world.delete("job-1")
         await world.settle(RESTART_S + 60.0)
-        notes = world.told("GangNotRestarted")
+        notes = world.told("DisruptionFailed")
         assert len(notes) == 1
         assert said in notes[0]
         assert len(operator.uids() & before) == 2
@@ -249,7 +249,7 @@ async def test_bare_pods_are_only_told_of() -> None:
             world.delete(names[1])
             await world.settle(RESTART_S)
             assert (len(world.bound()), world.api.evictions) == (2, [])
-            assert "no controller would create it again" in world.told("GangNotRestarted")[0]
+            assert "no controller would create it again" in world.told("DisruptionFailed")[0]
 
 
 async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
@@ -260,7 +260,7 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
         world.node(lost, cpu="1500m", ready=False)
         await world.settle(RESTART_S + 10.0)
         assert not operator.suspended
-        for said in (world.explained("g").repair, world.told("GangNotRestarted")[0]):
+        for said in (world.explained("g").repair, world.told("DisruptionFailed")[0]):
             assert f"waiting for node {lost} to be removed or to come back" in said
         world.api.remove(lost, kind="Node")
         world.delete("job-1")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.looptime
 
 
 def refusals(world: World) -> list[str]:
-    return world.told("GangNotRestarted")
+    return world.told("DisruptionFailed")
 
 
 async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:

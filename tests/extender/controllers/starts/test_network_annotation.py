@@ -37,7 +37,7 @@ async def test_written_once_on_the_first_pod() -> None:
         assert (found["zones"], found["nodes"]) == (["a"], 2)
         assert (found["worst"]["source"], found["worst"]["delay_ms"]) == ("n0", 1.0)
         assert annotation(world, second) is None
-        assert world.told("OptionIgnored") == []
+        assert world.told("ProbableMistake") == []
         await world.settle(130.0)
         assert annotation(world, first) == text
 

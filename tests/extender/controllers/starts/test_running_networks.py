@@ -35,11 +35,9 @@ async def test_documents_have_it_while_the_gang_runs() -> None:
         assert world.explained("waits").network is None
 
 
-async def test_metrics_have_its_points_by_namespace() -> None:
+async def test_its_points_at_the_start_are_counted_by_namespace() -> None:
     async with running(*NODES) as world:
         await _started(world)
-        labels = {"gang_namespace": "default", "le": "+Inf"}
-        assert world.counted("running_gangs_network_points_bucket", **labels) == 1.0
         assert world.counted("gang_start_network_points_count", gang_namespace="default") == 1.0
 
 

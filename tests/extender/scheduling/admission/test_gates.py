@@ -99,7 +99,7 @@ async def test_what_the_api_server_refuses_for_good_is_said_and_gives_room_back(
         assert world.waits_for("g") is Reason.BACKING_OFF
         document = world.explained("g")
         assert "Invalid value" in (document.admission_refused or "")
-        assert "spec.affinity: Invalid value" in world.told_to("AdmissionRefused")["g-0"]
+        assert "spec.affinity: Invalid value" in world.told_to("AdmissionLapsed")["g-0"]
         world.delete("g-0")
         await world.settle(2.0)
         [name] = await world.planned_gang("g", 1, **GATED)

@@ -6,7 +6,6 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.runtime.decision_lines import DecisionLog
-from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admission.lapses import FIRST_S, Lapses
 from scoring.ids import gang_key
 from tests.builders import pod
@@ -19,7 +18,7 @@ class Desk:
     def __init__(self) -> None:
         self.cache = ClusterCache()
         self.clock = FakeClock()
-        log = DecisionLog(Telemetry())
+        log = DecisionLog()
         self.lapses = Lapses(self.cache, self.clock, log, post_event=lambda *_: None, timeout_s=60.0)
         self.cache.pods.upsert(pod("p", gang="g", min_available=2))
 

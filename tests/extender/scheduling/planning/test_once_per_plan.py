@@ -25,7 +25,7 @@ def planner_of(clock: Clock, *, singles: int) -> Planner:
     cache.pods.replace([*running, *waiting])
     telemetry = Telemetry()
     policy = Policy(preemption=Choice.GANGS)
-    return Planner(cache, policy, clock, telemetry, DecisionLog(telemetry))
+    return Planner(cache, policy, clock, telemetry, DecisionLog())
 
 
 async def test_the_same_plan_is_answered_once() -> None:

@@ -41,7 +41,7 @@ class Heard:
         self.turns: list[int] = []
         self.turn: Callable[[], int] = int
         telemetry = Telemetry()
-        log = DecisionLog(telemetry, refusals_per_s_max=10_000, heard=self._note)
+        log = DecisionLog(refusals_per_s_max=10_000, heard=self._note)
         self.report = PlanReport(telemetry, log, LoopClock())
 
     def _note(self, decision: Decision) -> None:
