@@ -24,7 +24,6 @@ from extender.schemas.jobs import JobInFull, Jobs
 from extender.schemas.network import Network, Pairs
 from extender.schemas.queue import Queue
 from extender.schemas.record import Problem
-from extender.schemas.settings import SettingsInForce
 from extender.schemas.what_if import Supposed
 from scoring.what_if import WhatIf
 
@@ -77,11 +76,6 @@ async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]
     found = await ask(door, path, dict[str, Any])
     kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
     return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
-
-
-async def settings(door: Door) -> Answer[SettingsInForce]:
-    """/v1/settings."""
-    return await ask(door, "/v1/settings", SettingsInForce)
 
 
 async def supposed(door: Door, what: WhatIf) -> Answer[Supposed]:

@@ -28,18 +28,14 @@ def doctor(
         Path | None, option("kube-scheduler's configuration file.", "that of netgang-scheduler")
     ] = None,
     config: Annotated[Path | None, option("netgang's settings file.", "the installed ConfigMap")] = None,
-    account: Annotated[str, option("User or service account whose rights count.", "netgang's own")] = "",
-    server: Annotated[str | None, option("Address of a running netgang to ask as well.", "none")] = None,
-    cluster: Annotated[
-        bool, typer.Option("--cluster/--no-cluster", help="Look at the cluster; else at files and --server alone.")
-    ] = True,
+    url: Annotated[str | None, option("Address of a running netgang to ask as well.", "none")] = None,
+    no_cluster: Annotated[bool, typer.Option(help="Look at files and --url alone.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, clocks, zones.
+    """Look for what is wrong with an installation: rights, scheduler configuration, policies, leader, zones.
 
-    Each finding says what to change. With --server the running netgang is asked how its sources do, and by which
-    settings it runs: they are compared with the file, and count where there is none. Without it sources are asked from
-    here. Nothing is changed, and what you may not read is left out, and said.
+    Each finding says what to change. With --url the running netgang is asked how its sources do; without it sources are
+    asked from here. Nothing is changed, and what you may not read is left out, and said.
 
     Exit code: 0 nothing wrong (notes do not count); 1 something is, which is said; 2 no answer, or wrong use.
     """
@@ -47,10 +43,10 @@ def doctor(
     from cli.doctor.cluster_facts import Where
 
     with clear_errors(refused=2), busy("looking"):
-        if not cluster and server is None and scheduler_config is None:
-            raise ConfigError("--no-cluster leaves nothing to look at: give --server, or --scheduler-config")
-        where = Where(namespace, account, config, scheduler_config)
-        seen = run(_look(kubeconfig, where, server=server, cluster=cluster))
+        if no_cluster and url is None and config is None and scheduler_config is None:
+            raise ConfigError("--no-cluster leaves nothing to look at: give --url, --config or --scheduler-config")
+        where = Where(namespace, config, scheduler_config)
+        seen = run(_look(kubeconfig, where, url=url, cluster=not no_cluster))
     findings = examine(seen)
     wrong = [one for one in findings if one.severity is not Severity.NOTE]
     if as_json:
@@ -60,30 +56,25 @@ def doctor(
     raise typer.Exit(1 if wrong else 0)
 
 
-async def _look(kubeconfig: Path | None, where: "Where", *, server: str | None, cluster: bool) -> "Facts":
+async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
     from importlib.metadata import version
 
     from cli.doctor.cluster_facts import Look
-    from cli.doctor.installed import differing, settings_running
-    from cli.doctor.probes import ask_running, ask_settings, ask_sources
+    from cli.doctor.probes import ask_running, ask_sources
     from extender.kube.credentials import load
     from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
     clock = SystemClock()
-    in_force = await ask_settings(server) if server is not None else None
-    if in_force is not None and server is not None:
-        where = replace(where, running=settings_running(in_force, url=server))
     if cluster:
         async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
-            seen = await Look(api, clock, where).facts()
+            seen = await Look(api, where).facts()
     else:
         seen = _from_files(where)
     seen = replace(seen, own_version=version("netgang"))
-    if server is not None:
-        answered, sources, endpoints = await ask_running(server, seen.settings, clock)
-        unlike = differing(seen, in_force, url=server)
-        return replace(seen, answered=answered, sources=sources, endpoints=endpoints, differing=unlike)
+    if url is not None:
+        answered, sources, endpoints = await ask_running(url, seen.settings, clock)
+        return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
     if cluster and seen.settings_seen:
         sources, endpoints = await ask_sources(seen.settings, seen.nodes or (), clock)
         return replace(seen, sources=sources, endpoints=endpoints)
@@ -96,7 +87,7 @@ def _from_files(where: "Where") -> "Facts":
     from cli.doctor.installed import scheduler_of, settings_of, text_of
     from extender.settings.settings import Settings
 
-    seen = where.running or Facts(Settings())
+    seen = Facts(Settings())
     if where.config is not None:
         seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
     if where.scheduler_config is None:

@@ -8,32 +8,26 @@ or object, and its fix. What could not be seen is no finding: it is left out, an
 
 from collections.abc import Iterator
 
-from cli.doctor import cluster, service
+from cli.doctor import network, service
 from cli.doctor.facts import Facts, Finding, Severity, error, note
 from cli.doctor.policies import check_confinement, check_policies
 from cli.doctor.scheduler import check_scheduler
 
 __all__ = ["Facts", "Finding", "Severity", "examine"]
 
-_CHECKS = (service.check_versions, service.check_clock, service.check_answered)
+_CHECKS = (service.check_versions, service.check_answered, network.check_zones)
 _CHECKS_AGAINST_SETTINGS = (
     *(check_scheduler, check_policies, check_confinement, service.check_rights, service.check_running),
-    *(service.check_gated, cluster.check_zones, cluster.check_foreign_pods, cluster.check_sources),
-    cluster.check_probe,
-    *(cluster.check_endpoints, cluster.check_gangs, cluster.check_pod_groups, cluster.check_budgets),
+    *(service.check_gated, network.check_sources, network.check_probe, network.check_endpoints),
 )
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:
-    """All findings, the worst first; with settings that are refused or not known, nothing is checked against them.
-
-    But for zones: nodes without the usual zone label are found also where netgang runs without a Deployment.
-    """
+    """All findings, the worst first; with settings that are refused or not known, little is checked."""
     found = set(_settings(seen))
     found |= {note("not-seen", what, "run the doctor with an administrator's kubeconfig") for what in seen.unseen}
     judged = seen.settings_seen and not seen.settings_problems
-    zones = () if seen.settings_seen else (cluster.check_zones,)
-    for check in (*_CHECKS, *(_CHECKS_AGAINST_SETTINGS if judged else zones)):
+    for check in (*_CHECKS, *(_CHECKS_AGAINST_SETTINGS if judged else ())):
         found.update(check(seen))
     ranks = list(Severity)
     return tuple(sorted(found, key=lambda one: (ranks.index(one.severity), one.id, one.what)))
@@ -41,8 +35,8 @@ def examine(seen: Facts) -> tuple[Finding, ...]:
 
 def _settings(seen: Facts) -> Iterator[Finding]:
     for problem in seen.settings_problems:
-        what, fix = f"settings of {seen.settings_from}: {problem}", "netgang check-config FILE says what is accepted"
-        yield error("settings-invalid", what, fix)
+        what = f"settings of {seen.settings_from}: {problem}"
+        yield error("settings-invalid", what, "docs/reference/settings.md says what is accepted")
     if not seen.settings_seen:
         what = "netgang's settings were not seen, and nothing was checked against them"
         yield note("settings-not-seen", what, "name their file: --config FILE")

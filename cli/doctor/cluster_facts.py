@@ -1,7 +1,7 @@
 """Look at a cluster with an operator's rights, and change nothing: the facts that the checks need.
 
 Rule: what the operator may not read is said and left out; an API server that does not answer ends it
-(ApiUnavailableError). Pods are read page by page, and only those of gangs or at our gate are kept.
+(ApiUnavailableError). Pods are read page by page.
 """
 
 import asyncio
@@ -16,20 +16,18 @@ from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceA
 from cli.doctor.installed import settings_of, text_of
 from cli.doctor.policies import confining
 from cli.doctor.probes import denied
-from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError
 from extender.kube.operator_client import OperatorApi
 from extender.leadership.election import LeaseTimes
-from extender.ports import Clock
 from extender.settings.settings import Settings
-from scoring.model import Node, Pod
+from scoring.model import Node
 
 _T = TypeVar("_T")
 NAME: Final = "netgang"
 SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
 _VERSIONS: Final = ("v1", "v1beta1")
-_POD_GROUPS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +35,8 @@ class Where:
     """What to look at: the namespace netgang is installed in, and files that take the place of what is installed."""
 
     namespace: str = "netgang-system"
-    account: str = ""  # Whose rights count; "": the service account `netgang` of the namespace
     config: Path | None = None
     scheduler_config: Path | None = None
-    running: Facts | None = None  # With the settings of a running netgang, which count where no file is found
 
 
 @dataclass(slots=True)
@@ -48,7 +44,6 @@ class Look:
     """One look; `facts` fills in what it saw."""
 
     api: OperatorApi
-    clock: Clock
     where: Where
     unseen: list[str] = field(default_factory=list)
 
@@ -58,30 +53,28 @@ class Look:
         looking = self._installed("deployments", NAME, group="/apis/apps/v1")
         deployment = await self._tried("its Deployment", looking, None)
         seen = await self._scheduler(await self._settings(deployment))
-        account = self.where.account or f"system:serviceaccount:{self.where.namespace}:{NAME}"
-        lost, running, policies, confined, nodes, (pods, foreign_pods) = await asyncio.gather(
+        account = f"system:serviceaccount:{self.where.namespace}:{NAME}"
+        lost, running, policies, confined, nodes, gated = await asyncio.gather(
             self._tried("rights", denied(self.api.create, seen.settings, account, self.where.namespace), None),
             self._tried("its pods", self._running(deployment, seen.settings), None),
             self._tried("admission policies", self._policies(), None),
             self._tried("the policies of its account", self._confined(account), None),
             self._tried("nodes", self._nodes(seen.settings), None),
-            self._tried("pods", self._pods(seen.settings), (None, 0)),
+            self._tried("pods", self._gated(), None),
         )
-        seen = replace(
+        return replace(
             seen,
             account=account,
             kubernetes=str(version.get("gitVersion", "")).removeprefix("v"),
-            skew_s=await self.api.skew_s(self.clock),
             denied=lost,
             service=await self._tried("its Service", self._service(), None),
             policies=policies,
             confined=confined,
             running=running,
             nodes=nodes,
-            pods=pods,
-            foreign_pods=foreign_pods,
+            gated=gated,
+            unseen=tuple(self.unseen),
         )
-        return replace(await self._groups(seen), unseen=tuple(self.unseen))
 
     async def _tried(self, what: str, looking: Awaitable[_T], otherwise: _T) -> _T:
         """What it gives, or `otherwise` where the operator may not look."""
@@ -109,8 +102,6 @@ class Look:
         if deployment is not None:
             missing = f"ConfigMap of {missing}"
             found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
-        if (deployment is None or found is None) and self.where.running is not None:
-            return self.where.running
         if deployment is None or found is None:
             self.unseen.append(f"settings: no {missing} can be read")
             return Facts(Settings(), "nowhere", settings_seen=False)
@@ -143,10 +134,8 @@ class Look:
         base = f"/api/v1/namespaces/{self.where.namespace}/pods"
         pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
         lease = await self._lease(settings)
-        found = await self._installed("poddisruptionbudgets", NAME, group="/apis/policy/v1")
-        budget = installed.budget_of(found) if found is not None else None
         wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
-        return Running(wanted, tuple(map(installed.replica_of, pods)), lease, budget)
+        return Running(wanted, tuple(map(installed.replica_of, pods)), lease)
 
     async def _lease(self, settings: Settings) -> LeaseSeen | None:
         """Looked at twice: a Lease's times are another clock's."""
@@ -179,24 +168,10 @@ class Look:
         label = settings.zone_label
         return tuple([node_from_json(item, zone_label=label) async for item in self.api.items("/api/v1/nodes")])
 
-    async def _pods(self, settings: Settings) -> tuple[tuple[Pod, ...], int]:
-        kept: list[Pod] = []
-        foreign = 0
-        system = ("kube-system", self.where.namespace)
+    async def _gated(self) -> tuple[str, ...]:
+        found: list[str] = []
         async for item in self.api.items("/api/v1/pods"):
             pod = pod_from_json(item)
-            if pod.group is not None or pod.gated:
-                kept.append(pod)
-            elif pod.node is not None and not pod.terminal and pod.namespace not in system:
-                foreign += pod.scheduler_name not in settings.scheduler_names and not pod.daemon
-        return tuple(kept), foreign
-
-    async def _groups(self, seen: Facts) -> Facts:
-        served = await self.api.get(_POD_GROUPS) or {}
-        known = any(one["name"] == "podgroups" for one in served.get("resources", ()))
-        items = self.api.items(f"{_POD_GROUPS}/podgroups")
-        keys = [str(pod_group_from_json(item).key) async for item in items] if known else []
-        listed = await self._tried("budgets", self.api.listed("/apis/policy/v1/poddisruptionbudgets"), [])
-        others = (one for one in listed if one["metadata"]["namespace"] != self.where.namespace)
-        budgets = tuple(map(installed.budget_of, others))
-        return replace(seen, pod_groups=frozenset(keys), pod_groups_served=known, budgets=budgets)
+            if pod.gated and not pod.deleting:
+                found.append(pod.key)
+        return tuple(found)

@@ -4,16 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from extender.schemas.network import ProbeAgents
 from extender.settings.settings import Settings
 from scoring.explain import words
-from scoring.model import Node, Pod
+from scoring.model import Node
 
 Json: TypeAlias = Mapping[str, Any]
 Right: TypeAlias = tuple[str, str, str]  # (verb, API group, resource[/subresource]), as RBAC has it
-NEVER: Final = (0, "0", "0%")  # A maxUnavailable that lets no pod go
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +53,12 @@ class LeaseSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
-    """A PodDisruptionBudget."""
-
-    namespace: str
-    name: str
-    min_available: int | str | None
-    max_unavailable: int | str | None
-    allowed: int
-    expected: int
-
-
-@dataclass(frozen=True, slots=True)
 class Running:
     """What the cluster says of netgang's own pods."""
 
     wanted: int  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
     replicas: tuple[Replica, ...]
     lease: LeaseSeen | None
-    budget: Budget | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +103,6 @@ class Facts:
     own_version: str = ""
     account: str = ""
     kubernetes: str | None = None
-    skew_s: float | None = None  # By how much our clock is ahead of the API server's
     denied: tuple[Right, ...] | None = None
     scheduler: Json | None = None
     scheduler_from: str = ""
@@ -127,15 +112,10 @@ class Facts:
     confined: frozenset[str] | None = None  # Names of the policies that confine the account
     running: Running | None = None
     nodes: tuple[Node, ...] | None = None
-    pods: tuple[Pod, ...] | None = None
-    foreign_pods: int = 0  # Bound pods of other schedulers, without those of DaemonSets and of the system's namespaces
-    pod_groups: frozenset[str] | None = None  # namespace/name of PodGroups
-    pod_groups_served: bool | None = None
-    budgets: tuple[Budget, ...] | None = None  # All others than netgang's own
+    gated: tuple[str, ...] | None = None  # Pods at our gate, namespace/name
     sources: tuple[SourceSeen, ...] | None = None
     endpoints: Endpoints | None = None
     answered: Answered | None = None
-    differing: tuple[str, ...] = ()  # Settings by which a running netgang differs from `settings`
     unseen: tuple[str, ...] = ()
 
 

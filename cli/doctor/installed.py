@@ -1,24 +1,19 @@
-"""What is installed, as facts: settings, kube-scheduler's configuration, replicas, budgets, versions.
+"""What is installed, as facts: settings, kube-scheduler's configuration, replicas, versions.
 
 Rule: only the fields that a check reads; files may take the place of objects.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import yaml
 from pydantic import ValidationError
 
-from cli.doctor.facts import Budget, Facts, Json, Replica, spec_of
+from cli.doctor.facts import Facts, Json, Replica, spec_of
 from extender.errors import ConfigError
 from extender.kube.leases import ROLE_LABEL
-from extender.schemas.settings import SettingsInForce
-from extender.settings import in_force
 from extender.settings.layers import from_environment, merge, mistakes
 from extender.settings.settings import Settings
-
-_OWN_PLACE: Final = frozenset({"kubeconfig", "snapshot"})  # Said on the command line, of each process
 
 
 def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Facts:
@@ -38,27 +33,6 @@ def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Fa
     except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
         problems = ("it is no YAML of names and values",)
     return Facts(Settings(), origin, problems)
-
-
-def settings_running(found: SettingsInForce, *, url: str) -> Facts:
-    """Settings of a running netgang; of another version than ours perhaps, and then with problems."""
-    try:
-        return Facts(Settings(**found.changed), _running_at(url))
-    except ValidationError as error:
-        return Facts(Settings(), _running_at(url), tuple(mistakes(Settings, error)))
-
-
-def differing(seen: Facts, running: SettingsInForce | None, *, url: str) -> tuple[str, ...]:
-    """Settings that differ between a file or ConfigMap and the netgang at `url`, but for where each reads."""
-    unread = not seen.settings_seen or seen.settings_problems or seen.settings_from in ("defaults", _running_at(url))
-    if running is None or unread:
-        return ()
-    names = in_force.differences(in_force.changed(seen.settings), running.changed)
-    return tuple(name for name in names if name not in _OWN_PLACE)
-
-
-def _running_at(url: str) -> str:
-    return f"the netgang at {url}"
 
 
 def scheduler_of(text: str, *, where: str) -> Json:
@@ -106,19 +80,6 @@ def replica_of(pod: Json) -> Replica:
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
     role = (meta.get("labels") or {}).get(ROLE_LABEL, "")
     return Replica(meta["name"], str(container_of(pod).get("image", "")), ready=ready, role=role)
-
-
-def budget_of(one: Json) -> Budget:
-    """A PodDisruptionBudget."""
-    spec, status = one["spec"], one.get("status") or {}
-    return Budget(
-        one["metadata"]["namespace"],
-        one["metadata"]["name"],
-        spec.get("minAvailable"),
-        spec.get("maxUnavailable"),
-        allowed=int(status.get("disruptionsAllowed", 0)),
-        expected=int(status.get("expectedPods", 0)),
-    )
 
 
 def version_of(image: str) -> str | None:

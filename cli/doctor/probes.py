@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 from cli.doctor.facts import Answered, Endpoints, Right, SourceSeen
@@ -20,7 +19,6 @@ from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas.readiness import NetworkSources, Readiness
-from extender.schemas.settings import SettingsInForce
 from extender.settings.network import FileSource
 from extender.settings.settings import Settings
 from scoring.model import Node
@@ -95,16 +93,6 @@ async def ask_running(
         SourceSeen(one.name, one.error, age_s, soft_s) for one, age_s in zip(network.sources, ages_s, strict=True)
     )
     return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
-
-
-async def ask_settings(url: str) -> SettingsInForce | None:
-    """The settings of a running netgang; `None`: it does not show them, at this port or to us. Errors: ConfigError."""
-    way = door(Said(url=url))
-    try:
-        found = await fetch(way, "/v1/settings")
-        return decoded(found.content, SettingsInForce, where=url) if found.status_code == HTTPStatus.OK else None
-    except NetworkSourceError:
-        return None
 
 
 def _soft_ttl_s(settings: Settings) -> float:

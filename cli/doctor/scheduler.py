@@ -13,7 +13,6 @@ from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, note, 
 from extender.settings.call_bound import longest_bind_s
 from extender.settings.settings import Settings
 
-KIND: Final = "KubeSchedulerConfiguration"
 DEFAULT: Final = "default-scheduler"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
 _EXTENDER_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default
@@ -38,17 +37,11 @@ def check_scheduler(seen: Facts) -> Iterator[Finding]:
     """Everything of one configuration; without a Service it should find netgang at the loopback."""
     config, settings, service = seen.scheduler, seen.settings, seen.service
     if not settings.extender:
-        if config is not None and any(_leads_to_us(one, settings, service) for one in config.get("extenders") or ()):
-            what = "extenders lead to netgang, whose setting extender is false: all but native gangs pass through it"
-            yield warning("extender-unused", what, "remove the entries, or set extender: true")
         return
     if config is None:
         if seen.kubernetes is not None:
             what = "kube-scheduler's configuration was not seen, and not checked"
             yield note("scheduler-not-seen", what, "name its file: --scheduler-config FILE")
-        return
-    if config.get("kind") != KIND:
-        yield error("scheduler-config", f"the file holds a {config.get('kind')}, no {KIND}", "name the right file")
         return
     yield from _profiles(config, settings)
     entries = [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]
@@ -76,11 +69,6 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
         what = f"no profile is named {', '.join(absent)}, the profiles are {', '.join(names)}"
         fix = "write the same name in profiles[].schedulerName and in netgang's setting scheduler_names"
         yield error("profile-name", what, fix)
-    elif foreign := sorted(set(names) - set(settings.scheduler_names)):
-        said = ", ".join(foreign)
-        what = f"profile {said} shares the extenders, and scheduler_names lacks it: netgang never binds its pods"
-        fix = f"add {said} to netgang's setting scheduler_names, or give the profile a kube-scheduler of its own"
-        yield error("profile-not-ours", what, fix)
     for name, profile in zip(names, profiles, strict=True):
         plugins = profile.get("plugins") or {}
         disabled = (plugins.get("multiPoint") or {}).get("disabled") or ()
@@ -93,9 +81,6 @@ def _profiles(config: Json, settings: Settings) -> Iterator[Finding]:
     if settings.sees_all_nodes and any(one != 100 for one in (shares[0], *filter(None, shares[1:]))):
         what = "percentageOfNodesToScore is not 100: planned nodes are sampled away, and that is taken for a refusal"
         yield error("nodes-sampled", what, "set percentageOfNodesToScore: 100")
-    if (longest := config.get("podMaxBackoffSeconds", 10)) > 10:
-        what = f"podMaxBackoffSeconds is {longest}: a member that failed once keeps its gang waiting that long"
-        yield warning("backoff-long", what, "set podMaxBackoffSeconds: 10")
     lease = config.get("leaderElection") or {}
     own = DEFAULT not in settings.scheduler_names
     if own and lease.get("leaderElect", True) and lease.get("resourceName", "kube-scheduler") == "kube-scheduler":
@@ -117,11 +102,7 @@ def _verbs(ours: Sequence[Json]) -> Iterator[Finding]:
 
 def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     verbs = "+".join(path for verb, path in _VERBS.items() if one.get(verb))
-    timeout_s = duration_s(one["httpTimeout"]) if "httpTimeout" in one else _EXTENDER_TIMEOUT_S
-    if timeout_s is None:
-        what = f"entry {verbs}: httpTimeout {one['httpTimeout']!r} is no duration"
-        yield error("extender-timeout", what, "write it with its unit, such as 60s")
-        timeout_s = _EXTENDER_TIMEOUT_S
+    timeout_s = duration_s(one.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
     if one.get("bindVerb"):
         yield from _bind_timeout(timeout_s, settings)
     if (one.get("filterVerb") or one.get("prioritizeVerb")) and timeout_s > _FILTER_MOST_S:
@@ -134,10 +115,6 @@ def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     if one.get("ignorable"):
         what = f"entry {verbs}: ignorable lets a refused member pass, and start alone"
         yield error("extender-ignorable", what, "set ignorable: false")
-    weight = one.get("weight") or 0
-    if one.get("prioritizeVerb") and weight < 5:
-        what = f"entry {verbs}: weight is {weight}: netgang's scores are lost among kube-scheduler's own"
-        yield warning("weight-low", what, "set weight: 12 (5 for the default scheduler)")
 
 
 def _bind_timeout(timeout_s: float, settings: Settings) -> Iterator[Finding]:
@@ -149,9 +126,6 @@ def _bind_timeout(timeout_s: float, settings: Settings) -> Iterator[Finding]:
         )
         fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
         yield error("bind-timeout", what, fix)
-    elif timeout_s != settings.http_timeout_s:
-        what = f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, http_timeout_s {settings.http_timeout_s:g}"
-        yield warning("bind-timeout-differs", what, f"set http_timeout_s: {timeout_s:g} in netgang's settings")
 
 
 def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:
@@ -166,9 +140,6 @@ def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:
         what = "tlsConfig has no caFile: kube-scheduler then checks no certificate at all"
         fix = "name the authority of netgang's certificate in tlsConfig.caFile (docs/how-to/tls.md)"
         yield error("extender-authority", what, fix)
-    elif settings.tls.client_ca_file is not None and not (tls.get("certFile") or tls.get("certData")):
-        what = "tlsConfig has no certFile, and netgang demands a certificate of kube-scheduler"
-        yield error("extender-certificate", what, "set tlsConfig.certFile and keyFile (docs/how-to/tls.md)")
 
 
 def _leads_to_us(one: Json, settings: Settings, service: ServiceAddress | None) -> bool:

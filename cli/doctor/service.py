@@ -1,11 +1,11 @@
-"""Check netgang's own pods: the leader, budgets, versions, clocks, rights, and what a running one says of itself."""
+"""Check netgang's own pods: the leader, versions, rights, and what a running one says of itself."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from cli.doctor.facts import NEVER, Facts, Finding, Right, Running, error, note, some, warning
+from cli.doctor.facts import Facts, Finding, Right, Running, error, some, warning
 from extender.kube import calls
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
@@ -17,7 +17,6 @@ NOTES: Final = "base (its ConfigMap)"  # Part of manifests/ with the right to th
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
 _VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
 _OLDEST: Final = (1, 35)
-_SKEW_S: Final = 2.0
 
 
 def minor(version: str) -> tuple[int, int] | None:
@@ -60,33 +59,27 @@ def check_rights(seen: Facts) -> Iterator[Finding]:
 
 
 def check_running(seen: Facts) -> Iterator[Finding]:
-    """Replicas, their leader and their budget."""
+    """Replicas and their leader."""
     found = seen.running
     if found is None:
         return
-    elects = seen.settings.leader_election is LeaderElection.ON
-    if not elects and max(found.wanted, len(found.replicas)) > 1:
-        what = "several replicas without leader election: each counts the same gang for itself"
-        yield error("leader-election-off", what, 'set leader_election: "on", or replicas: 1')
     if (found.wanted or found.replicas) and not any(one.ready for one in found.replicas):
         what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
         fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
         yield error("not-running", what, fix)
-    if elects:
+    if seen.settings.leader_election is LeaderElection.ON:
         yield from _leader(found, seen.settings.lease.name)
-    yield from _budget(found)
 
 
 def check_gated(seen: Facts) -> Iterator[Finding]:
     """Pods at the gate while no netgang is ready, or leads where one has to."""
-    gated = [pod.key for pod in seen.pods or () if pod.gated and not pod.deleting]
-    if not gated or seen.running is None:
+    if not seen.gated or seen.running is None:
         return
     lease = seen.running.lease
     leads = lease is not None and lease.holder != "" and lease.renewed
     led = leads or seen.settings.leader_election is LeaderElection.OFF
     if not (led and any(one.ready for one in seen.running.replicas)):
-        what = f"{len(gated)} pods wait at netgang's gate, and no netgang acts: {some(gated)}"
+        what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {some(seen.gated)}"
         fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
         yield error("gates-stranded", what, fix)
 
@@ -109,16 +102,6 @@ def _leader(seen: Running, name: str) -> Iterator[Finding]:
         yield error("leader-label", what, fix)
 
 
-def _budget(seen: Running) -> Iterator[Finding]:
-    if seen.wanted < 2:
-        return
-    fix = "apply manifests/base/disruption.yaml: maxUnavailable: 1"
-    if seen.budget is None:
-        yield warning("budget-missing", "netgang's replicas have no PodDisruptionBudget: a drain may take all", fix)
-    elif seen.budget.max_unavailable in NEVER or seen.budget.min_available in (seen.wanted, "100%"):
-        yield warning("budget-blocks-drain", "netgang's PodDisruptionBudget lets no node be drained", fix)
-
-
 def check_versions(seen: Facts) -> Iterator[Finding]:
     """Kubernetes against what is supported, kube-scheduler against the API server, netgang against this program."""
     if seen.kubernetes is None:
@@ -137,36 +120,20 @@ def check_versions(seen: Facts) -> Iterator[Finding]:
     for one in seen.running.replicas if seen.running is not None else ():
         if found := _VERSION.search(one.image):
             images[found[1]].append(one.name)
-    if len(images) > 1:
-        what = f"netgang's pods are of different versions: {some(images)}"
-        yield warning("replicas-differ", what, "wait for the rollout to end: kubectl rollout status deploy/netgang")
-    elif images and own and own not in images:
+    if images and own and own not in images:
         what = f"netgang in the cluster is {next(iter(images))}, this program {own}: its checks are those of {own}"
         yield warning("version-skew", what, "use the doctor of the same version")
-
-
-def check_clock(seen: Facts) -> Iterator[Finding]:
-    """Our clock against the API server's."""
-    if abs(seen.skew_s or 0.0) > _SKEW_S:
-        side = "ahead of" if (seen.skew_s or 0.0) > 0 else "behind"
-        what = f"this machine's clock is {abs(seen.skew_s or 0.0):.0f} s {side} the API server's: so far are ages wrong"
-        yield warning("clock-skew", what, "synchronise the clocks (chrony, NTP) of control plane and nodes")
 
 
 def check_answered(seen: Facts) -> Iterator[Finding]:
     """What a running netgang said when asked by its address."""
     found = seen.answered
     if found is not None and found.problem is not None:
-        fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --server http://127.0.0.1:8889"
+        fix = "kubectl -n netgang-system port-forward deploy/netgang 8889, then --url http://127.0.0.1:8889"
         yield error("service-unreachable", found.problem, fix)
     elif found is not None and not found.ready:
         what = f"{found.url} is not ready: {'; '.join(found.reasons) or 'it does not say why'}"
         yield error("service-not-ready", what, "wait, or look at its log: it must read the whole cluster first")
-    if found is not None and seen.differing:
-        what = f"{found.url} runs with other settings than those of {seen.settings_from}: {some(seen.differing)}"
-        fix = "restart it (kubectl rollout restart), or look at its arguments and NETGANG_… variables: they count more"
-        given = (seen.settings_from or "").startswith("file ")  # a cluster's may be another netgang's than --server's
-        yield (warning if given else note)("settings-differ", what, fix)
     if found is not None and found.internal_errors:
         what = f"{found.url} caught {found.internal_errors} bugs of its own"
         yield warning("internal-errors", what, "report them with the log of the time")

@@ -13,7 +13,7 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas import explain, jobs, link, network, plan, probe, queue, readiness, settings, what_if
+from extender.schemas import explain, jobs, link, network, plan, probe, queue, readiness, what_if
 from extender.schemas.record import Problem, Record
 from scoring.what_if import PodSet, WhatIf
 
@@ -32,7 +32,6 @@ _DOCUMENTS: Final = (
         Problem,
         queue.Queue,
         readiness.Readiness,
-        settings.SettingsInForce,
         what_if.Supposed,
         WhatIf,
     ),

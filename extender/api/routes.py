@@ -33,7 +33,6 @@ from extender.schemas.network import Network
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
-from extender.schemas.settings import SettingsInForce
 from extender.schemas.what_if import Supposed
 from scoring.what_if import MisfitError, WhatIf
 
@@ -162,10 +161,6 @@ def _documents(views: Views) -> APIRouter:
         except BusyError as busy:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
         return document_response(supposed_document(found, what))
-
-    @router.get("/settings", summary="The settings in force, without secrets", responses=answers(SettingsInForce))
-    async def settings() -> Response:
-        return document_response(views.settings)
 
     @router.get("/record", summary="The decision log, for `netgang replay`")
     async def record() -> Response:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import metadata
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -40,11 +39,9 @@ from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.verbs import Verbs
 from extender.scheduling.watch_catchup import CatchUp
 from extender.schemas.readiness import Watch
-from extender.schemas.settings import SettingsInForce
 from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
-from extender.settings import in_force
 from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
 from extender.web.link_history import LinkHistory
@@ -172,7 +169,6 @@ def service_of(
         network_of=caring.networks.of,
         expecting=_expecting_of(expected),
         networks_looked=lambda: caring.networks.looks,
-        settings=SettingsInForce(metadata.version("netgang"), in_force.changed(settings), in_force.names()),
         notes_problem=common.notes.problem,
         lengths_problem=lambda: caring.former_runs.problem if caring.former_runs is not None else "",
         started_problem=lambda: caring.started.problem if caring.started is not None else "",

@@ -5,18 +5,16 @@ Rule: JSON in and out as plain values. What does not exist is `None`; all else i
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 import msgspec
 
 from extender.convert.decode import decoded
-from extender.errors import ApiUnavailableError, NotFoundError
+from extender.errors import NotFoundError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.ports import Clock
 
 Json = dict[str, Any]
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -87,31 +85,10 @@ class OperatorApi:
             return True
         return False
 
-    async def skew_s(self, clock: Clock) -> float:
-        """By how much our clock is ahead of the API server's, at least; 0 if they may agree."""
-        session, authorization = self._transport.session, await self._transport.server.authorization.header()
-        before_s = clock.now_s()
-        with mapped("GET /version"):
-            async with await session.request("GET", "/version", authorization=authorization) as response:
-                date = response.headers.get("Date", "")
-        after_s = clock.now_s()
-        try:
-            server_s = parsedate_to_datetime(date).timestamp()
-        except ValueError as error:
-            raise ApiUnavailableError(f"GET /version: the answer's Date is {date!r}") from error
-        return apart_s(before_s, after_s, server_s=server_s)
-
     @staticmethod
     def _read(body: bytes, what: str) -> Json:
         with mapped(what):
             return decoded(_DOCUMENT, body)
-
-
-def apart_s(before_s: float, after_s: float, *, server_s: float) -> float:
-    """How far, at least, a clock is ahead that read `before_s` and `after_s` around the whole second `server_s`."""
-    if before_s > server_s + 1.0:
-        return before_s - (server_s + 1.0)
-    return min(after_s - server_s, 0.0)
 
 
 class _Meta(msgspec.Struct):

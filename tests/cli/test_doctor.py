@@ -77,7 +77,7 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
         "/metrics": ok(b'netgang_internal_errors_total{place="loop"} 2.0\n', content_type="text/plain"),
     }
     with RawServer(answers) as service:
-        result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--server", service.url, "--json")
+        result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--url", service.url, "--json")
     found = [one["id"] for one in json.loads(result.stdout)["findings"]]
     assert found == ["service-not-ready", "source-unreachable", "internal-errors", "nodes-unmapped"]
 
@@ -85,52 +85,12 @@ def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> N
 def test_a_running_netgang_alone() -> None:
     answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
     with RawServer(answers) as service:
-        assert run("doctor", "--no-cluster", "--server", service.url).exit_code == 0
-    result = run("doctor", "--no-cluster", "--server", service.url)
+        assert run("doctor", "--no-cluster", "--url", service.url).exit_code == 0
+    result = run("doctor", "--no-cluster", "--url", service.url)
     assert result.exit_code == 1
     assert "service-unreachable" in result.stdout
     with RawServer({"/readyz": ok(b"<html>"), "/metrics": ok(b"")}) as other:
-        assert "not what netgang answers" in run("doctor", "--no-cluster", "--server", other.url).stdout
-
-
-DIFFERING = {  # case: (settings of the running netgang, settings that differ)
-    "the same": ({"port": 9000}, None),
-    "another value, and one that the file has not": (
-        {"port": 9001, "queue": {"order": "fifo"}, "kubeconfig": "/k"},
-        "port, queue.order",
-    ),
-    "the default": ({}, "port"),
-}
-
-
-@pytest.mark.parametrize(("changed", "names"), DIFFERING.values(), ids=DIFFERING)
-def test_settings_in_force_are_compared_with_the_file(
-    changed: dict[str, Any], names: str | None, tmp_path: Path
-) -> None:
-    file = tmp_path / "netgang.yaml"
-    file.write_text("port: 9000\n")
-    with RawServer(answering(changed)) as service:
-        result = run("doctor", "--no-cluster", "--server", service.url, "--config", file)
-    assert (result.exit_code, "settings-differ" in result.stdout) == ((0, False) if names is None else (1, True))
-    assert f"other settings than those of file {file}: {names}\n" in result.stdout or names is None
-
-
-def test_settings_in_force_count_where_there_is_no_file() -> None:
-    good = ROOT / "scheduler-config/default-scheduler.yaml"
-    changed = {"host": "0.0.0.0", "scheduler_names": ["default-scheduler"]}
-    with RawServer(answering(changed)) as service:
-        result = run("doctor", "--no-cluster", "--server", service.url, "--scheduler-config", good)
-    assert result.exit_code == 0, result.stdout
-    assert f"settings of the netgang at {service.url}" in result.stdout
-    with RawServer(answering({"of_tomorrow": 1})) as service:
-        result = run("doctor", "--no-cluster", "--server", service.url)
-    assert "settings-invalid" in result.stdout
-
-
-def answering(changed: dict[str, Any]) -> dict[str, Any]:
-    settings = {"version": "1.0.0", "changed": changed, "names": []}
-    metrics = ok(b"", content_type="text/plain")
-    return {"/readyz": served(READY), "/metrics": metrics, "/v1/settings": served(settings)}
+        assert "not what netgang answers" in run("doctor", "--no-cluster", "--url", other.url).stdout
 
 
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
@@ -144,11 +104,19 @@ def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
     assert (result.exit_code, "set nodeCacheCapable: true" in result.stdout) == (1, True)
 
 
+def test_bad_settings_are_named(tmp_path: Path) -> None:
+    settings = tmp_path / "netgang.yaml"
+    settings.write_text("score: {ratios: '62'}")
+    result = run("doctor", "--no-cluster", "--config", settings)
+    assert result.exit_code == 1
+    assert f"error   settings-invalid: settings of file {settings}: score.ratios" in result.stdout
+
+
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {  # case: (arguments, words of the refusal)
     "nothing to look at": (("doctor", "--no-cluster"), "leaves nothing to look at"),
     "no such kubeconfig": (("doctor", "--kubeconfig", "/none"), "kubeconfig /none: cannot be read"),
     "no such file": (("doctor", "--no-cluster", "--scheduler-config", "/none"), "/none cannot be read"),
-    "no address": (("doctor", "--no-cluster", "--server", "netgang"), "accepted: http://HOST:PORT"),
+    "no address": (("doctor", "--no-cluster", "--url", "netgang"), "accepted: http://HOST:PORT"),
     "both ends at once": (("uninstall", "--leases", "--leave-gates"), "exclude each other"),
     "nowhere to uninstall": (("uninstall", "--kubeconfig", "/none"), "cannot be read"),
 }

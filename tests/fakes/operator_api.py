@@ -10,7 +10,6 @@ import msgspec
 
 from extender.errors import ApiError, ConflictError
 from extender.kube.operator_client import OperatorApi
-from extender.ports import Clock
 
 Json = dict[str, Any]
 _NAMESPACE = re.compile(r"/namespaces/[^/]+")
@@ -25,7 +24,6 @@ class FakeOperatorApi(OperatorApi):
         self.forbidden: set[str] = set()  # beginnings of paths that we may not read, nor write
         self.refused: set[str] = set()  # paths that we may read, and not write
         self.username = "kubernetes-admin"
-        self.skew = 0.0
         self.calls: Counter[str] = Counter()
         self.on_get: Callable[[str], None] = lambda path: None  # told of each object that is read, before
         self._versions = 0
@@ -90,9 +88,6 @@ class FakeOperatorApi(OperatorApi):
             raise ConflictError(409, "changed")
         del self.objects[path]
         return True
-
-    async def skew_s(self, clock: Clock) -> float:
-        return self.skew
 
     def _allowed(self, verb: str, path: str) -> None:
         self.calls[verb] += 1

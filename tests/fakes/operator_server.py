@@ -4,7 +4,6 @@ import asyncio
 import json
 import sys
 import threading
-from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ class OperatorServer(InThread):
     def __init__(self, api: FakeOperatorApi, *, page: int = 500) -> None:
         self.api = api
         self.page = page
-        self.date_s: float | None = None  # what the server says the time is; `None`: the truth
         self.asked: list[str] = []
         self._one_by_one = threading.Lock()
         super().__init__(_Server(("127.0.0.1", 0), self._handler()))
@@ -89,7 +87,6 @@ class OperatorServer(InThread):
                     document, status = {"kind": "Status", "message": "not found", "code": 404}, 404
                 text = json.dumps(document).encode()
                 self.send_response_only(status)
-                self.send_header("Date", formatdate(outer.date_s, usegmt=True))
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()

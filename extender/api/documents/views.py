@@ -35,7 +35,6 @@ from extender.schemas.network import Network, ProbeAgents
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
-from extender.schemas.settings import SettingsInForce
 from scoring.explain.circumstances import Around, Note, wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
@@ -81,7 +80,6 @@ class Views:
     network_of: NetworkOf
     expecting: Expecting
     networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
-    settings: SettingsInForce
     notes_problem: str  # Why notes do not outlive this process; empty: they do
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
     lengths_problem: Callable[[], str]  # Why former runs of jobs are not kept; empty: they are, or it is switched off

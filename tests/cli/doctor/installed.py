@@ -7,7 +7,6 @@ import yaml
 
 from cli.doctor.cluster_facts import Look, Where
 from tests.cli.doctor.system import ROOT, policies
-from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi
 
 HOME = "namespaces/netgang-system"
@@ -42,7 +41,6 @@ def installed() -> FakeOperatorApi:
     api = FakeOperatorApi()
     api.objects["/version"] = {"gitVersion": "v1.36.3"}
     api.objects[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
-    api.objects["/apis/scheduling.x-k8s.io/v1alpha1"] = {"resources": [{"name": "podgroups"}]}
     put(api, DEPLOYMENT, read("manifests/base/deployment.yaml"))
     scheduler = read("manifests/overlays/second-scheduler/scheduler.yaml")
     scheduler["spec"]["template"]["spec"]["containers"][0]["image"] += ":v1.36.3"
@@ -51,7 +49,6 @@ def installed() -> FakeOperatorApi:
     api.add(CONFIG, data={"scheduler.yaml": text("scheduler-config/second-scheduler.yaml")})
     service = read("manifests/base/service.yaml")
     put(api, f"/api/v1/{HOME}/services/netgang", service)
-    put(api, f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang", read("manifests/base/disruption.yaml"))
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
     renewals = count(1)
     api.on_get = lambda path: api.change(LEASE, renewTime=str(next(renewals))) if path == LEASE else None
@@ -77,4 +74,4 @@ def installed() -> FakeOperatorApi:
 
 
 def look(api: FakeOperatorApi, **where: Any) -> Look:
-    return Look(api, FakeClock(), Where(**where))
+    return Look(api, Where(**where))

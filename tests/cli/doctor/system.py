@@ -9,11 +9,10 @@ from typing import Any
 
 import yaml
 
-from cli.doctor.facts import Budget, Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress, SourceSeen
+from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress, SourceSeen
 from cli.doctor.policies import CONFINING
 from extender.settings.settings import Settings
-from scoring.model import GATE
-from tests.builders import node, pod
+from tests.builders import node
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = Settings(leader_election="on")
@@ -28,9 +27,8 @@ def _read(path: str) -> tuple[dict[str, Any], ...]:
 
 def policies() -> Policies:
     found: dict[str, dict[str, Any]] = {"MutatingAdmissionPolicy": {}, "MutatingAdmissionPolicyBinding": {}}
-    for component in ("gate-policy", "scheduler-name-policy"):
-        for one in deepcopy(_read(f"manifests/components/{component}/policy.yaml")):
-            found[one["kind"]][one["metadata"]["name"]] = one
+    for one in deepcopy(_read("manifests/components/gate-policy/policy.yaml")):
+        found[one["kind"]][one["metadata"]["name"]] = one
     return Policies(policies=found["MutatingAdmissionPolicy"], bindings=found["MutatingAdmissionPolicyBinding"])
 
 
@@ -43,7 +41,7 @@ def running() -> Running:
     image = "registry.example.org/netgang:0.1.0"
     both = (Replica("netgang-0", image, ready=True, role="leader"), Replica("netgang-1", image, ready=True))
     lease = LeaseSeen("netgang-0_x", renewed=True)
-    return Running(2, both, lease, Budget("netgang-system", "netgang", None, 1, allowed=1, expected=2))
+    return Running(2, both, lease)
 
 
 def system() -> Facts:
@@ -53,7 +51,6 @@ def system() -> Facts:
         own_version="0.1.0",
         account="system:serviceaccount:netgang-system:netgang",
         kubernetes="1.36.3",
-        skew_s=0.0,
         denied=(),
         scheduler=configuration(),
         scheduler_from="ConfigMap netgang-system/netgang-scheduler-config",
@@ -63,10 +60,7 @@ def system() -> Facts:
         confined=frozenset(CONFINING),
         running=running(),
         nodes=(node("n1"), node("n2", zone="b")),
-        pods=(pod("w-0", gang="w", min_available=2), pod("w-1", gang="w", min_available=2, gates=(GATE,))),
-        pod_groups=frozenset(),
-        pod_groups_served=True,
-        budgets=(),
+        gated=("default/w-1",),
         sources=(SourceSeen("maddash", None, 30.0, 5400.0),),
         endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}}),
     )

@@ -91,11 +91,6 @@ CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster
         lambda api: container(api, SCHEDULER).update(image="k:5000/x:v1.37.0"),
         "scheduler-version",
     ),
-    "a budget of nothing": (
-        spec(f"/apis/policy/v1/{HOME}/poddisruptionbudgets/netgang", maxUnavailable=0),
-        "budget-blocks-drain",
-    ),
-    "a clock that is late": (lambda api: setattr(api, "skew", -9.0), "clock-skew"),
     "no policy that confines pods": (gone(f"{POLICIES}/netgang-pods"), "unconfined"),
     "a confinement that is not bound": (gone(f"{BINDINGS}/netgang-jobs"), "unconfined"),
     "a confinement that only warns": (spec(f"{BINDINGS}/netgang-jobs", validationActions=["Warn"]), "unconfined"),
@@ -115,25 +110,6 @@ async def test_what_is_changed_in_the_cluster_is_found(change: Any, id_: str) ->
     assert ids(await look(api).facts()) == [id_]
 
 
-async def test_pods_of_others_are_counted() -> None:
-    api = installed()
-
-    def add(name: str, namespace: str = "web", scheduler: str = "default-scheduler", owner: str = "") -> None:
-        controller = {"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u", "controller": True}
-        owners = {"ownerReferences": [controller]} if owner else {}
-        spec = {"schedulerName": scheduler, "containers": [], "nodeName": "n1"}
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        api.add(path, metadata=owners, spec=spec, status={"phase": "Running"})
-
-    add("web-1", owner="ReplicaSet")
-    add("log-1", owner="DaemonSet")
-    add("dns-1", namespace="kube-system")
-    add("own-1", scheduler="netgang")
-    facts = await look(api).facts()
-    assert facts.foreign_pods == 1
-    assert [(one.id, one.severity) for one in examine(facts)] == [("room-shared", Severity.NOTE)]
-
-
 async def test_what_may_not_be_read_is_said() -> None:
     api = installed()
     api.forbidden = {"/api/v1/nodes", "/apis/authorization.k8s.io"}
@@ -145,14 +121,13 @@ async def test_what_may_not_be_read_is_said() -> None:
 
 
 async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None:
-    """For a kube-scheduler whose file is on its machines."""
     api = FakeOperatorApi()
     api.objects["/version"] = {"gitVersion": "v1.36.3"}
     settings, config = tmp_path / "netgang.yaml", tmp_path / "scheduler.yaml"
-    settings.write_text("host: 0.0.0.0\nscheduler_names: [default-scheduler]\n")
-    config.write_text(text("scheduler-config/default-scheduler.yaml"))
-    facts = await look(api, config=settings, scheduler_config=config, account="netgang").facts()
-    assert [one.id for one in examine(facts)] == ["unconfined", "gates-unavailable"]
+    settings.write_text(text("manifests/base/settings.yaml"))
+    config.write_text(text("scheduler-config/second-scheduler.yaml"))
+    facts = await look(api, config=settings, scheduler_config=config).facts()
+    assert (facts.settings_from, facts.scheduler_from) == (f"file {settings}", f"file {config}")
     facts = await look(api, scheduler_config=config).facts()
     assert "no Deployment netgang-system/netgang can be read" in facts.unseen[0]
     assert [one.id for one in examine(facts)] == ["not-seen", "settings-not-seen"]

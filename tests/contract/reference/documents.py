@@ -12,14 +12,12 @@ from extender.schemas.network import Network
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
-from extender.schemas.settings import SettingsInForce
 from tests.contract.docs.demonstration import demonstration
 
 DOCUMENTS: Final = {  # address → the schema of its answer
     "/readyz": Readiness,
     "/v1/plan": PlanInForce,
     "/v1/queue": Queue,
-    "/v1/settings": SettingsInForce,
     "/v1/explain/demo/tf-smoke-gpu": Explained,
     "/v1/network?limit=2": Network,
     "/v1/network/node28/node33": Link,

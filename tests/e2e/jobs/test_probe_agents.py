@@ -87,7 +87,7 @@ async def _named(stage: Stage) -> set[str]:
 
 
 async def _doctor(netgang: Netgang) -> str:
-    command = [sys.executable, "-m", "cli.main", "doctor", "--no-cluster", "--server", netgang.url, "--json"]
+    command = [sys.executable, "-m", "cli.main", "doctor", "--no-cluster", "--url", netgang.url, "--json"]
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
     return " ".join(one["what"] for one in json.loads(out)["findings"] if one["id"] == "probe-silent")

@@ -242,13 +242,11 @@ def entry(number: int, **fields: Any) -> dict[str, object]:
 
 
 DOCTOR: Final = ("doctor", "--no-cluster")
-CHECK: Final = ("check-config",)
 
 COMMANDS: dict[str, Command] = {
     "no extender": Command(
         ("extender-missing", "netgang is never asked"), DOCTOR, scheduler(lambda config: config.pop("extenders"))),
     "httpTimeout too low": Command(("bind-timeout", "httpTimeout: 60s"), DOCTOR, entry(1, httpTimeout="5s")),
-    "httpTimeout without a unit": Command(("httpTimeout '60' is no duration",), DOCTOR, entry(1, httpTimeout="60")),
     "ignorable": Command(("extender-ignorable", "set ignorable: false"), DOCTOR, entry(0, ignorable=True)),
     "a wrong verb": Command(
         ("filterVerb is predicates", "set filterVerb: filter"), DOCTOR, entry(0, filterVerb="predicates")),
@@ -261,11 +259,12 @@ COMMANDS: dict[str, Command] = {
     "preemption on": Command(
         ("DefaultPreemption is on",), DOCTOR, scheduler(lambda config: config["profiles"][0].pop("plugins"))),
     "an unknown setting": Command(
-        ("quue (from file", "no such setting; did you mean queue?"), CHECK, {"": {"quue": {"order": "fifo"}}}),
-    "a removed setting": Command(("plan_interval_ms", "50"), CHECK, {"": {"plan_interval_ms": 20}}),
-    "a value out of range": Command(("port = 99999", "less than or equal to 65535"), CHECK, {"": {"port": 99999}}),
+        ("quue", "no such setting; did you mean queue?"), DOCTOR, {"--config": {"quue": {"order": "fifo"}}}),
+    "a removed setting": Command(("plan_interval_ms", "50"), DOCTOR, {"--config": {"plan_interval_ms": 20}}),
+    "a value out of range": Command(
+        ("port = 99999", "less than or equal to 65535"), DOCTOR, {"--config": {"port": 99999}}),
     "a value that is none of the list": Command(
-        ("queue.order = 'fif'", "must be 'weight'"), CHECK, {"": {"queue": {"order": "fif"}}}),
+        ("queue.order = 'fif'", "must be 'weight'"), DOCTOR, {"--config": {"queue": {"order": "fif"}}}),
     "a gang that does not exist": Command(("nothing",), ("explain", "NAMESPACE/nothing", "--url", "URL")),
     "no connection": Command(("127.0.0.1:1",), ("queue", "--url", "http://127.0.0.1:1")),
     "a wrong token": Command(("401", "token"), ("queue", "--url", "PEOPLE"), token="wrong"),

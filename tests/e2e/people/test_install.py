@@ -18,7 +18,7 @@ import yaml
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER, Cluster
 from lab.testbed.errors import ApiRefused
-from lab.testbed.objects import gang_pods, namespace, pod_group, zone_nodes
+from lab.testbed.objects import namespace, pod_group, zone_nodes
 from lab.testbed.parts.helm import CHART, Helm, find_helm, hooks
 from lab.testbed.parts.hooks import jobs_by_hand
 from lab.testbed.parts.replicas import replica
@@ -28,7 +28,7 @@ from lab.testbed.processes.network import free_ports
 from lab.testbed.programs.build import ensure_program
 from lab.testbed.programs.catalogue import KUBERNETES
 from probe.exchange import Netgang as Agent
-from tests.e2e.objects import GATE, OURS, as_stored, budget, gang, gates
+from tests.e2e.objects import GATE, OURS, as_stored, gang, gates
 from tests.e2e.people.installed import mounted, run_installed
 from tests.e2e.stage import say
 
@@ -138,17 +138,11 @@ SEEDED = {  # what is put wrong → words of its fix; each comes out as one find
     "preemption-on": "DefaultPreemption",
     "scheduler-lease": "resourceName: netgang-scheduler",
     "extender-verbs": "prioritizeVerb: prioritize",
-    "gate-binding-missing": "manifests/components/gate-policy",
+    "gate-policy-missing": "manifests/components/gate-policy",
     "gate-policy-closed": "failurePolicy: Ignore",
     "rights-missing": "manifests/base/rbac.yaml",
     "scheduler-version": f"v{KUBERNETES.rpartition('.')[0]}",
     "zone-labels": "kubectl label node",
-    "budget-missing": "manifests/base/disruption.yaml",
-    "budget-blocks-repair": "maxUnavailable",
-    "gang-mixed": "spec.schedulerName",
-    "gang-invalid": "labels or annotations",
-    "gate-foreign": "remove the gate",
-    "podgroup-missing": "create the PodGroup",
     "leader-missing": "Lease netgang-leader",
     "leader-label": "POD_NAME",
     "gates-stranded": "netgang uninstall",
@@ -171,17 +165,7 @@ async def _break(admin: Api) -> None:
     rules = [rule for rule in role["rules"] if rule["resources"] != ["pods/binding"]]
     await admin.patch("ClusterRole", "netgang", [{"op": "replace", "path": "/rules", "value": rules}])
     await admin.patch("Node", "node1", {"metadata": {"labels": {"topology.kubernetes.io/zone": None}}})
-    await admin.delete("PodDisruptionBudget", "netgang", namespace=INSTALLED_IN)
-    await admin.create(budget("b", TEAM, {"app": "x"}))
-    await admin.patch("PodDisruptionBudget", "b", _BLOCKED, namespace=TEAM, subresource="status")
-    mixed = [*_gang("mixed", cpu="3"), *_gang("mixed", cpu="3", scheduler="default-scheduler", first=3)]
-    await admin.create_all(mixed)
-    wrong, group = gang_pods("wrong", 1, min_available=0, namespace=TEAM, scheduler=OURS), gang("late", 1, TEAM)
-    group[0]["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "late"}
-    await admin.create_all([*wrong, *gang("lost", 1, TEAM, scheduler="elsewhere", gated=True), *group])
-
-
-_BLOCKED = {"status": {"currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, "disruptionsAllowed": 0}}
+    await admin.create_all(gang("late", 3, TEAM, scheduler=OURS, gated=True))
 
 
 def _gang(name: str, *, cpu: str, scheduler: str = "netgang", first: int = 0) -> list[Object]:

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from extender.errors import ApiError, ConflictError
-from extender.kube.operator_client import OperatorApi, apart_s
+from extender.kube.operator_client import OperatorApi
 from tests.extender.kube.conftest import server_of
-from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
 
@@ -51,18 +50,3 @@ async def test_no_right_is_an_error(server: OperatorServer) -> None:
     async with OperatorApi.opened(server_of(server.url)) as api:
         with pytest.raises(ApiError, match="kubernetes-admin cannot list"):
             await api.listed("/api/v1/nodes")
-
-
-@pytest.mark.parametrize(("server_s", "skew_s"), [(1000.0, 0.0), (999.0, 0.0), (1010.0, -10.0), (900.0, 99.0)])
-async def test_the_api_servers_clock(server: OperatorServer, server_s: float, skew_s: float) -> None:
-    """The part of a second that its Date leaves out explains a second of difference, and no more."""
-    server.api.objects["/version"] = {}
-    server.date_s = server_s
-    async with OperatorApi.opened(server_of(server.url)) as api:
-        assert await api.skew_s(FakeClock(1000.0)) == pytest.approx(skew_s)
-
-
-def test_what_a_slow_answer_explains() -> None:
-    assert apart_s(100.0, 130.0, server_s=115.0) == 0.0
-    assert apart_s(100.0, 130.0, server_s=131.0) == -1.0
-    assert apart_s(117.0, 130.0, server_s=115.0) == 1.0

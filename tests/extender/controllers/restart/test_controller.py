@@ -47,7 +47,7 @@ def reasons(world: World) -> list[str]:
 
 def restarts(world: World) -> int:
     """How often an owner was told that its gang is restarted; its pods are told too."""
-    told = [one for one in world.api.events if one["reason"] == "GangRestarted"]
+    told = [one for one in world.api.events if one["reason"] == "GangRestarted" and "have ended" not in one["note"]]
     return sum(one["regarding"]["kind"] != "Pod" for one in told)
 
 
