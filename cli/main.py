@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
-from cli.commands import mesh, network
+from cli.commands import network
 from cli.commands.doctor import doctor
 from cli.commands.explain import explain, what_if
 from cli.commands.plan import check_config, plan
@@ -63,11 +63,10 @@ _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading
 }
 
 app.add_typer(network.app, name="network", rich_help_panel=_NETWORK)
-app.add_typer(mesh.app, name="mesh", rich_help_panel=_NETWORK)
 for _heading, _listed in _COMMANDS.items():
     for _command, _example in _listed.items():
         app.command(epilog=f"Example: {_example}", rich_help_panel=_heading)(_command)
-for _one in (*app.registered_commands, *network.app.registered_commands, *mesh.app.registered_commands):
+for _one in (*app.registered_commands, *network.app.registered_commands):
     _one.help = help_of(_one.callback)
 
 

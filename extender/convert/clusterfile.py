@@ -57,10 +57,10 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 def read_cluster(path: Path, *, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
     """Read `path`; kinds in `keep` are kept as they are. ConfigError names the file, the object and the field."""
-    return parse_cluster(body_of(path), name=str(path), zone_label=zone_label, keep=keep)
+    return parse_cluster(_body_of(path), name=str(path), zone_label=zone_label, keep=keep)
 
 
-def body_of(path: Path) -> bytes:
+def _body_of(path: Path) -> bytes:
     """What is in a file (`-`: standard input). Errors: ConfigError if it cannot be read, or has more than 1 GiB."""
     try:
         if str(path) == "-":

@@ -38,8 +38,8 @@ COMMANDS = dict(_commands(get_command(app)))
 def test_the_commands_are_those_that_are_promised() -> None:
     """A new one is entered here and in docs/how-to/cli.md."""
     assert set(COMMANDS) == {
-        *("serve", "demo", "explain", "what-if", "plan", "queue", "jobs", "scores", "network show", "mesh psconfig"),
-        *("mesh maddash", "replay", "record", "simulate", "check-config", "doctor", "uninstall", "probe"),
+        *("serve", "demo", "explain", "what-if", "plan", "queue", "jobs", "scores", "network show"),
+        *("replay", "record", "simulate", "check-config", "doctor", "uninstall", "probe"),
     }
     text = (Path(__file__).parents[2] / "docs/how-to/cli.md").read_text()
     assert [name for name in COMMANDS if f"netgang {name}" not in text] == []
@@ -54,7 +54,7 @@ def test_help_has_an_example_and_the_exit_codes(name: str) -> None:
     assert all(one.help for one in COMMANDS[name].params)
 
 
-@pytest.mark.parametrize("group", ["", "network", "mesh"])
+@pytest.mark.parametrize("group", ["", "network"])
 def test_help_of_a_group_has_an_example_and_its_commands(group: str) -> None:
     """As paragraphs, which a narrow terminal breaks anywhere: a line break of the source is none there."""
     said = CliRunner().invoke(app, [*group.split(), "--help"], env={"COLUMNS": "200"}).stdout

@@ -20,7 +20,9 @@ _DOCKER = {
     " Dockerfile's steps"
 }
 _NO_GANG = "kubectl delete job resnet --ignore-not-found"
-_NO_TESTPOINTS = "kubectl delete --ignore-not-found -k manifests/perfsonar"  # no controller makes its pods here
+_NO_TESTPOINTS = (
+    "kubectl delete --ignore-not-found -f examples/perfsonar/testpoint.yaml"  # no controller makes its pods here
+)
 _TEAM = "kubectl create namespace team --dry-run=client -o yaml | kubectl apply -f -"
 _RESNET = "kubectl get pods -l pod-group.scheduling.sigs.k8s.io/name=resnet"
 _STARTED = Effect("Running Running Running Running", f"{_RESNET} -o jsonpath='{{.items[*].status.phase}}'")
@@ -164,9 +166,9 @@ PAGES_OF_USE = (
                 "\n".join(f"node/node{number}" for number in range(1, 5)),
                 "kubectl get nodes -l netgang.io/testpoint=true -o name",
             ),
-            "kubectl apply -k manifests/perfsonar": Effect(
-                "configmap/testpoint-mesh-…\ndaemonset.apps/…",
-                "kubectl -n netgang-perfsonar get configmaps,daemonsets -o name",
+            "kubectl -n netgang-perfsonar create configmap …": Effect(
+                "configmap/testpoint-mesh\ndaemonset.apps/testpoint",
+                "kubectl -n netgang-perfsonar get configmaps,daemonsets -o name | grep testpoint",
             ),
         },
     ),

@@ -73,7 +73,6 @@ OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then co
     "native gangs": ("overlays/native", "tls/netgang"),
     "the policy of native gangs": ("base", "gate-policy-native"),
     "uninstall": ("uninstall",),
-    "testpoints": ("perfsonar",),
 }
 FILES = ("people/rbac.yaml",)  # in no kustomization
 
