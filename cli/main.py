@@ -18,7 +18,6 @@ from cli.commands.explain import explain, what_if
 from cli.commands.plan import check_config, plan
 from cli.commands.probe import probe
 from cli.commands.queue import jobs, queue
-from cli.commands.record import record, replay
 from cli.commands.serve import demo, serve
 from cli.commands.simulate import simulate
 from cli.commands.uninstall import uninstall
@@ -48,16 +47,15 @@ _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading
     _NETWORK: {network.scores: "netgang scores node28 node33; netgang scores node28 node33 -o wide"},
     _FILES: {
         demo: "netgang demo --port 8888",
-        plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml",
+        plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml; "
+        "netgang plan decisions.gz",
         simulate: "netgang simulate kod2 --json; netgang simulate pollux --plot plots; netgang simulate my.yaml",
-        replay: "netgang replay decisions.log.gz; netgang replay decisions.log.gz --with other.yaml -o wide",
     },
     _RUNNING: {
         serve: "netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888",
         probe: "netgang probe --url https://netgang.netgang-system.svc:8891 --node node1 --address 10.0.0.1",
         check_config: "netgang check-config settings.yaml --cluster cluster.json --network mesh.json",
         doctor: "netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json",
-        record: "netgang record --out decisions.log.gz --url http://127.0.0.1:8889",
         uninstall: "netgang uninstall --dry-run",
     },
 }

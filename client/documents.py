@@ -5,7 +5,7 @@ the address. A problem document that says that the request is wrong (a name that
 is a ConfigError with its sentence.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import permutations
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -29,8 +29,6 @@ from scoring.what_if import WhatIf
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
-_RECORD_S: Final = 120.0
-_MOST_RECORD_BYTES: Final = 1 << 30
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
 _WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 
@@ -177,24 +175,3 @@ def problem_text(body: bytes) -> str:
         return msgspec.json.decode(body, type=Problem).detail
     except batches.UNREADABLE:
         return ""
-
-
-async def fetch_record(door: Door, *, progress: Callable[[int, int | None], None]) -> bytes:
-    """The decision log as it came; `progress`: bytes that are there, and due. ConfigError for a bad address."""
-    where = address(door, "/v1/record")
-    parts = bytearray()
-    with clear_errors(door, "/v1/record"):
-        async with (
-            httpx.AsyncClient(timeout=_RECORD_S, trust_env=False, transport=door.way()) as client,
-            client.stream("GET", where, headers={"accept-encoding": "identity"}) as response,
-        ):
-            length = response.headers.get("content-length", "")
-            async for part in response.aiter_bytes():
-                parts += part
-                progress(len(parts), int(length) if length.isdigit() else None)
-                if len(parts) > _MOST_RECORD_BYTES:
-                    raise NetworkSourceError(f"{where}: more than {_MOST_RECORD_BYTES} bytes")
-    if response.status_code != httpx.codes.OK:
-        said = problem_text(bytes(parts)) or "no reason given"
-        raise NetworkSourceError(f"{where}: status {response.status_code}: {said}")
-    return bytes(parts)

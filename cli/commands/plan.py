@@ -26,7 +26,11 @@ def plan(
     listing: Listing,
     scope: Scope,
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What `kubectl get nodes,pods,podgroups -A -o json` prints.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="What `kubectl get nodes,pods,podgroups -A -o json` prints, or the decisions of /v1/record.",
+        ),
     ],
     network: Annotated[
         Path | None,
@@ -45,23 +49,27 @@ def plan(
     """Say which gangs would start where and which would wait for what, from files alone. Nothing is changed anywhere.
 
     One line a gang, in the order of the queue; -o wide shows state and weight, and numbers, too. Without measurements a
-    warning says that zones and room alone decided. -n limits the lines, not the plan.
+    warning says that zones and room alone decided. -n limits the lines, not the plan. Of recorded decisions, each is
+    made again, and the newest is shown.
 
-    Exit code: 0 shown; 2 wrong use, or a file cannot be read.
+    Exit code: 0 shown; 1 a recorded decision comes out differently; 2 wrong use, or a file cannot be read.
     """
     import msgspec
 
-    from cli.offline.plan import moment_s, plan_files
+    from cli.offline.plan import is_log, moment_s, plan_files, plan_log
     from cli.rendering.plan import plan_table
     from extender.settings.settings import Settings
 
     errors = Console(stderr=True)
     with clear_errors(errors):
         settings, now_s = Settings.load(config), moment_s(now)
+        recorded = is_log(file)
+        if recorded and (network, now, config) != (None, None, None):
+            raise ConfigError(f"{file} has its own network, moment and settings: leave --network, --now, --config away")
         with busy("planning"):
-            planned = plan_files(file, network, settings, now_s=now_s)
+            planned = plan_log(file) if recorded else plan_files(file, network, settings, now_s=now_s)
     document = planned.document
-    if not planned.measured:
+    if not planned.measured and not recorded:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"
         say(errors, "warning: ", "yellow", f"no network data, zones and room alone decide: {why}")
     gangs: list[AdmittedGang | WaitingGang] = [*document.admitted, *document.waiting]
@@ -69,6 +77,11 @@ def plan(
     shown = [one for one in gangs if scope.has(one.gang)]
     draw = partial(plan_table, found=document, gangs=shown, wide=listing.wide, heads=listing.heads)
     show_found(listing, Found(msgspec.json.encode(document), [one.gang for one in shown], draw))
+    if planned.different:
+        say(errors, "error: ", "red", f"{planned.different} of {planned.recorded} decisions come out differently")
+        raise typer.Exit(1)
+    if recorded:
+        say(errors, "", "green", f"all of {planned.recorded} decisions come out as recorded")
 
 
 def check_config(

@@ -3,7 +3,7 @@
 The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
@@ -20,6 +20,7 @@ from extender.api.what_if import supposed
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
+from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
 from extender.network.file.mesh import read_mesh
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
@@ -32,9 +33,9 @@ from extender.settings.settings import Settings
 from scoring.explain.gang import explain
 from scoring.explain.queue_report import QueueReport, report
 from scoring.ids import gang_key
-from scoring.model import Gang
+from scoring.model import Gang, Policy, Snapshot
 from scoring.network.matrix import METRICS, MeasurementTable
-from scoring.plan import PlannerCache, plan
+from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.expected import expected_starts
 from scoring.what_if import MisfitError, Situation, WhatIf
 
@@ -47,17 +48,44 @@ class Planned:
 
     document: schema.PlanOfFiles
     measured: bool  # Whether any of its nodes has a network measurement; else zones and room alone decided
+    recorded: int = 0  # Decisions of a log that were made again
+    different: int = 0  # Those of them that did not come out as recorded
 
 
 def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> Planned:
     """The plan at `now_s`. ConfigError names file, entry and field."""
-    cache = filled_cache(cluster, mesh, settings, now_s=now_s)
-    snapshot, policy = cache.snapshot(), settings.policy()
-    made = plan(snapshot, policy, now_s=now_s)
+    snapshot = filled_cache(cluster, mesh, settings, now_s=now_s).snapshot()
+    return _planned(snapshot, settings.policy(), plan(snapshot, settings.policy(), now_s=now_s), now_s=now_s)
+
+
+def is_log(file: Path) -> bool:
+    """Whether it is a decision log, by how it begins; not for a file that cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(GZIP)) == GZIP
+    except OSError:
+        return False
+
+
+def plan_log(file: Path) -> Planned:
+    """Decide all of a decision log again; the newest plan. Errors: ConfigError."""
+    count, different, newest = 0, 0, None
+    try:
+        for newest in decisions(file.read_bytes()):
+            count += 1
+            different += not newest.same
+    except BadLogError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if newest is None:
+        raise ConfigError(f"{file}: no decision was recorded")
+    planned = _planned(newest.snapshot, newest.policy, newest.again(), now_s=newest.at_s)
+    return replace(planned, recorded=count, different=different)
+
+
+def _planned(snapshot: Snapshot, policy: Policy, made: Plan, *, now_s: float) -> Planned:
     document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
     network = snapshot.network
-    measured = any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS)
-    return Planned(document, measured)
+    return Planned(document, any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS))
 
 
 def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> ClusterCache:

@@ -162,7 +162,7 @@ def _documents(views: Views) -> APIRouter:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
         return document_response(supposed_document(found, what))
 
-    @router.get("/record", summary="The decision log, for `netgang replay`")
+    @router.get("/record", summary="The last decisions, for `netgang plan`")
     async def record() -> Response:
         if views.recorder is None:
             return problem_response(HTTPStatus.NOT_FOUND, "decisions are not kept: set record.enabled to true")

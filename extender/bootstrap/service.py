@@ -25,7 +25,7 @@ from extender.cache import ClusterCache
 from extender.controllers.owners.obstacles import Circumstances
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
-from extender.decision_log.recorder import Recorder, Run, Step
+from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
 from extender.network.merge import NetworkStatus
@@ -152,7 +152,7 @@ def service_of(
         starting.admissions,
         clock,
         jobs=reported.view if reported is not None else None,
-        recorder=_recorder_of(common, starting.binds),
+        recorder=_recorder_of(common),
         sync=partial(statuses, common.reflectors),
         network_status=network,
         alarms=caring.alarms,
@@ -234,13 +234,12 @@ def _reports_port(
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
 
 
-def _recorder_of(common: Common, binds: Binds) -> Recorder | None:
+def _recorder_of(common: Common) -> Recorder | None:
     chosen, planner = common.settings.record, common.planner
     if not chosen.enabled:
         return None
-    recorder = Recorder(planner.policy, most_bytes=chosen.most_mib * 2**20, lost=common.telemetry.record_lost)
-    planner.recorded = lambda *run: recorder.heard(Run(*run))
-    binds.recorded = lambda *step: recorder.heard(Step(*step))
+    recorder = Recorder(planner.policy, most_bytes=chosen.most_mib * 2**20)
+    planner.recorded = recorder.record
     return recorder
 
 

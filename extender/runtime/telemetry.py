@@ -87,7 +87,6 @@ class Telemetry:
             "blocked (one of them may not leave)",
             "outcome",
         )
-        self.record_lost = counter("record_lost", "Decisions not kept for replay").inc
         self.watch_errors = counter("watch_errors", "Watches of a kind that ended with an error", "kind")
         self.unreadable_objects = gauge(
             "unreadable_objects", "Objects of a kind that cannot be read now, of at most 1,000 remembered", "kind"

@@ -37,12 +37,12 @@ class StatusMode(StrEnum):
 
 
 class RecordSettings(Section):
-    """What went into each decision, kept in memory and served at `/v1/record` (docs/how-to/replay.md)."""
+    """Snapshots and the plans made from them, kept in memory and served at `/v1/record` for `netgang plan FILE`."""
 
     enabled: bool = False
     """Keep it. It costs a thread about as much CPU as planning does."""
     most_mib: int = Field(default=16, ge=1, le=1024)
-    """Compressed size of what is kept, in MiB; the oldest goes first. 16 MiB are hours of a busy cluster."""
+    """Compressed size of what is kept, in MiB; the oldest goes first."""
 
 
 class ElasticMetricsSettings(Section):

@@ -151,7 +151,7 @@ class Settings(PortSettings):
     probe: ProbeSettings = ProbeSettings()
     """netgang's own measurements between nodes."""
     record: features.RecordSettings = features.RecordSettings()
-    """What went into each decision, for `netgang replay` (docs/how-to/replay.md)."""
+    """The last decisions, to be made again."""
     queue: QueueSettings = QueueSettings()
     """The order of the queue, and how much a namespace may have."""
     lengths: LengthSettings = LengthSettings()

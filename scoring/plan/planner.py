@@ -27,8 +27,6 @@ network data, or a node that does not do any more, make a gang be placed again.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from msgspec import UNSET, UnsetType
-
 from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
@@ -88,7 +86,7 @@ def plan_in_steps(
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
     made = Plan(
-        snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promised
+        snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promises
     )
     yield  # adopting it is work of a step as well
     return made
@@ -173,9 +171,9 @@ class _Turns:
         return {**starving, **self._room.reservations} if self._room is not None else starving
 
     @property
-    def promised(self) -> Mapping[GangKey, Promise] | UnsetType:
+    def promises(self) -> Mapping[GangKey, Promise]:
         """Starts that gangs are promised."""
-        return (self._room.promises if self._room is not None else {}) or UNSET
+        return self._room.promises if self._room is not None else {}
 
     def all(self) -> Steps[None]:
         """Admit or refuse every gang, in order."""

@@ -1,7 +1,7 @@
 """What the planner answers: for each waiting gang either where every member goes, or why not.
 
 Why values and not calls: the verbs, the controller, /v1, the CLI and the simulator all read the same plan, and a plan
-can be compared, recorded and replayed.
+can be compared, recorded and made again.
 """
 
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ class Reservation:
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """All gangs that have something to decide, at one snapshot version; decision logs hold it under these names."""
+    """All gangs that have something to decide, at one snapshot version."""
 
     version: int
     network_version: int = 0
@@ -85,15 +85,10 @@ class Plan(msgspec.Struct, frozen=True):
     """Every admitted member that is not bound yet → its planned node."""
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
-    reservations: Mapping[GangKey, Reservation] = msgspec.field(default_factory=dict, name="holds")
-    """Waiting gang → what is reserved for it; under its name of old in decision logs."""
-    promised: Mapping[GangKey, Promise] | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="promises")
-    """As in decision logs, which do not have it where nothing is promised; else `promises`"""
-
-    @property
-    def promises(self) -> Mapping[GangKey, Promise]:
-        """Waiting gang → when it starts, in the order in which it was promised."""
-        return {} if self.promised is msgspec.UNSET else self.promised
+    reservations: Mapping[GangKey, Reservation] = msgspec.field(default_factory=dict)
+    """Waiting gang → what is reserved for it"""
+    promises: Mapping[GangKey, Promise] = msgspec.field(default_factory=dict)
+    """Waiting gang → when it starts, in the order in which it was promised"""
 
     def starts_in_s(self, gang: GangKey, *, now_s: float) -> float:
         """Seconds until the gang's promised start; infinity: none is promised."""

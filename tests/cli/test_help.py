@@ -39,7 +39,7 @@ def test_the_commands_are_those_that_are_promised() -> None:
     """A new one is entered here and in docs/how-to/cli.md."""
     assert set(COMMANDS) == {
         *("serve", "demo", "explain", "what-if", "plan", "queue", "jobs", "scores", "network show"),
-        *("replay", "record", "simulate", "check-config", "doctor", "uninstall", "probe"),
+        *("simulate", "check-config", "doctor", "uninstall", "probe"),
     }
     text = (Path(__file__).parents[2] / "docs/how-to/cli.md").read_text()
     assert [name for name in COMMANDS if f"netgang {name}" not in text] == []
@@ -69,7 +69,7 @@ def test_whatever_prints_prints_json_too(name: str) -> None:
     assert any("--json" in one.opts for one in COMMANDS[name].params)
 
 
-ASKING = ("queue", "explain", "what-if", "jobs", "scores", "network show", "record")
+ASKING = ("queue", "explain", "what-if", "jobs", "scores", "network show")
 
 
 @pytest.mark.parametrize("name", ASKING)
@@ -83,7 +83,7 @@ COMPLETED = {  # case: (words, beginnings of lines)
     "a command": (("expl",), ["explain\t", ":4"]),
     "an option": (("queue", "--wa"), ["--watch\t", ":4"]),
     "a value": (("queue", "--state", "star"), ["starving", ":4"]),
-    "a file perhaps": (("replay", ""), [":0"]),
+    "a file perhaps": (("plan", ""), [":0"]),
     "a group": (("network", "s"), ["show\t", ":4"]),
     "quotes are only text": (("explain", "a'b"), [":0"]),
 }

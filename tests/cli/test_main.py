@@ -3,10 +3,16 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from cli.commands.serve import demo_settings, what_to_try
 from cli.offline.plan import moment_s
+from extender.decision_log import Decision, encoded
+from scoring.model import Policy
+from scoring.plan import Plan
+from scoring.plan import plan as make_plan
+from tests.builders import gang, node, snapshot
 from tests.cli.world import CLUSTER, EXAMPLES, MESH, as_json, refused, run, shown, written
 from tests.extender.scheduling.world import node_json, pod_json
 
@@ -62,6 +68,30 @@ def test_plan_for_people_is_a_line_for_each_gang(cluster: Path) -> None:
 def test_plan_warns_of_a_mesh_of_other_nodes(cluster: Path, tmp_path: Path) -> None:
     assert run("plan", CLUSTER, "--network", MESH).stderr == ""
     assert f"{NO_NETWORK}no node of {cluster} is measured in {MESH}\n" == run("plan", cluster, "--network", MESH).stderr
+
+
+@pytest.fixture
+def decision() -> Decision:
+    state = snapshot([node("n1")], [gang("older", 1, cpu="8", created_s=1.0), gang("heavy", 2, cpu="4", created_s=2.0)])
+    before = Plan(version=-1)
+    return Decision(10.0, Policy(), before, state, make_plan(state, Policy(), now_s=10.0, previous=before))
+
+
+def test_recorded_decisions_are_made_again(decision: Decision, tmp_path: Path) -> None:
+    log = tmp_path / "decisions.gz"
+    log.write_bytes(2 * encoded(decision))
+    said = run("plan", log)
+    assert (said.exit_code, said.stderr) == (0, "all of 2 decisions come out as recorded\n")
+    assert [line.split()[:3] for line in said.stdout.splitlines()[1:3]] == [
+        ["1", "default/heavy", "admitted"],
+        ["2", "default/older", "waiting"],
+    ]
+    log.write_bytes(encoded(decision) + encoded(msgspec.structs.replace(decision, made=decision.previous)))
+    found = run("plan", log)
+    assert (found.exit_code, found.stderr) == (1, "error: 1 of 2 decisions come out differently\n")
+    assert "leave --network, --now, --config away" in refused("plan", log, "--now", "0")
+    log.write_bytes(encoded(decision)[:-9])
+    assert "no whole gzip file" in refused("plan", log)
 
 
 NOTHING = "0 gangs admitted, 0 waiting; order: weight\n"

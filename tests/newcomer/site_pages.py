@@ -210,13 +210,6 @@ PAGES_OF_USE = (
             "kubectl -n netgang-system get lease …": Effect("…\n holderIdentity: …\n…"),
         },
     ),
-    _walk(
-        "docs/how-to/replay.md",
-        before={
-            "netgang record …": FORWARDED,
-            "netgang replay decisions.log.gz --with …": "echo 'zone_policy: preferred' > other-settings.yaml",
-        },
-    ),
 )
 
 TAKING_AWAY = _walk(

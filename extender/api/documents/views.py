@@ -20,7 +20,7 @@ from extender.cache import ClusterCache
 from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.owners.obstacles import kept_notes
-from extender.decision_log.recorder import Recorder
+from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus
 from extender.ports import Clock
 from extender.runtime.decision_lines import RecentDecisions

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
-from typing import TypeAlias
 
 import msgspec
 
@@ -32,9 +31,6 @@ from scoring.permit import protocol as permit
 from scoring.permit.machine import handle
 from scoring.permit.protocol import Held, PermitState, Posting, next_deadline_s
 from scoring.plan import Plan
-
-Recorded: TypeAlias = Callable[[GangKey, PermitState, permit.Event, Quorum, tuple[permit.Instruction, ...]], None]
-"""Gang, state before, event, quorum, and the instructions that came of it."""
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -63,7 +59,6 @@ class Binds:
     held_max: int
     nudge: Callable[[Sequence[PodUid]], None]
     evict: Callable[[GangKey, Sequence[PodUid]], None]
-    recorded: Recorded = lambda *_: None  # Called with each step and what went into it; must not await or raise
     posts: Posts = field(init=False)
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
@@ -297,9 +292,8 @@ class Binds:
         return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def _feed(self, key: GangKey, event: permit.Event) -> None:
-        before, quorum = self._state(key), self._quorum(key)
-        state, instructions = handle(before, event, quorum)
-        self.recorded(key, before, event, quorum, instructions)
+        quorum = self._quorum(key)
+        state, instructions = handle(self._state(key), event, quorum)
         # Kept: what the API server does not know, which is calls, clocks, and that the gang was whole once.
         if _active(state) or (state.started and self.cache.gang(key) is not None):
             self._states[key] = state

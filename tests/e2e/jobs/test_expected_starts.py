@@ -1,7 +1,7 @@
 """Thirty gangs of declared lengths on a real control plane: each starts when it was said, or it is known why not.
 
 Lengths are seconds, and the test ends each gang's pods when its length is over, as a kubelet does. Two things are held
-to. What the plan promised (`queue.backfill.mode: easy`, read from the decision log, which is run again for it): a gang
+to. What the plan promised (`queue.backfill.mode: easy`, read from the decision log): a gang
 is late by no more than a gang ahead outlived its length, and the control plane's own delay, which is measured: from the
 moment at which its nodes were free until its last pod was bound. And the first interval of each gang in `/v1/queue`: a
 start outside needs a cause, which is printed.
@@ -17,15 +17,12 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from extender.decision_log.change import NOTHING, applied
-from extender.decision_log.entries import Began, Ran, digest_of, read
+from extender.decision_log import decisions
 from extender.runtime.clock import SystemClock
 from lab.testbed.api import Api
 from lab.testbed.cluster import Cluster
 from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import slowness
-from scoring.model import Policy
-from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.expected.first_intervals import TOLERANCE_S
 from tests.e2e.objects import gang_of, name_of
 from tests.e2e.stage import Stage, say
@@ -177,25 +174,15 @@ async def _left(jobs: Mapping[str, Job], tasks: list[asyncio.Task[None]]) -> lis
 
 
 async def _decided(netgang: Netgang) -> Decided:
-    """The decision log has what plans were made from, and a digest of each: they are made again."""
+    """As the decision log has it."""
     async with httpx.AsyncClient(timeout=30.0) as client:
         log = (await client.get(f"{netgang.debug_url}/v1/record")).raise_for_status().content
     found = Decided()
-    policy, current, snapshot, cache = Policy(), Plan(version=-1), NOTHING, PlannerCache()
-    for entry in read(log):
-        match entry:
-            case Began(_, _, policy, current):
-                cache, snapshot = PlannerCache(), NOTHING
-            case Ran(at_s, change, digest):
-                snapshot = applied(snapshot, change)
-                current = plan(snapshot, policy, now_s=at_s, previous=current, cache=cache)
-                assert digest_of(current) == digest, "decided differently when run again"
-                for key, promise in current.promises.items():
-                    found.promised.setdefault(_name(key), (at_s, promise.first_s))
-                for key in current.admitted:
-                    found.admitted_s.setdefault(_name(key), at_s)
-            case _:
-                pass
+    for one in decisions(log):
+        for key, promise in one.made.promises.items():
+            found.promised.setdefault(_name(key), (one.at_s, promise.first_s))
+        for key in one.made.admitted:
+            found.admitted_s.setdefault(_name(key), one.at_s)
     return found
 
 

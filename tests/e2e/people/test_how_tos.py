@@ -38,7 +38,7 @@ from tests.newcomer.site_pages import GANG_JOB, MADDASH, PAGES
 
 UNINSTALL = "netgang-uninstall"
 CLONED = ("charts", "examples", "manifests", "scheduler-config")
-MORE_SETTINGS = {"elastic": {"enabled": True}, "record": {"enabled": True}}  # of how-to/replay.md, elastic.md
+MORE_SETTINGS = {"elastic": {"enabled": True}}  # of how-to/elastic.md
 _BESIDE_LIMIT_S = 60.0
 
 

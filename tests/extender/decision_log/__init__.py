@@ -1,1 +1,0 @@
-"""The decision log: changes, entries, recorder, replay."""

@@ -1,0 +1,102 @@
+"""A running service's decisions, written down and made again: the same comes out, bit for bit."""
+
+import gzip
+from dataclasses import replace
+
+import httpx
+import msgspec
+import pytest
+
+from extender.decision_log import BadLogError, Recorder, decisions
+from scoring.model import Policy
+from scoring.model.policy import Order, QueuePolicy
+from scoring.plan import Plan
+from tests.builders import gang, mesh, node, snapshot
+from tests.extender.scheduling.world import World, node_json, running
+
+pytestmark = pytest.mark.looptime
+
+NODES = [node_json(f"n{i}", zone="ab"[i % 2]) for i in range(6)]
+ON = {"enabled": True}
+
+
+async def answered(world: World) -> httpx.Response:
+    transport = httpx.ASGITransport(world.service.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        return await client.get("/v1/record")
+
+
+async def a_busy_minute(world: World) -> None:
+    """Gangs that start, wait, end and are broken off; nodes that come and go; new measurements."""
+    world.set_network(mesh([f"n{i}" for i in range(6)], bad={"n2": {"delay_ms": 20.0}}))
+    first = await world.planned_gang("first", 3, cpu="3")
+    await world.bind_and_settle(*first)
+    world.gang("heavy", 3, cpu="2", minimum=2)
+    half = await world.planned_gang("half", 2, cpu="1")
+    [call] = world.bind_offered(half[0])
+    world.node("n6", zone="a", cpu="8")
+    await world.settle()
+    call.hang_up()
+    world.occupy("n6", cpu="7")
+    await world.settle()
+    world.delete(*first)
+    world.set_network(mesh([f"n{i}" for i in range(7)], throughput_bps=5e7))
+    await world.settle()
+    world.node("n5", zone="b", ready=False)
+    await world.settle(30.0)
+
+
+async def test_every_decision_is_made_again_bit_for_bit() -> None:
+    async with running(*NODES, record=ON) as world:
+        await a_busy_minute(world)
+        log = (await answered(world)).raise_for_status().content
+    made = list(decisions(log))
+    assert len(made) >= 8
+    assert [one.at_s for one in made if not one.same] == []
+    assert [one.made for one in made] == [one.again() for one in made]
+
+
+async def test_another_decision_is_noticed() -> None:
+    """By age instead of weight another gang goes first."""
+    older, heavy = gang("older", 1, cpu="8", created_s=1.0), gang("heavy", 2, cpu="4", created_s=2.0)
+    state, rules = snapshot([node("n1")], [older, heavy]), Policy(queue=QueuePolicy(order=Order.WEIGHT))
+    recorder = Recorder(rules, most_bytes=1)
+    recorder.record(10.0, state, Plan(version=-1), Plan(version=-1))
+    [one] = decisions(await recorder.log())
+    assert not one.same
+    right = msgspec.structs.replace(one, made=one.again())
+    assert right.same
+    assert not msgspec.structs.replace(right, policy=replace(rules, queue=QueuePolicy(order=Order.FIFO))).same
+
+
+async def test_what_is_kept_is_bounded_and_the_newest_stays() -> None:
+    state, before = snapshot([node("n1")], []), Plan(version=-1)
+    usual, small = (Recorder(Policy(), most_bytes=most) for most in (2**20, 1))
+    for recorder, rounds, kept in ((usual, 1, list(range(36, 100))), (small, 3, [99])):
+        for _ in range(rounds):
+            for number in range(100):
+                recorder.record(float(number), state, before, before)
+            log = await recorder.log()
+        assert [one.at_s for one in decisions(log)] == kept
+
+
+async def test_nothing_is_kept_unless_it_is_asked_for() -> None:
+    async with running(*NODES) as world:
+        answer = await answered(world)
+    assert answer.status_code == 404
+    assert "record.enabled" in answer.json()["detail"]
+
+
+FAULTS = {  # case: (what is no log, what is said)
+    "another file": (b"hello", "no whole gzip file"),
+    "not copied to its end": (gzip.compress(b"\x00\x00\x00\x02\x91\x01")[:15], "no whole gzip file"),
+    "not ours": (gzip.compress(b"some words that are no log at all"), "ends too early"),
+    "no decision": (gzip.compress(b"\x00\x00\x00\x02\x91\x01"), "decision 0 is none of this netgang"),
+    "half of one": (gzip.compress(b"\x00\x00\x00\x09\x91\x01"), "ends too early"),
+}
+
+
+@pytest.mark.parametrize(("log", "said"), FAULTS.values(), ids=FAULTS)
+def test_what_is_no_log_is_refused(log: bytes, said: str) -> None:
+    with pytest.raises(BadLogError, match=said):
+        list(decisions(log))
