@@ -150,7 +150,8 @@ def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str
     snapshot, policy, known = cache.snapshot(), settings.policy(), PlannerCache()
     made = plan(snapshot, policy, now_s=now_s, cache=known)
     preemption = preemption_document(snapshot, gang.key, blocked=None)
-    document = explain_document(explain(snapshot, made, gang, policy, now_s=now_s, cache=known), preemption)
+    found = explain(snapshot, made, gang, policy, now_s=now_s, cache=known)
+    document = explain_document(found, preemption, now_s=now_s)
     starts = expected_starts(snapshot, made, policy, now_s=now_s, cache=known)
     return msgspec.structs.replace(document, expected_start=expected_start_document(starts.get(gang.key), now_s=now_s))
 

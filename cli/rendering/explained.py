@@ -51,7 +51,7 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
         _say(console, f"{len(found.members) - _MEMBERS} more members; see --json")
     _zones(console, found.zones)
     for note in found.notes:
-        _say(console, f"{note.about}: {note.text}")
+        _say(console, f"note: {note}")
     for problem in found.problems:
         _say(console, f"note: {problem}", style="yellow")
     for one in found.decisions[:_DECISIONS]:
@@ -121,8 +121,7 @@ def _zones(console: Console, zones: Sequence[Zone]) -> None:
 def _short(zone: Zone) -> str:
     lines = [f"{one.amount} {one.resource} on {some(one.nodes)}" for one in zone.short]
     if zone.homeless:
-        closed = ", ".join(f"{count} × {why}" for why, count in sorted(zone.closed.items()))
-        lines.append(f"nodes for {zone.homeless} members" + (f" ({closed})" if closed else ""))
+        lines.append(f"nodes for {zone.homeless} members")
     return "; ".join(lines)
 
 

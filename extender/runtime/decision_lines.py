@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from extender.ports import Clock
-from scoring.explain.circumstances import Decision as Explained
+from extender.schemas.explain import Past
 from scoring.ids import GangKey
 
 DECISIONS: Final = "netgang.decisions"
@@ -162,7 +162,7 @@ class RecentDecisions:
         """The last decisions that changed something, newest first."""
         return tuple(self._changes)
 
-    def of(self, gang: GangKey) -> tuple[Explained, ...]:
+    def of(self, gang: GangKey) -> tuple[Past, ...]:
         """The last decisions about a gang, newest first, as they are explained."""
         return tuple(_explained(made) for made in self._of.get(gang, ()))
 
@@ -185,7 +185,7 @@ class RecentDecisions:
             self._of.popitem(last=False)
 
 
-def _explained(made: Made) -> Explained:
+def _explained(made: Made) -> Past:
     one = made.decision
     where = f"{one.pod} on {one.node}" if one.pod and one.node else one.pod or one.node
-    return Explained(made.at_s, one.what, one.reason, where)
+    return Past(at_s=made.at_s, what=one.what, reason=one.reason, detail=where)

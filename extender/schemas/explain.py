@@ -1,9 +1,6 @@
 """GET /v1/explain/{namespace}/{name}: why a gang or pod is where it is."""
 
-from msgspec import UNSET, UnsetType
-
 from extender.schemas.expected_start import ExpectedStart
-from extender.schemas.link import GangLinks
 from extender.schemas.queue import Weight
 from extender.schemas.record import Record
 from extender.schemas.running_network import RunningNetwork
@@ -37,10 +34,8 @@ class Zone(Record):
     room: int  # How many of the wanted members fit into what is neither used nor committed.
     room_when_empty: int  # The same, if nothing ran there.
     wanted: int  # Members that must start at once.
-    reference_bps: float | None  # Best measured throughput of the zone.
     short: tuple[Short, ...]  # What is missing for all wanted.
     homeless: int  # Members that may go to none of its nodes.
-    closed: dict[str, int]  # why → on how many nodes members may not be.
     score: float | None  # Mean points (0 to 100) that its links would have there.
     distance_ms: float | None  # One-way delay from where its users are.
 
@@ -63,7 +58,6 @@ class Reservation(Record):
     nodes: dict[str, str]  # pod → node.
     held_nodes: tuple[str, ...]  # Nodes that are held for it while it starves.
     until_s: float | None  # Unix seconds.
-    givers: tuple[str, ...]  # Gangs or jobs that make room.
 
 
 class Turn(Record):
@@ -78,19 +72,8 @@ class Turn(Record):
     waiting_since_s: float | None  # Unix seconds; null: it has too few pods.
     waited_s: float | None
     starves_in_s: float | None
-    starves_at_s: float | None  # Unix seconds.
-    backs_off_until_s: float | None  # Unix seconds.
     ahead: Ahead
     reservation: Reservation | None
-
-
-class Note(Record):
-    """What else stands in its way, or is not known."""
-
-    about: str
-    """Quota, active deadline, disruption budget, autoscaler, gate, lost node, daemon set, unreadable, ignored note,
-    other run, service level, kube-scheduler."""
-    text: str  # A sentence.
 
 
 class Past(Record):
@@ -100,13 +83,6 @@ class Past(Record):
     what: str  # filter, admit, lapse, bind, evict and so on.
     reason: str  # Why not; empty: yes.
     detail: str
-
-
-class Missing(Record):
-    """Members that do not exist."""
-
-    count: int  # Without them the minimum cannot be reached; 0: enough exist.
-    why: str
 
 
 class Cause(Record):
@@ -125,33 +101,13 @@ class Preemption(Record):
     blocked: str | None  # Why a gang that would make room stays.
 
 
-class NodeScore(Record):
-    """A node's score for a pod, and its parts."""
-
-    node: str
-    score: int  # 0 to 10, as /prioritize answers.
-    points: float
-    network: float
-    packing: float
-    reservation: float
-
-
-class PodScores(Record):
-    """Scores of a pod's nodes, best first, at most 100 of them."""
-
-    nodes: tuple[NodeScore, ...]
-    of: int  # Nodes of the cluster.
-
-
 class PodPlace(Record):
-    """The pod that was asked for."""
+    """Where a pod is."""
 
     name: str
     uid: str
     own: bool  # netgang schedules it.
     node: str | None
-    planned: str | None  # Its planned node.
-    prioritize: PodScores
 
 
 class ExplainedPod(Record):
@@ -161,7 +117,7 @@ class ExplainedPod(Record):
 
 
 class Explained(Record):
-    """Why a gang is where it is. Asked for a pod, `pod` has its scores; of a pod of no gang there is nothing else."""
+    """Why a gang is where it is; asked for one of its pods, too."""
 
     gang: str
     state: str  # admitted, waiting or running.
@@ -175,19 +131,16 @@ class Explained(Record):
     detail: str  # The same with numbers.
     counts: dict[str, int]  # Members by what they do.
     members: tuple[Member, ...]
-    missing: Missing
     turn: Turn
     zones: tuple[Zone, ...]
-    links: GangLinks | None  # What its places are worth, and by whose measurements.
-    notes: tuple[Note, ...]
-    decisions: tuple[Past, ...]  # Newest first.
+    notes: tuple[str, ...]  # What else stands in its way, or is not known: sentences.
     problems: tuple[str, ...]  # Annotations that were not understood.
     preemption: Preemption
     cause: Cause | None = None  # null: it does not wait.
     expected_start: ExpectedStart | None = None  # null: it does not wait, or was not looked at yet.
-    network: RunningNetwork | None = None  # What it has where it runs; null: it does not, or was not looked at yet.
+    network: RunningNetwork | None = None  # What it has where it runs or is planned; null: it has no nodes.
+    decisions: tuple[Past, ...] = ()  # The last ones about it, newest first.
     being_admitted: bool = False  # Its gates are being opened.
     admission_refused: str | None = None  # What the API server said to that.
     admission_lapses_in_s: float | None = None
     repair: str = ""  # What a gang that lost members waits for.
-    pod: PodPlace | UnsetType = UNSET  # Left out unless a pod was asked for.

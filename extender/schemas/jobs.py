@@ -3,7 +3,6 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.schemas.link import GangLinks
 from extender.schemas.queue import Weight
 from extender.schemas.record import Record
 from extender.schemas.running_network import RunningNetwork
@@ -94,11 +93,10 @@ class Points(Record):
 
 
 class JobInFull(Job, kw_only=True):
-    """One job, with its pods, links, reports and the history of its changes."""
+    """One job, with its pods, reports and the history of its changes."""
 
     uid: str
     pods: dict[str, str | None]  # pod → node.
-    links: GangLinks | None
     changes: tuple[WorkerChange, ...]
     points: Points
 

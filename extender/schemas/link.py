@@ -1,4 +1,4 @@
-"""GET /v1/network/{source}/{target}: one link; and the links between a gang's nodes, a part of other documents."""
+"""GET /v1/network/{source}/{target}: one link."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ class Measured(Record):
     origin: str  # Its source.
 
 
-class LinkPart(Record):
+class LinkMetric(Record):
     """One metric of a link: both directions, and what counts of them."""
 
     there: Measured | None
@@ -21,16 +21,11 @@ class LinkPart(Record):
     counts: float | None  # The value that the score uses.
     basis: str = msgspec.field(name="from")
     """What `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing."""
-    no_better_than: float | None = None
-    """What both say, where one is too old to count: the link has no more points than for this."""
-
-
-class LinkMetric(LinkPart, kw_only=True):
-    """One metric of a link that was asked for."""
-
     unit: str  # ratio, ms or bit/s.
     endpoints: tuple[str | None, ...]  # Where the two nodes are measured.
     points: float
+    no_better_than: float | None = None
+    """What both say, where one is too old to count: the link has no more points than for this."""
 
 
 class Link(Record):
@@ -45,36 +40,3 @@ class Link(Record):
     reference_bps: float | None  # The throughput that has full points.
     compared_with: int  # Nodes among which it is compared.
     metrics: dict[str, LinkMetric]  # loss, delay, throughput.
-
-
-class GangMetric(Record):
-    """One metric of a gang's links."""
-
-    unit: str
-    worst: float | None
-    oldest_s: float | None
-    sources: dict[str, int]  # source → values from it.
-    basis: dict[str, int] = msgspec.field(name="from")  # What values rest on → how many.
-
-
-class GangLink(Record):
-    """One of a gang's links."""
-
-    source: str
-    target: str
-    pairs: int  # Pairs of members that use it.
-    points: float
-    stale: bool
-    metrics: dict[str, LinkPart]
-
-
-class GangLinks(Record):
-    """The links between a gang's nodes: by metric where the values are from, and the worst one by one."""
-
-    nodes: int  # Nodes of its members that are compared.
-    of_nodes: int
-    links: int
-    reference_bps: float | None
-    metrics: dict[str, GangMetric]
-    worst: tuple[GangLink, ...]
-    left_out: int  # Links that are not in `worst`.

@@ -1,4 +1,4 @@
-"""What network a gang that runs has, a part of /v1/explain, /v1/queue and /v1/jobs."""
+"""What network a gang has, a part of /v1/explain, /v1/queue and /v1/jobs."""
 
 from extender.schemas.record import Record
 
@@ -16,12 +16,12 @@ class WorstLink(Record):
 
 
 class RunningNetwork(Record):
-    """The network between the nodes of a gang that runs, by the data of `at_s`."""
+    """The network between the nodes of a gang that runs or is planned, by the data of `at_s`."""
 
     zones: tuple[str, ...]
     nodes: tuple[str, ...]  # By name, the first 64.
     of_nodes: int
     score: float | None  # Mean points (0 to 100) of its pairs of members; null: no two exchange data.
     worst: WorstLink | None
-    score_at_start: float | None  # null: it started before this process led, or has no pairs.
+    score_at_start: float | None  # null: it did not start while this process led, or has no pairs.
     at_s: float  # Unix seconds.

@@ -3,25 +3,23 @@
 A pure function of snapshot, plan and what is known around them, so that API, CLI, page, Events and tests say the same.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from scoring.explain.causes.cause import cause_in_steps
-from scoring.explain.causes.kube_scheduler import scheduler_words
+from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words
 from scoring.explain.causes.reasons import Cause
-from scoring.explain.circumstances import NOTHING_KNOWN, Around, Decision, Note, Topic, notes_of, wants_nodes
-from scoring.explain.links import GangLinks, gang_links
+from scoring.explain.circumstances import wants_nodes
+from scoring.explain.running_network import RunningNetwork, running_network
 from scoring.explain.turn import Turn, turn_of
 from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Gang, Policy, Snapshot
-from scoring.model.policy import Preempting
-from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
+from scoring.model import GATE, Gang, Policy, Snapshot
+from scoring.plan import Admission, Plan, PlannerCache, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, at_once
-from scoring.queue.service_levels import is_wide
 from scoring.score.zone_distance import near_problem
 
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
@@ -40,14 +38,6 @@ class MemberState:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """Members that do not exist."""
-
-    count: int  # Without them the minimum cannot be reached; 0: enough exist
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """The whole answer for one gang."""
 
@@ -58,12 +48,11 @@ class Explanation:
     admission: Admission | None
     waiting: Waiting | None
     zones: tuple[ZoneVerdict, ...]
-    links: GangLinks | None  # `None`: its members have no nodes, neither bound nor planned
+    network: RunningNetwork | None  # `None`: its members have no nodes, neither bound nor planned
     problems: tuple[str, ...]  # Annotations that were not understood, or decide nothing
-    missing: Missing
+    missing: int  # Members that do not exist, and without which the minimum cannot be reached
     turn: Turn
-    decisions: tuple[Decision, ...]  # The last ones, newest first
-    notes: tuple[Note, ...]  # What else stands in its way, and what is not known
+    notes: tuple[str, ...]  # What else stands in its way, and what is not known
     cause: Cause | None = None  # Why it waits; `None`: it does not
 
 
@@ -75,38 +64,39 @@ def explain_in_steps(
     *,
     now_s: float,
     cache: PlannerCache | None = None,
-    around: Around = NOTHING_KNOWN,
+    held: Collection[PodUid] = (),
+    refusals: Mapping[PodUid, str] = NO_REFUSALS,
+    notes: Sequence[str] = (),
     closest: int | None = None,
 ) -> Steps[Explanation]:
-    """Explain `gang` at `now_s`, in steps; `closest`: for how many zones shortages are named. Cost: as planning it."""
+    """Explain `gang` at `now_s`, in steps. Cost: as planning it.
+
+    What is known besides the snapshot is given, so that the same arguments always say the same: `held`: members whose
+    bind is held until the minimum has come; `refusals`: waiting member → kube-scheduler's words; `notes`: quotas,
+    deadlines and budgets that were read, and those that could not be. `closest`: for so many zones shortages are named.
+    """
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)
     zones = yield from zones_in_steps(run, ask, closest=closest)
     turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
-    notes = (
-        *notes_of(gang, waiting, ask.lost),
-        *_wide(run, ask, waiting, now_s=now_s),
-        *_scheduler_notes(ask, around),
-        *around.notes,
-    )
     yield
-    cause = yield from cause_in_steps(run, plan, ask, zones, around, notes)
+    cause = yield from cause_in_steps(run, plan, ask, zones, turn, refusals, notes)
+    unseen = (_autoscaler_note(gang),) if wants_nodes(waiting) else ()
     return Explanation(
         gang=gang.key,
         source=gang.source.value,
         min_member=gang.min_member,
-        members=tuple(_member(plan, ask, around)),
+        members=tuple(_member(plan, ask, held, refusals)),
         admission=plan.admitted.get(gang.key),
         waiting=waiting,
         zones=zones,
-        links=gang_links(run, plan, gang, run.view.score(ask)),
+        network=running_network(run, gang, plan),
         problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
-        missing=Missing(max(gang.min_member - ask.alive - len(ask.unable), 0), ask.incomplete or ""),
+        missing=max(gang.min_member - ask.alive - len(ask.unable), 0),
         turn=turn,
-        decisions=around.decisions,
-        notes=notes,
+        notes=(*unseen, *_scheduler_notes(ask, refusals), *notes),
         cause=cause,
     )
 
@@ -114,29 +104,24 @@ def explain_in_steps(
 explain = at_once(explain_in_steps)
 
 
-def _wide(run: Run, ask: GangDemand, waiting: Waiting | None, *, now_s: float) -> tuple[Note, ...]:
-    """A sentence when the gang is too wide to take room by its level (`scoring.queue.service_levels`)."""
-    service = run.policy.service
-    if run.policy.preemption is not Preempting.LEVELS or not wants_nodes(waiting):
-        return ()
-    if QueueOrder(run, now_s=now_s).starving(ask) or not is_wide(ask.gang, run.table, service):
-        return ()
-    text = (
-        f"it asks for more than {service.wide_share:.0%} of the cluster (wide_share): before it is STARVING no gang "
-        "leaves for it by service level, and it starts with all its members or not at all"
+def _autoscaler_note(gang: Gang) -> str:
+    """What an autoscaler does not see (docs/safety.md S17)."""
+    how = "wait at a scheduling gate" if any(GATE in pod.gates for pod in gang.pending) else "are refused by netgang"
+    return (
+        f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that kube-scheduler "
+        "calls unschedulable"
     )
-    return (Note(Topic.LEVEL, text),)
 
 
-def _scheduler_notes(ask: GangDemand, around: Around) -> tuple[Note, ...]:
+def _scheduler_notes(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[str, ...]:
     """What kube-scheduler's own FailedScheduling says of the pods, the words that most of them have."""
     return tuple(
-        Note(Topic.SCHEDULER, f"of {counted(pods, 'pod')}: {words}")
-        for words, pods in scheduler_words(ask, around)[:_MOST_WORDS]
+        f"kube-scheduler, of {counted(pods, 'pod')}: {words}"
+        for words, pods in scheduler_words(ask, refusals)[:_MOST_WORDS]
     )
 
 
-def _member(plan: Plan, ask: GangDemand, around: Around) -> list[MemberState]:
+def _member(plan: Plan, ask: GangDemand, held: Collection[PodUid], refusals: Mapping[PodUid, str]) -> list[MemberState]:
     states: list[MemberState] = []
     beyond = {pod.uid for _, pods in ask.more for pod in pods}
     for pod in ask.gang.members:
@@ -149,7 +134,7 @@ def _member(plan: Plan, ask: GangDemand, around: Around) -> list[MemberState]:
         elif pod.node is not None:
             state = "running" if pod.phase == "Running" else "bound"
             why = f"node {pod.node} is gone" if pod.node in ask.lost else ""
-        elif pod.uid in around.held:
+        elif pod.uid in held:
             state, why = "held", "its bind is held until the minimum has come"
         elif planned is not None:
             state = "planned"
@@ -161,7 +146,7 @@ def _member(plan: Plan, ask: GangDemand, around: Around) -> list[MemberState]:
                 why = f"kube-scheduler places it on no node: {pod.obstacle}"
             elif pod.uid in beyond:
                 why = "it is beyond the minimum, and starts when there is room"
-        if not why and pod.uid in around.refusals:
-            why = f"kube-scheduler said last: {around.refusals[pod.uid]}"
+        if not why and pod.uid in refusals:
+            why = f"kube-scheduler said last: {refusals[pod.uid]}"
         states.append(MemberState(pod.name, pod.uid, pod.role, state, pod.node or planned, why))
     return states

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from scoring.explain.queue_report import Entry, entry_of
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
@@ -13,17 +12,13 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.queue.states import period, waiting_since_s
 
-MOST_NAMED: Final = 10  # Gangs ahead that are named; the others are counted
-
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Gangs that are planned before this one."""
+    """Gangs that are planned before this one, first come first."""
 
-    waiting: tuple[GangKey, ...]  # Those that wait, too, first come first, at most `MOST_NAMED`
-    waiting_count: int
-    admitted: tuple[GangKey, ...]  # Those that were given room in zones that this one may use, at most `MOST_NAMED`
-    admitted_count: int
+    waiting: tuple[GangKey, ...]  # Those that wait, too
+    admitted: tuple[GangKey, ...]  # Those that were given room in zones that this one may use
     starting: tuple[GangKey, ...]  # Those whose start is under way: their room is committed
 
 
@@ -38,7 +33,6 @@ class Reservation:
     nodes: Mapping[str, NodeName]  # pod → node; empty for a starving gang, whose reservation is of whole nodes
     held_nodes: tuple[NodeName, ...] = ()
     until_s: float | None = None  # When it ends by itself (Unix seconds); `None`: the snapshot does not say
-    givers: tuple[GangKey, ...] = ()  # The gangs that leave for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +42,6 @@ class Turn:
     entry: Entry  # As /v1/queue has it; its rank is that of the plan
     of: int  # Gangs that have something to decide
     ahead: Ahead
-    starves_at_s: float | None  # When its clock reaches STARVELIMIT; `None`: it never will as it is
-    backs_off_until_s: float | None
     reservation: Reservation | None
 
 
@@ -63,8 +55,6 @@ def turn_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...]
         entry=entry,
         of=len(plan.admitted) + len(plan.waiting),
         ahead=_ahead(run.snapshot, plan, key, allowed, rank=mine.rank if mine else 0),
-        starves_at_s=starves_s,
-        backs_off_until_s=run.snapshot.backing_off_until_s.get(key),
         reservation=_reservation(run.snapshot, plan, ask, starves_s, run.policy.queue, now_s=now_s),
     )
 
@@ -74,14 +64,8 @@ def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < rank)
     given = [one for one in plan.admitted.values() if one.rank < rank and zones.intersection(one.zones)]
     admitted = sorted((one.rank, one.gang) for one in given)
-    starting = tuple(sorted(other for other in snapshot.commitments if other != key))
-    return Ahead(
-        tuple(gang for _, gang in waiting[:MOST_NAMED]),
-        len(waiting),
-        tuple(gang for _, gang in admitted[:MOST_NAMED]),
-        len(admitted),
-        starting[:MOST_NAMED],
-    )
+    starting = sorted(other for other in snapshot.commitments if other != key)
+    return Ahead(tuple(gang for _, gang in waiting), tuple(gang for _, gang in admitted), tuple(starting))
 
 
 def _reservation(
@@ -104,7 +88,7 @@ def _reservation(
     reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:
         where, held = (reserved.zones, reserved.nodes) if reserved else ((), ())
-        return Reservation("claimed", where, by_name(claim.assignment), held, None, claim.givers)
+        return Reservation("claimed", where, by_name(claim.assignment), held)
     if reserved is None:
         return None
     until_s = None

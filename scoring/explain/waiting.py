@@ -7,26 +7,26 @@ Events and conditions carry it, which people of the gang's namespace read: gangs
 
 from scoring.explain.gang import Explanation
 from scoring.explain.words import counted, gangs_seen_from
-from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
-from scoring.model import Gang, Reason, Snapshot
-from scoring.plan import Plan
+from scoring.model import Reason, Snapshot
 
 NEVER = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
 _NAMED = 2
 
 
-def why_it_waits(explanation: Explanation, gang: Gang, plan: Plan, snapshot: Snapshot) -> str:
+def why_it_waits(explanation: Explanation, snapshot: Snapshot) -> str:
     """The sentences; empty when the gang does not wait. Cost: O(gangs)."""
     waiting, cause = explanation.waiting, explanation.cause
     if waiting is None or cause is None:
         return ""
-    parts = [cause.message, cause.suggestion]
-    if waiting.reason is Reason.NO_ROOM and (count := explanation.turn.ahead.waiting_count):
+    parts, ahead, key = [cause.message, cause.suggestion], explanation.turn.ahead, explanation.gang
+    if waiting.reason is Reason.NO_ROOM and (count := len(ahead.waiting)):
         parts.append(f"{counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it.")
     if waiting.reason is Reason.BEHIND:
-        parts.append(f"Planned ahead of it: {_ahead(explanation, gang.key, plan, snapshot)}.")
-    return " ".join(filter(None, parts)) + _room_is_made(snapshot, gang.key)
+        names = dict.fromkeys((*ahead.admitted, *ahead.starting))
+        named = gangs_seen_from(key.partition("/")[0], names, _NAMED) or "gangs that are being started"
+        parts.append(f"Planned ahead of it: {named}.")
+    return " ".join(filter(None, parts)) + _room_is_made(snapshot, key)
 
 
 def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:
@@ -35,17 +35,3 @@ def _room_is_made(snapshot: Snapshot, key: GangKey) -> str:
         return ""
     leave = "leaves" if len(claim.givers) == 1 else "leave"
     return f" {gangs_seen_from(key.partition('/')[0], claim.givers, _NAMED)} {leave} for it, and the room is reserved."
-
-
-def _ahead(explanation: Explanation, key: GangKey, plan: Plan, snapshot: Snapshot) -> str:
-    """Gangs that were given room in the zones that this one may use, the first in the order first."""
-    rank = plan.waiting[key].rank
-    allowed = {zone.zone for zone in _allowed(explanation)}
-    given = [one for one in plan.admitted.values() if one.rank < rank and allowed.intersection(one.zones)]
-    names = [str(one.gang) for one in sorted(given, key=lambda one: one.rank)]
-    names += [str(other) for other in sorted(snapshot.commitments) if other != key and str(other) not in names]
-    return gangs_seen_from(key.partition("/")[0], names, _NAMED) or "gangs that are being started"
-
-
-def _allowed(explanation: Explanation) -> list[ZoneVerdict]:
-    return [zone for zone in explanation.zones if zone.allowed]

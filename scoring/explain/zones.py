@@ -6,25 +6,20 @@ members one after the other where they fit, the rest where least is missing: so 
 no smaller ones would.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from scoring.feasibility.filters import node_allows
 from scoring.feasibility.room import fit_counts
 from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import Constraints, MemberClass, Node, Role
+from scoring.model import MemberClass, Role
 from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.steps import Steps
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
-
-_LOOKED_AT: Final = 64  # Nodes of a zone of which it is said why they are not allowed; the others count as the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +55,8 @@ class ZoneVerdict:
     room: int  # How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed
     room_when_empty: int
     wanted: int
-    reference_bps: float | None  # Best measured throughput of the zone
     short: tuple[Shortage, ...] = ()  # What is missing there for all of the `wanted`, on nodes that they may go to
     homeless: int = 0  # Members that may go to none of the zone's nodes, however much room there is
-    closed: Mapping[str, int] = field(default_factory=dict)  # why → on how many of its first nodes
     score: float | None = None  # Estimate of its links' mean points (0..100); `None`: no room, or no link
     distance_ms: float | None = None  # One-way, from `netgang.io/near`; `None`: not asked for, or not known
 
@@ -98,23 +91,13 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
                 room=int(now[i]),
                 room_when_empty=int(empty[i]),
                 wanted=members.size,
-                reference_bps=run.scores.links((zone,), score).reference_bps,
                 short=lack.shortages if lack is not None else (),
                 homeless=sum(count for _, count in lack.homeless) if lack is not None else 0,
-                closed=_closed(run, ask, zone) if lack is not None and not lack.none else {},
                 score=None if total is None else min(total / pairs, 100.0),
                 distance_ms=distance if distance < UNKNOWN_DISTANCE_MS else None,
             )
         )
     return tuple(found)
-
-
-def _closed(run: Run, ask: GangDemand, zone: ZoneName) -> dict[str, int]:
-    """Why members of the first kind of the minimum may not be on nodes of the zone, by how many nodes."""
-    member_class = ask.need[0][0]
-    rows = run.table.zones[zone]
-    barred = rows[~run.capacity.mask(member_class)[rows]][:_LOOKED_AT]
-    return dict(Counter(why_closed(run.table.nodes[row], member_class.constraints) for row in barred.tolist()))
 
 
 def pairs_of(member_set: MemberSet) -> int:
@@ -132,27 +115,6 @@ def pairs_of(member_set: MemberSet) -> int:
     leads = sum(count for member_class, count in member_set.classes if member_class.role is Role.PS)
     placed_leads = sum(role is Role.PS for role, _ in member_set.siblings)
     return leads * (size - leads + placed - placed_leads) + (size - leads) * placed_leads
-
-
-def why_closed(node: Node, constraints: Constraints) -> str:
-    """Why a pod with `constraints` may not be on `node`, room apart, the first thing that is found.
-
-    >>> from tests.builders import node
-    >>> [why_closed(node("n", **state), Constraints()) for state in ({"ready": False}, {"unschedulable": True}, {})]
-    ['not ready', 'cordoned', "refused by kube-scheduler's own filters, or a host port is taken"]
-    """
-    if not node.ready:
-        return "not ready"
-    if node.leaving:
-        return "marked for removal"
-    open_minded = Constraints(tolerations=constraints.tolerations)
-    if not node_allows(node, open_minded):
-        if node.unschedulable:
-            return "cordoned"
-        return f"taint {', '.join(sorted(one.key for one in node.taints))} not tolerated"
-    if not node_allows(node, constraints):
-        return "labels are not those that the pods ask for"
-    return "refused by kube-scheduler's own filters, or a host port is taken"
 
 
 def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> Lack:

@@ -9,7 +9,7 @@ import pytest
 
 from cli.offline.plan import explain_file
 from extender.api.problems import problem_body
-from extender.schemas.explain import ExplainedPod, PodPlace, PodScores
+from extender.schemas.explain import ExplainedPod, PodPlace
 from extender.settings.settings import Settings
 from tests.cli.world import CLUSTER, MESH, as_json, refused, served, shown
 from tests.fakes.raw_http import RawServer, ok
@@ -111,8 +111,7 @@ def test_a_running_service_is_asked() -> None:
 
 
 def test_a_pod_of_no_gang() -> None:
-    scores = PodScores(nodes=(), of=0)
-    place = PodPlace(name="a/b", uid="u", own=True, node=None, planned=None, prioritize=scores)
+    place = PodPlace(name="a/b", uid="u", own=True, node=None)
     with RawServer({"/v1/explain/a/b": ok(msgspec.json.encode(ExplainedPod(pod=place)))}) as server:
         assert shown("explain", "a/b", "--server", server.url) == ["a/b is a pod of no gang; node: none yet"]
 
@@ -140,9 +139,9 @@ def test_rare_parts_are_shown() -> None:
         "admitted": ["a/9"],
         "admitted_count": 1,
     }
-    held = {"kind": "held", "zone": "A", "nodes": {}, "held_nodes": ["n1", "n2"], "until_s": 60.0, "givers": []}
+    held = {"kind": "held", "zone": "A", "nodes": {}, "held_nodes": ["n1", "n2"], "until_s": 60.0}
     document["turn"]["reservation"] = held
-    document["zones"][0] |= {"homeless": 2, "closed": {"cordoned": 3}, "allowed": False}
+    document["zones"][0] |= {"homeless": 2, "allowed": False}
     document["decisions"] = [{"at_s": 0.0, "what": "admit", "reason": "", "detail": "node1"}]
     document |= {"admission_lapses_in_s": 41.5, "admission_refused": "no"}
     document["problems"] = ["netgang.io/x: no such annotation"]
@@ -156,7 +155,7 @@ def test_rare_parts_are_shown() -> None:
         "ahead of it wait a/1, a/2",
         "ahead of it were given room: a/9",
         "held for it: nodes n1, n2 in zone A until 00:01:00Z",
-        "nodes for 2 members (3 × cordoned)",
+        "nodes for 2 members",
         "1970-01-01 00:00:00Z admit · yes · node1",
         "note: netgang.io/x: no such annotation",
         "5 more members; see --json",

@@ -12,7 +12,7 @@ from extender.api.documents.network import network_document
 from extender.api.documents.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.explain import ExplainedPod, PodPlace, PodScores
+from extender.schemas.explain import ExplainedPod, PodPlace
 from extender.schemas.link import Link
 from extender.schemas.network import Network
 from extender.schemas.plan import PlanInForce
@@ -90,10 +90,7 @@ class FakeViews(Views):
     def explain(self, namespace: str, name: str) -> ExplainedPod | None:
         if (namespace, name) != ("team-a", "resnet"):
             return None
-        scores = PodScores(nodes=(), of=0)
-        return ExplainedPod(
-            pod=PodPlace(name="team-a/resnet", uid="u", own=True, node=None, planned=None, prioritize=scores)
-        )
+        return ExplainedPod(pod=PodPlace(name="team-a/resnet", uid="u", own=True, node=None))
 
     async def explain_in_turns(self, namespace: str, name: str) -> ExplainedPod | None:
         return self.explain(namespace, name)

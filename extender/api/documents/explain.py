@@ -1,25 +1,24 @@
 """Why a gang is where it is: the same for /v1/explain, the page and `netgang explain`."""
 
 from collections import Counter
+from typing import Final
 
 import msgspec
 
-from extender.api.documents.link import links_document
 from extender.api.documents.queue import weight_document
+from extender.api.documents.running_network import planned_network_document
 from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
 from scoring.explain.turn import Turn
 from scoring.explain.words import quantity
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
-from scoring.model import Pod, Snapshot
-from scoring.score.pairs import extender_scores
-from scoring.verbs.prioritize import Preference
+from scoring.model import Snapshot
 
-_MOST_NODES = 100
+_MOST_NAMED: Final = 10  # Gangs ahead; the others are counted
 
 
-def explain_document(explanation: Explanation, preemption: schema.Preemption) -> schema.Explained:
+def explain_document(explanation: Explanation, preemption: schema.Preemption, *, now_s: float) -> schema.Explained:
     """An explanation as it is served."""
     admission, waiting = explanation.admission, explanation.waiting
     return schema.Explained.copied(
@@ -33,12 +32,9 @@ def explain_document(explanation: Explanation, preemption: schema.Preemption) ->
         detail=waiting.detail if waiting else "",
         counts=_counts(explanation),
         members=msgspec.convert(explanation.members, tuple[schema.Member, ...], from_attributes=True),
-        missing=msgspec.convert(explanation.missing, schema.Missing, from_attributes=True),
         turn=_turn(explanation.turn),
         zones=tuple(_zone(zone) for zone in explanation.zones),
-        links=None if explanation.links is None else links_document(explanation.links),
-        notes=tuple(schema.Note(about=note.topic.value, text=note.text) for note in explanation.notes),
-        decisions=msgspec.convert(explanation.decisions, tuple[schema.Past, ...], from_attributes=True),
+        network=planned_network_document(explanation.network, at_s=now_s),
         preemption=preemption,
         cause=None if (cause := explanation.cause) is None else schema.Cause.copied(cause, reason=cause.reason.value),
     )
@@ -54,28 +50,6 @@ def preemption_document(snapshot: Snapshot, gang: GangKey, *, blocked: str | Non
     )
 
 
-def pod_document(
-    pod: Pod, snapshot: Snapshot, preference: Preference, *, own: bool, planned: str | None
-) -> schema.PodPlace:
-    """A pod's node, and the scores of nodes for it with their parts, best first, at most 100 of them."""
-    names, total = snapshot.table.names, preference.total
-    scores = extender_scores(total).tolist()
-    best = sorted(range(len(names)), key=lambda row: (-total[row], row))[:_MOST_NODES]
-    nodes = tuple(
-        schema.NodeScore(
-            node=names[row],
-            score=scores[row],
-            points=round(float(total[row]), 3),
-            network=round(float(preference.network[row]), 3),
-            packing=float(preference.packing[row]),
-            reservation=float(preference.reservation[row]),
-        )
-        for row in best
-    )
-    ranked = schema.PodScores(nodes=nodes, of=len(names))
-    return schema.PodPlace(name=pod.key, uid=pod.uid, own=own, node=pod.node, planned=planned, prioritize=ranked)
-
-
 def _counts(explanation: Explanation) -> dict[str, int]:
     count = Counter(member.state for member in explanation.members)
     return {
@@ -86,7 +60,7 @@ def _counts(explanation: Explanation) -> dict[str, int]:
         "planned": count["planned"],
         "waiting": count["pending"] + count["gated"],
         "ended": count["succeeded"] + count["failed"],
-        "missing": explanation.missing.count,
+        "missing": explanation.missing,
     }
 
 
@@ -97,9 +71,13 @@ def _turn(turn: Turn) -> schema.Turn:
         of=turn.of,
         weight=weight_document(entry.weight),
         waiting_since_s=entry.times.waiting_s,
-        starves_at_s=turn.starves_at_s,
-        backs_off_until_s=turn.backs_off_until_s,
-        ahead=msgspec.convert(turn.ahead, schema.Ahead, from_attributes=True),
+        ahead=schema.Ahead(
+            waiting=turn.ahead.waiting[:_MOST_NAMED],
+            waiting_count=len(turn.ahead.waiting),
+            admitted=turn.ahead.admitted[:_MOST_NAMED],
+            admitted_count=len(turn.ahead.admitted),
+            starting=turn.ahead.starting[:_MOST_NAMED],
+        ),
         reservation=None
         if (kept := turn.reservation) is None
         else schema.Reservation.copied(kept, zone=",".join(kept.zones) if kept.zones else None, nodes=dict(kept.nodes)),
@@ -116,4 +94,4 @@ def _zone(zone: ZoneVerdict) -> schema.Zone:
         for one in zone.short
     )
     score = None if zone.score is None else round(zone.score, 3)
-    return schema.Zone.copied(zone, short=short, closed=dict(zone.closed), score=score)
+    return schema.Zone.copied(zone, short=short, score=score)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from extender.api.documents.link import links_document
 from extender.api.documents.queue import NetworkOf, weight_document
 from extender.api.documents.running_network import running_network_document
 from extender.cache import ClusterCache
@@ -20,7 +19,6 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import jobs as schema
-from scoring.explain.gang import explain
 from scoring.explain.queue_report import Entry, report_in_steps
 from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
@@ -118,17 +116,11 @@ class JobsView:
 
     def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        planner, points = self.planner, self.book.of(view.key, view.uid)
-        links = None
-        if gang is not None:
-            told = (moment.snapshot, planner.current, gang, planner.policy)
-            found = explain(*told, now_s=moment.now_s, cache=planner.cache, closest=0)
-            links = None if found.links is None else links_document(found.links)
+        points = self.book.of(view.key, view.uid)
         return schema.JobInFull.copied(
             self._short(view, moment),
             uid=view.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
-            links=links,
             changes=tuple(_change(one) for one in self.records.changes_of(view.uid)),
             points=schema.Points(kept=len(points), last=tuple(_point(one) for one in points[-_LAST_POINTS:])),
         )

@@ -7,16 +7,14 @@ as among the nodes of the zone (bandwidth is compared with its best rate, what i
 
 from collections.abc import Iterable
 from itertools import islice
-
-import msgspec
+from math import isnan
 
 from extender.api.documents.network import MOST_NODES
 from extender.schemas import link as schema
-from scoring.explain.links import GangLinks, PartVerdict, counted, hard_ttl_of, part_of
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.matrix import METRICS, Metric
+from scoring.network.matrix import METRICS, Known, Metric, NetworkMatrix
 from scoring.score.pairs import pair_scores
 
 UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
@@ -35,22 +33,21 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
         Metric.DELAY: scores.delay_points,
         Metric.THROUGHPUT: scores.bandwidth_points,
     }
-    values = counted(scores)
+    values = {
+        Metric.LOSS: scores.loss_ratio,
+        Metric.DELAY: scores.delay_ms,
+        Metric.THROUGHPUT: scores.throughput_bps,
+    }
     metrics = {}
     for metric, limit in zip(METRICS, scores.limits, strict=True):
-        part = part_of(
+        metrics[metric.value] = _metric(
             network,
             (source, target),
             metric,
             counts=float(values[metric][at]),
             limit=float(limit[at]),
-            hard_s=hard_ttl_of(policy, metric),
-        )
-        metrics[metric.value] = schema.LinkMetric.copied(
-            _part(part),
-            unit=UNITS[metric],
-            endpoints=(network.endpoint(source, metric), network.endpoint(target, metric)),
-            points=round(float(earned[metric][at]), 3),
+            hard_s=policy.hard_ttl_s.of(metric.value),
+            points=float(earned[metric][at]),
         )
     return schema.Link(
         source=source,
@@ -62,28 +59,6 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
         reference_bps=scores.reference_bps,
         compared_with=len(names),
         metrics=metrics,
-    )
-
-
-def links_document(links: GangLinks) -> schema.GangLinks:
-    """The links between a gang's nodes."""
-    return schema.GangLinks.copied(
-        links,
-        metrics={
-            metric.value: schema.GangMetric.copied(
-                one, unit=UNITS[metric], sources=dict(one.origins), basis=dict(one.bases)
-            )
-            for metric, one in links.metrics.items()
-        },
-        worst=tuple(
-            schema.GangLink.copied(
-                link,
-                points=round(link.points, 3),
-                metrics={metric.value: _part(part) for metric, part in link.parts.items()},
-            )
-            for link in links.worst
-        ),
-        left_out=links.links - len(links.worst),
     )
 
 
@@ -99,5 +74,32 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
     return list(found)
 
 
-def _part(part: PartVerdict) -> schema.LinkPart:
-    return msgspec.convert(part, schema.LinkPart, from_attributes=True)
+def _metric(
+    network: NetworkMatrix,
+    ends: tuple[NodeName, NodeName],
+    metric: Metric,
+    *,
+    counts: float,
+    limit: float,
+    hard_s: float | None,
+    points: float,
+) -> schema.LinkMetric:
+    """`counts`: the value in scores, `limit`: that of the measured ones, from age `hard_s` on only that counts."""
+    source, target = ends
+    there, back = network.known(source, target, metric), network.known(target, source, metric)
+    expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
+    alive = sum(one is not None and not old for one, old in zip((there, back), expired, strict=True))
+    return schema.LinkMetric(
+        there=_measured(there),
+        back=_measured(back),
+        counts=None if isnan(counts) else counts,
+        basis="nothing" if isnan(counts) else ("zones", "one direction", "both directions")[alive],
+        no_better_than=limit if any(expired) else None,
+        unit=UNITS[metric],
+        endpoints=(network.endpoint(source, metric), network.endpoint(target, metric)),
+        points=round(points, 3),
+    )
+
+
+def _measured(known: Known | None) -> schema.Measured | None:
+    return None if known is None else schema.Measured(value=known.value, age_s=known.age_s, origin=known.origin)

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from extender.api.documents.expected_start import expected_start_document
-from extender.api.documents.explain import explain_document, pod_document, preemption_document
+from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, links_document, mapping_document, network_document
@@ -35,14 +35,13 @@ from extender.schemas.network import Network, ProbeAgents
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
-from scoring.explain.circumstances import Around, Note, wants_nodes
+from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
-from scoring.model import Gang, Pod
+from scoring.model import Gang
 from scoring.model.policy import Backfill
 from scoring.plan.expected import NotKnown, Unknown
 from scoring.plan.steps import Steps, finish
-from scoring.verbs.prioritize import prefer
 
 _NAMED_IN_READINESS: Final = 10
 STALE_S: Final = 300.0
@@ -74,9 +73,9 @@ class Views:
     recent: RecentDecisions
     acting: Callable[[], bool]
     what_ifs: WhatIfs
-    circumstances: Callable[[Gang], Awaitable[tuple[Note, ...]]]
+    circumstances: Callable[[Gang], Awaitable[tuple[str, ...]]]
     unreadable_objects: UnreadableWords
-    ignored_notes: Callable[[Gang], tuple[Note, ...]]
+    ignored_notes: Callable[[Gang], tuple[str, ...]]
     network_of: NetworkOf
     expecting: Expecting
     networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
@@ -117,26 +116,41 @@ class Views:
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
     def _explained(
-        self, namespace: str, name: str, *, notes: tuple[Note, ...] = ()
+        self, namespace: str, name: str, *, notes: tuple[str, ...] = ()
     ) -> Steps[Explained | ExplainedPod | None]:
-        gang, pod = self._gang(namespace, name), self.cache.pod_by_name(namespace, name)
+        gang = self._gang(namespace, name)
         if gang is None:
-            return None if pod is None else ExplainedPod(pod=self._pod(pod))
+            pod = self.cache.pod_by_name(namespace, name)
+            if pod is None:
+                return None
+            return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=self.cache.is_own(pod), node=pod.node))
         planner = self.planner
         snapshot = self.cache.snapshot()
-        told = (snapshot, planner.current, gang, planner.policy)
-        around = self._around(gang.key, (*notes, *self.ignored_notes(gang)))
-        explanation = yield from explain_in_steps(*told, now_s=planner.now_s, cache=planner.cache, around=around)
+        binds = self.binds.state(gang.key)
+        members = [self.cache.pod(pod.uid) for pod in gang.pending]
+        explanation = yield from explain_in_steps(
+            snapshot,
+            planner.current,
+            gang,
+            planner.policy,
+            now_s=planner.now_s,
+            cache=planner.cache,
+            held=tuple(binds.held) if binds is not None else (),
+            refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
+            notes=self._notes(gang, notes),
+        )
         blocked = self.preemption_blocked(gang.key)
+        preemption = preemption_document(snapshot, gang.key, blocked=blocked)
+        document = explain_document(explanation, preemption, now_s=planner.now_s)
         return msgspec.structs.replace(
-            explain_document(explanation, preemption_document(snapshot, gang.key, blocked=blocked)),
-            network=running_network_document(self.network_of(gang.key)),
+            document,
+            decisions=self.recent.of(gang.key),
+            network=running_network_document(self.network_of(gang.key)) or document.network,
             expected_start=self._expected(gang.key),
             being_admitted=self.admissions.keeps(gang.key),
             admission_refused=self.admissions.refusal(gang.key),
             admission_lapses_in_s=self.admissions.lapses_in_s(gang.key),
             repair=self.repair(gang.key),
-            pod=UNSET if pod is None else self._pod(pod),
         )
 
     def _expected(self, gang: GangKey) -> schema.ExpectedStart | None:
@@ -151,15 +165,12 @@ class Views:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""
         return self.unreadable_objects.named(namespace, name)
 
-    def _around(self, gang: GangKey, notes: tuple[Note, ...]) -> Around:
-        notes = (*self.unreadable_objects.of_gang(gang), *notes)
-        state = self.binds.state(gang)
-        held = tuple(state.held) if state is not None else ()
-        members = (self.cache.pod(pod.uid) for pod in known.pending) if (known := self.cache.gang(gang)) else ()
-        refusals = {pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal}
-        if wants_nodes(self.planner.current.waiting.get(gang)):
-            notes = (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
-        return Around(held, self.recent.of(gang), notes, refusals=refusals)
+    def _notes(self, gang: Gang, read: tuple[str, ...]) -> tuple[str, ...]:
+        """What stands in the gang's way besides the plan; `read`: what the API server says of it."""
+        notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
+        if not wants_nodes(self.planner.current.waiting.get(gang.key)):
+            return notes
+        return (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
 
     def network(self, *, zone: str | None = None, prefix: str = "", limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
@@ -204,10 +215,3 @@ class Views:
             ),
         )
         return Readiness(ready=not reasons, reasons=tuple(reasons), detail=detail)
-
-    def _pod(self, pod: Pod) -> PodPlace:
-        snapshot, planner = self.cache.snapshot(), self.planner
-        gang = self.cache.gang_of(pod.uid)
-        preference = prefer(snapshot, planner.current, pod, gang, planner.policy, cache=planner.cache)
-        planned = planner.current.node_of.get(pod.uid)
-        return pod_document(pod, snapshot, preference, own=self.cache.is_own(pod), planned=planned)

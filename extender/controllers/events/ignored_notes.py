@@ -14,7 +14,6 @@ from typing import Final
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.notes import Bearer, Flaw, NoteKind
-from scoring.explain.circumstances import Note, Topic
 from scoring.model import Gang
 
 MOST_KEPT: Final = 4096
@@ -86,10 +85,10 @@ class IgnoredNotes:
                 self._logged_s.append(one.posted_s)
                 _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)
 
-    def of(self, gang: Gang) -> tuple[Note, ...]:
+    def of(self, gang: Gang) -> tuple[str, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
         owners = {pod.owner.uid for pod in gang.members if pod.owner}
         uids = {*(pod.uid for pod in gang.members), *owners}
         found = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
         shown = found[:_MOST_EXPLAINED]
-        return tuple(Note(Topic.NOTE, f"{one.bearer.kind} {one.bearer.name}: {one.words}") for one in shown)
+        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in shown)

@@ -9,7 +9,6 @@ from typing import Final
 
 from extender.cache.unreadable import Unreadable, UnreadableObjects
 from extender.controllers.events.recorder import Happening, PostEvent, Subject
-from scoring.explain.circumstances import Note, Topic
 from scoring.ids import GangKey
 
 _NAMED: Final = 5  # Objects of a gang's namespace that its explanation names
@@ -33,12 +32,12 @@ class UnreadableWords:
             subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
             self._post_event(subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}", "")
 
-    def of_gang(self, gang: GangKey) -> tuple[Note, ...]:
+    def of_gang(self, gang: GangKey) -> tuple[str, ...]:
         """Its PodGroup, and what else of its namespace may belong to it."""
         namespace = gang.partition("/")[0]
         near = [one for one in self._objects if one.namespace == namespace]
         near.sort(key=lambda one: (f"{one.namespace}/{one.name}" != gang, one.kind, one.name))
-        return tuple(Note(Topic.UNREADABLE, _sentence(one)) for one in near[:_NAMED])
+        return tuple(_sentence(one) for one in near[:_NAMED])
 
     def named(self, namespace: str, name: str) -> str | None:
         """What is wrong with the objects of that name; `None`: all that there are can be read."""

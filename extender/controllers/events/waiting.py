@@ -107,7 +107,7 @@ class Waits:
             left -= 1
             wait.posted_s = now_s
             explanation = yield from self.explain(gang)
-            if note := why_it_waits(explanation, gang, plan, snapshot):
+            if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
                 start, wall_s = self.expected(key), self.context.clock.now_s()

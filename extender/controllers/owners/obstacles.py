@@ -21,7 +21,6 @@ from extender.controllers.removal.fresh_gang import of_this_run, read_members
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
-from scoring.explain.circumstances import Note, Topic
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
@@ -44,20 +43,20 @@ class Circumstances:
         self._cache = cache
         self._api = api
         self._clock = clock
-        self._known: OrderedDict[GangKey, tuple[float, Gang, tuple[Note, ...]]] = OrderedDict()
+        self._known: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
         """gang → when it was read, the gang as it was, what was found"""
 
-    async def notes(self, gang: Gang) -> tuple[Note, ...]:
+    async def notes(self, gang: Gang) -> tuple[str, ...]:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
         known = self._known.get(gang.key)
         if known is not None and known[1] is gang and now_s - known[0] < _BELIEVED_S:
             return known[2]
-        looks = [_limited(self._deadlines(gang), Topic.DEADLINE)]
+        looks = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
-            looks.append(_limited(self._quotas(gang), Topic.QUOTA))
+            looks.append(_limited(self._quotas(gang), "ResourceQuotas"))
         if gang.placed:
-            looks.append(_limited(self._budgets(gang), Topic.BUDGET))
+            looks.append(_limited(self._budgets(gang), "disruption budgets"))
         parts = await asyncio.gather(*looks)
         found = tuple(note for part in parts for note in part)
         self._known[gang.key] = (now_s, gang, found)
@@ -66,23 +65,23 @@ class Circumstances:
             self._known.popitem(last=False)
         return found
 
-    async def _deadlines(self, gang: Gang) -> Sequence[Note]:
+    async def _deadlines(self, gang: Gang) -> Sequence[str]:
         """Owners that fail after a time, whether their pods have started or not."""
         owners = sorted({pod.owner for pod in gang.members if pod.owner is not None}, key=lambda one: one.uid)
         namespace = gang.key.partition("/")[0]
-        found: list[Note] = []
+        found: list[str] = []
         for owner in owners[:_OWNERS]:
             if owner.group_kind in KINDS:
                 raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
                 found.extend(deadline_notes(owner, decoded(raw), now_s=self._clock.now_s()))
         return found
 
-    async def _quotas(self, gang: Gang) -> Sequence[Note]:
+    async def _quotas(self, gang: Gang) -> Sequence[str]:
         items = await self._listed(gang, "/api/v1", "resourcequotas")
         like = gang.members[-1].requests if gang.members else Resources()
         return [note for item in items for note in quota_notes(decoded(item), like)]
 
-    async def _budgets(self, gang: Gang) -> Sequence[Note]:
+    async def _budgets(self, gang: Gang) -> Sequence[str]:
         if not (items := await self._listed(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = await read_members(self._api, gang.key, gang.source)
@@ -90,7 +89,7 @@ class Circumstances:
         if name is None:
             return ()
         text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole"
-        return (Note(Topic.BUDGET, text),)
+        return (text,)
 
     async def _listed(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
         namespace = quote(gang.key.partition("/")[0], safe="")
@@ -98,27 +97,27 @@ class Circumstances:
         return page.items
 
 
-async def _limited(look: Coroutine[Any, Any, Sequence[Note]], topic: Topic) -> Sequence[Note]:
+async def _limited(look: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:
     try:
         async with asyncio.timeout(TIMEOUT_S):
             return await look
     except TimeoutError:
-        return (Note(topic, f"not known: the API server did not answer within {TIMEOUT_S:.0f} s"),)
+        return (f"{about} not known: the API server did not answer within {TIMEOUT_S:.0f} s",)
     except ApiError as error:
         no_right = error.status == 403
         why = "netgang has no right to read it: install manifests/components/explain" if no_right else str(error)
-        return () if error.status == 404 else (Note(topic, f"not known: {why}"),)
+        return () if error.status == 404 else (f"{about} not known: {why}",)
     except ApiUnavailableError as error:
-        return (Note(topic, f"not known: {error}"),)
+        return (f"{about} not known: {error}",)
     except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-        return (Note(topic, f"not known: {words(error)}"),)
+        return (f"{about} not known: {words(error)}",)
 
 
-def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[Note]:
+def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[str]:
     """That an owner's time runs while its pods wait: a Job's, or that of a Kubeflow job's runPolicy.
 
     >>> job = {"spec": {"activeDeadlineSeconds": 600}, "status": {"startTime": "1970-01-01T00:00:00Z"}}
-    >>> [note.text for note in deadline_notes(Controller("batch/v1", "Job", "j", "u"), job, now_s=480.0)]
+    >>> deadline_notes(Controller("batch/v1", "Job", "j", "u"), job, now_s=480.0)
     ['Job j fails in 2 min whether it has started or not: activeDeadlineSeconds 600']
     """
     spec, status = content.get("spec") or {}, content.get("status") or {}
@@ -129,15 +128,15 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
     left_s = seconds(datetime.fromisoformat(started)) + limit - now_s
     when = f"fails in {duration_text(left_s)}" if left_s > 0.0 else "is past its time"
     text = f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"
-    return [Note(Topic.DEADLINE, text)]
+    return [text]
 
 
-def quota_notes(content: Mapping[str, Any], like: Resources) -> list[Note]:
+def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
     """What of a ResourceQuota does not suffice for one more pod that requests `like`."""
     status = content.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     name = (content.get("metadata") or {}).get("name", "")
-    found: list[Note] = []
+    found: list[str] = []
     for key in sorted(hard):
         resource = str(key).removeprefix(_PREFIX)
         asked = 1 if resource == "pods" else next((part for what, part in like if what == resource), 0)
@@ -146,17 +145,17 @@ def quota_notes(content: Mapping[str, Any], like: Resources) -> list[Note]:
             text = (
                 f"leaves {quantity(resource, max(left, 0))} of {key}, and a member asks for {quantity(resource, asked)}"
             )
-            found.append(Note(Topic.QUOTA, f"ResourceQuota {name} {text}"))
+            found.append(f"ResourceQuota {name} {text}")
     return found
 
 
-def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[Note, ...]:
+def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[str, ...]:
     """The sentences, at `now_s` (Unix seconds).
 
     >>> from scoring.ids import NodeName
     >>> young = KeptRoom("kube-system/cni", (NodeName("n1"), NodeName("n2")), 90.0, 0)
     >>> for note in kept_notes([young, KeptRoom("a/b", (), 0.0, 1)], now_s=60.0):
-    ...     print(note.text)
+    ...     print(note)
     n1, n2 keep room free for the pod of DaemonSet kube-system/cni, for another 30 s at most
     DaemonSet a/b has had no pod on 1 node for longer than node_settle_s: no room is kept free for it there
     """
@@ -172,4 +171,4 @@ def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[Note, ...]:
         "no room is kept free for it there"
         for one in over
     ]
-    return tuple(Note(Topic.DAEMON_SET, text) for text in texts)
+    return tuple(texts)

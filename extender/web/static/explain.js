@@ -26,13 +26,14 @@ function describe(found) {
   if (cause) parts.push(make("p", {}, make("b", {}, cause.reason), `: ${[cause.message, cause.suggestion].filter(Boolean).join(" ")}`));
   if (found.reason) parts.push(make("p", {}, [found.reason, found.detail].filter(Boolean).join(": ")));
   if (found.expected_start && found.expected_start.unknown !== "OFF") parts.push(make("p", {}, found.expected_start.text));
-  const notes = [...found.notes.map((note) => `${note.about}: ${note.text}`), ...found.problems, found.repair].filter(Boolean);
+  const notes = [...found.notes, ...found.problems, found.repair].filter(Boolean);
   if (notes.length) parts.push(heading("To know"), list(notes));
   parts.push(heading("Zones"), table(["zone", "room", "what is short", "network", "distance"], found.zones.map(zone)));
   const { exist, needed, on_nodes: on, held, missing } = found.counts;
   parts.push(heading(`Members: ${exist} of ${needed} needed exist, ${on} on nodes, ${held} held at bind, ${missing} missing`));
   parts.push(table(["pod", "role", "state", "node", "why"], found.members.map((one) => [one.pod, one.role, one.state, one.node, one.why])));
-  if (found.links?.worst?.length) parts.push(heading("Worst links"), list(found.links.worst.map(worst)));
+  const worst = found.network?.worst;
+  if (worst) parts.push(make("p", {}, `Worst link: ${worst.source} → ${worst.target}, ${Math.round(worst.points)} of 100 points`));
   return parts;
 }
 
@@ -44,11 +45,6 @@ function zone(one) {
   const room = one.allowed ? `${one.room} of ${one.wanted}` : "not allowed";
   const score = one.score === null ? "" : `${Math.round(one.score)} of 100`;
   return [one.zone || "(no zone)", room, short.join("; "), score, one.distance_ms === null ? "" : value("delay", one.distance_ms)];
-}
-
-function worst(link) {
-  const metrics = Object.entries(link.metrics).map(([metric, part]) => `${metric} ${value(metric, part.counts)}`);
-  return `${link.source} → ${link.target}: ${Math.round(link.points)} points (${metrics.join(", ")})`;
 }
 
 function table(heads, rows) {

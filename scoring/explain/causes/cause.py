@@ -5,34 +5,44 @@ only from the snapshot, the plan and what is known around them, so Event, condit
 same; no gang of another namespace is named; texts of tenants are bounded where they are read, and here again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from scoring.explain.causes.kube_scheduler import backing_off, filtered
 from scoring.explain.causes.placement import placement_cause
 from scoring.explain.causes.pods_missing import incomplete
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.circumstances import Around, Note, Topic, two_runs
+from scoring.explain.circumstances import two_runs
+from scoring.explain.turn import Turn
 from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict
-from scoring.ids import NodeName
+from scoring.ids import NodeName, PodUid
 from scoring.model import Reason
 from scoring.model.nearest import LIKE_VALUE, nearest
+from scoring.model.policy import Preempting
 from scoring.plan import Plan, Run, Waiting
 from scoring.plan.demand import GangDemand
 from scoring.plan.steps import Steps
+from scoring.queue.service_levels import is_wide
+from scoring.queue.states import JobState
 
 _DETAIL_CHARS: Final = 400
 _ROOM: Final = frozenset({Reason.NO_ROOM, Reason.IMPOSSIBLE, Reason.BEHIND, Reason.RESERVED, Reason.SPILL_WAIT})
 
 
 def cause_in_steps(
-    run: Run, plan: Plan, ask: GangDemand, zones: Sequence[ZoneVerdict], around: Around, notes: Sequence[Note]
+    run: Run,
+    plan: Plan,
+    ask: GangDemand,
+    zones: Sequence[ZoneVerdict],
+    turn: Turn,
+    refusals: Mapping[PodUid, str],
+    notes: Sequence[str],
 ) -> Steps[Cause | None]:
     """The cause for which the gang of `ask` waits in `plan`; `None`: it does not wait. Cost: O(nodes), in steps.
 
-    `run`: fresh, with what other gangs are committed to; `zones`: the verdicts made from it; `notes`: all that is
-    known to stand in the gang's way.
+    `run`: fresh, with what other gangs are committed to; `zones`, `turn`: made from it; `refusals`: waiting member →
+    kube-scheduler's words; `notes`: what is known of quotas.
     """
     waiting = plan.waiting.get(ask.gang.key)
     if waiting is None:
@@ -40,28 +50,44 @@ def cause_in_steps(
         advice = "Wait until it has ended, or give each run a gang name of its own."
         return Cause(CauseReason.OTHER_RUN, f"{two_runs(ask.gang)}.", advice) if later else None
     if waiting.reason in _ROOM:
-        cause = yield from placement_cause(run, ask, zones, waiting.reason)
+        cause = yield from placement_cause(run, ask, zones, turn, waiting.reason)
         if cause is not None and waiting.reason is Reason.SPILL_WAIT and cause.reason is CauseReason.NO_ROOM:
             text = f"{cause.message} It waits for room in one zone, and {waiting.detail}."
             return Cause(CauseReason.SPILL_WAIT, text)
-        level = next((note.text for note in notes if note.topic is Topic.LEVEL), "")
-        if cause is not None and cause.reason is CauseReason.NO_ROOM and level:
-            text = f"{cause.message} {level[0].upper()}{level[1:]}."
+        if cause is not None and cause.reason is CauseReason.NO_ROOM and _too_wide(run, ask, turn):
+            text = (
+                f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster "
+                "(wide_share): before it is STARVING no gang leaves for it by service level, and it starts with all "
+                "its members or not at all."
+            )
             return Cause(CauseReason.SERVICE_LEVEL, text, "Ask for less, or wait until it is STARVING.")
         if cause is not None:
             return cause
-    return _of_reason(run, plan, ask, waiting, around, notes)
+    return _of_reason(run, ask, waiting, turn, refusals, notes)
 
 
-def _of_reason(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting, around: Around, notes: Sequence[Note]) -> Cause:
+def _too_wide(run: Run, ask: GangDemand, turn: Turn) -> bool:
+    """Whether it takes no room by its level (`scoring.queue.service_levels`)."""
+    by_level = run.policy.preemption is Preempting.LEVELS and turn.entry.state is not JobState.STARVING
+    return by_level and is_wide(ask.gang, run.table, run.policy.service)
+
+
+def _of_reason(
+    run: Run,
+    ask: GangDemand,
+    waiting: Waiting,
+    turn: Turn,
+    refusals: Mapping[PodUid, str],
+    notes: Sequence[str],
+) -> Cause:
     detail = waiting.detail[:_DETAIL_CHARS]
     match waiting.reason:
         case Reason.INCOMPLETE:
             return incomplete(ask, notes)
         case Reason.FILTERED | Reason.DEVICES:
-            return filtered(run, ask, waiting.reason, around)
+            return filtered(run, ask, waiting.reason, refusals)
         case Reason.BEHIND | Reason.SURPLUS | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
-            return _behind(run, plan, ask, waiting)
+            return _behind(waiting, turn)
         case Reason.RESERVED:
             return Cause(CauseReason.RESERVED, "The room that it needs is reserved for a gang that starts before it.")
         case Reason.NO_ALLOWED_ZONE:
@@ -74,7 +100,7 @@ def _of_reason(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting, around: 
                 "Wait until gangs of the namespace end, or have its share raised.",
             )
         case Reason.BACKING_OFF:
-            return backing_off(run, ask, detail, around)
+            return backing_off(run, ask, detail, refusals)
         case Reason.MIXED_SCHEDULERS:
             return Cause(
                 CauseReason.SCHEDULERS,
@@ -96,12 +122,10 @@ def _of_reason(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting, around: 
             return Cause(CauseReason.NO_ROOM, f"{other.removeprefix('netgang: ').capitalize()}.")
 
 
-def _behind(run: Run, plan: Plan, ask: GangDemand, waiting: Waiting) -> Cause:
+def _behind(waiting: Waiting, turn: Turn) -> Cause:
     if waiting.reason is Reason.SURPLUS:
         return Cause(CauseReason.SURPLUS, "The gang runs; its pods beyond the minimum start when there is room.")
-    allowed = frozenset(run.view.candidate_zones(ask))
-    ahead = sum(one.rank < waiting.rank and not allowed.isdisjoint(one.zones) for one in plan.admitted.values())
-    starting = sum(key != ask.gang.key for key in run.snapshot.commitments)
+    ahead, starting = len(turn.ahead.admitted), len(turn.ahead.starting)
     if not ahead and starting:
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
         return Cause(CauseReason.COMMITTED, f"The room that it needs is committed to {gangs}.")

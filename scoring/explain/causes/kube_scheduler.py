@@ -4,32 +4,34 @@ Rule: kube-scheduler's words are shown as it said them, bounded, for they name t
 not know.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.circumstances import Around
 from scoring.explain.words import counted, duration_text
+from scoring.ids import PodUid
 from scoring.model import Reason
 from scoring.plan import Run
 from scoring.plan.demand import GangDemand
 
+NO_REFUSALS: Final[Mapping[PodUid, str]] = {}
 WORDS_CHARS: Final = 300  # Of kube-scheduler's message
 _SPREADS: Final = ("podAntiAffinity", "topologySpreadConstraints")
 
 
-def scheduler_words(ask: GangDemand, around: Around) -> tuple[tuple[str, int], ...]:
+def scheduler_words(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[tuple[str, int], ...]:
     """What kube-scheduler's FailedScheduling says of the pods that wait, and of how many, the most frequent first."""
     found: dict[str, int] = {}
     for pod in ask.gang.pending:
-        words = around.refusals.get(pod.uid) or pod.refusal
+        words = refusals.get(pod.uid) or pod.refusal
         if words:
             found[words[:WORDS_CHARS]] = found.get(words[:WORDS_CHARS], 0) + 1
     return tuple(sorted(found.items(), key=lambda one: (-one[1], one[0])))
 
 
-def backing_off(run: Run, ask: GangDemand, detail: str, around: Around) -> Cause:
+def backing_off(run: Run, ask: GangDemand, detail: str, refusals: Mapping[PodUid, str]) -> Cause:
     """It waits after an admission that lapsed, which its pods' own rules may have made sure of."""
-    said = _said(ask, around)
+    said = _said(ask, refusals)
     return _too_spread(run, ask, said) or Cause(
         CauseReason.BACKING_OFF,
         f"It was admitted and not all its pods came to start in time; the next try is {_next_try(detail)}.{said}",
@@ -37,9 +39,9 @@ def backing_off(run: Run, ask: GangDemand, detail: str, around: Around) -> Cause
     )
 
 
-def filtered(run: Run, ask: GangDemand, reason: Reason, around: Around) -> Cause:
+def filtered(run: Run, ask: GangDemand, reason: Reason, refusals: Mapping[PodUid, str]) -> Cause:
     """There is room, and filters that netgang does not model refuse nodes."""
-    said = _said(ask, around)
+    said = _said(ask, refusals)
     if reason is Reason.DEVICES:
         return Cause(
             CauseReason.DEVICES,
@@ -78,8 +80,8 @@ def _unmodelled(ask: GangDemand) -> list[str]:
     return sorted({name for _, pods in ask.need for pod in pods for name in pod.unmodelled})
 
 
-def _said(ask: GangDemand, around: Around) -> str:
-    words = scheduler_words(ask, around)
+def _said(ask: GangDemand, refusals: Mapping[PodUid, str]) -> str:
+    words = scheduler_words(ask, refusals)
     return f" kube-scheduler: {words[0][0]}" if words else ""
 
 

@@ -14,6 +14,7 @@ from scoring.explain.causes.barriers import without_state
 from scoring.explain.causes.missing_label import MissingLabel, missing_label_in_steps
 from scoring.explain.causes.reasons import Cause, CauseReason
 from scoring.explain.causes.zone_room import ZoneRoom, best_zone
+from scoring.explain.turn import Turn
 from scoring.explain.words import counted, quantity, resource_text, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
@@ -30,7 +31,9 @@ from scoring.plan.steps import Steps
 _NAMED = 3
 
 
-def placement_cause(run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], reason: Reason) -> Steps[Cause | None]:
+def placement_cause(
+    run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], turn: Turn, reason: Reason
+) -> Steps[Cause | None]:
     """The cause among nodes; `None`: nodes and room are not what is missing. Cost: O(nodes), in steps."""
     need = ask.need or tuple((member_class, pods[:1]) for member_class, pods in ask.more[:1])
     allowed = run.view.candidate_zones(ask)
@@ -67,7 +70,7 @@ def placement_cause(run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], rea
         )
     behind = reason in (Reason.NO_ROOM, Reason.BEHIND)
     if behind and room.room < room.wanted <= _before_commitments(run, member_class, room.zone):
-        starting = sum(key != ask.gang.key for key in run.snapshot.commitments)
+        starting = len(turn.ahead.starting)
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
         text = f"The room that it needs is committed to {gangs}: {room.text()} beside them."
         return Cause(CauseReason.COMMITTED, text)

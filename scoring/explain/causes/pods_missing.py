@@ -4,19 +4,18 @@ from collections.abc import Sequence
 
 from scoring.explain.causes.kube_scheduler import WORDS_CHARS
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.circumstances import Note, Topic
 from scoring.explain.words import counted, shown, some
 from scoring.model import Controller, Gang, GangSource
 from scoring.plan.demand import GangDemand
 
 
-def incomplete(ask: GangDemand, notes: Sequence[Note]) -> Cause:
+def incomplete(ask: GangDemand, notes: Sequence[str]) -> Cause:
     """Missing pods first; then foreign gates, then claims. `notes`: what is known of quotas."""
     gang, unable = ask.gang, ask.unable
     missing = gang.min_member - ask.alive - len(unable)
     if missing > 0:
         exist = f"{ask.alive + len(unable)} of {counted(gang.min_member, 'pod')} exist"
-        quota = next((n.text for n in notes if n.topic is Topic.QUOTA and n.text.startswith("ResourceQuota ")), "")
+        quota = next((note for note in notes if note.startswith("ResourceQuota ")), "")
         if quota:
             text = f"{exist}, and the namespace's quota forbids more: {quota}."
             return Cause(CauseReason.QUOTA, text, "Have the ResourceQuota raised, or ask for less.")

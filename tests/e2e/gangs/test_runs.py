@@ -64,8 +64,8 @@ async def test_each_run_starts_whole(stage: Stage) -> None:
     assert noted.keys() <= {"night-3-0", "night-3"}  # the pod and its owner, one of them first
     [text] = set(noted.values())
     assert "is run by Job night-2; the pods of Job night-3 wait" in text
-    explained = (await stage.explain(netgang, "g"))["notes"]
-    assert [one["text"] for one in explained if one["about"] == "other run"] == [text]
+    cause = (await stage.explain(netgang, "g"))["cause"]
+    assert (cause["reason"], cause["message"].rstrip(".")) == ("OtherRun", text.rstrip("."))
     await end_well(stage, sorted(second))
     await stage.until_bound("night-3", 3)
 

@@ -52,7 +52,7 @@ async def test_pod_groups_that_cannot_be_read_stop_nobody(stage: Stage) -> None:
     await starts(stage, "running")
     await stage.until_events("Unreadable", lambda found: found.keys() == set(HOSTILE))
     explained = await stage.explain(netgang, first)
-    notes = [one["text"] for one in explained["notes"] if one["about"] == "unreadable"]
+    notes = [one for one in explained["notes"] if "cannot be read and is left out" in one]
     assert notes[0].startswith(f"PodGroup {stage.namespace}/{first} cannot be read and is left out: ")
     sync = await podgroups_in(netgang)
     assert (sync["relists"], sync["errors"], sync["unreadable_now"]) == (1, 0, len(HOSTILE))

@@ -30,7 +30,7 @@ def member(world: World, name: str, of: str) -> None:
 
 def notes(world: World) -> list[str]:
     document = world.explained("bad")
-    return [one.text for one in document.notes if one.about == "unreadable"]
+    return [one for one in document.notes if "cannot be read and is left out" in one]
 
 
 async def test_a_pod_group_stops_no_other() -> None:

@@ -14,11 +14,10 @@ from extender.api.documents.views import Views
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled
 from extender.schemas.explain import ExplainedPod
-from extender.schemas.link import Measured
 from extender.schemas.network import KnownPairs
 from extender.settings.settings import Settings
-from scoring.ids import EndpointId, NodeName
-from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
+from scoring.ids import EndpointId
+from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from tests.builders import mesh
 from tests.extender.scheduling.world import World, node_json, running
 from tests.fakes.clock import LoopClock
@@ -66,8 +65,7 @@ async def test_explain_knows_pods_and_gangs() -> None:
         await world.settle()
         by_pod, plain = world.explained(name), world.service.views.explain("default", "plain")
         assert isinstance(plain, ExplainedPod)
-        assert by_pod.pod
-        assert (by_pod.gang, by_pod.pod.planned) == ("default/g", "n1")
+        assert (by_pod.gang, [(one.pod, one.node) for one in by_pod.members]) == ("default/g", [(name, "n1")])
         assert plain.pod.own
         assert world.service.views.explain("default", "unknown") is None
     [problem] = by_pod.problems
@@ -174,29 +172,3 @@ async def test_the_values_of_a_large_cluster_are_bounded() -> None:
         assert len(world.service.views.network().pairs.nodes) == 40
         pairs = world.service.views.network(limit=10_000).pairs
         assert (len(pairs.nodes), pairs.of) == (100, 150)
-
-
-async def test_explain_names_the_sources_of_a_gangs_links() -> None:
-    found = [
-        Measurement(EndpointId(a), EndpointId(b), Metric.DELAY, 5.0, -60.0)
-        for a, b in (("n1", "n2"), ("n2", "n1"), ("n1", "n3"))
-    ]
-    ends = {metric: {NodeName(name): EndpointId(name) for name in ("n1", "n2", "n3")} for metric in METRICS}
-    tables = {"maddash": MeasurementTable.of(found[:2]), "file": MeasurementTable.of(found[2:])}
-    async with running(*(node_json(name, cpu="1") for name in ("n1", "n2", "n3"))) as world:
-        world.set_network(NetworkMatrix.merged(tables, endpoint_of=ends, now_s=0.0))
-        world.gang("g", 3)
-        world.gang("h", 9)
-        await world.settle()
-        links = world.explained("g").links
-        assert world.explained("h").links is None
-    assert links is not None
-    assert (links.nodes, links.of_nodes, links.links, links.left_out) == (3, 3, 3, 0)
-    delay = links.metrics["delay"]
-    assert (delay.unit, delay.worst, delay.oldest_s) == ("ms", 5.0, 60.0)
-    assert delay.sources == {"file": 1, "maddash": 2}
-    assert delay.basis == {"both directions": 1, "one direction": 1, "nothing": 1}
-    assert [one.points for one in links.worst] == sorted(one.points for one in links.worst)
-    [part] = [one.metrics["delay"] for one in links.worst if (one.source, one.target) == ("n1", "n3")]
-    assert (part.there, part.back) == (Measured(value=5.0, age_s=60.0, origin="file"), None)
-    assert (part.counts, part.basis, part.no_better_than) == (5.0, "one direction", None)

@@ -57,7 +57,7 @@ async def test_what_is_said_of_a_gang_and_what_would_be_without_the_one_ahead() 
     assert short == {"a": [("cpu", "3")], "b": [("cpu", "1")]}
     decisions = [(one["what"], one["reason"]) for one in said["decisions"]]
     assert decisions == [("plan", "netgang: no zone has room for the whole gang now")]
-    assert [note["about"] for note in said["notes"]] == ["autoscaler"]
+    assert [note.partition(" for it")[0] for note in said["notes"]] == ["a cluster autoscaler adds no nodes"]
     assert supposed["if"] == "default/f gone"
     [turned] = supposed["admitted"]
     assert (turned["gang"], turned["before"]["code"], turned["after"]["zone"]) == ("default/g", "NO_ROOM", "a")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.schemas.explain import Cause, Explained, Note
+from extender.schemas.explain import Cause, Explained
 from extender.web import routes
 from tests.extender.web.shown_causes import document_of, row_of
 from tests.scoring.explain.causes.cases import CASES, Case, explained
@@ -15,7 +15,6 @@ EXPLAIN = (Path(routes.__file__).parent / "static/explain.js").read_text()
 READ = {  # what explain.js calls a part of the document → its schema
     "found": Explained,
     "cause": Cause,
-    "note": Note,
 }
 
 

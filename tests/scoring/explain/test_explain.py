@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from scoring.explain.circumstances import Around, Decision, Note, Topic
+from scoring.explain.causes.reasons import CauseReason
 from scoring.explain.gang import Explanation, explain
-from scoring.explain.turn import MOST_NAMED, Reservation
-from scoring.explain.zones import ZoneVerdict, why_closed
+from scoring.explain.turn import Reservation
+from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey, NodeName, ZoneName
-from scoring.model import Constraints, Gang, HostPort, Node, Phase, Pod, Role, RunRef, Taint
+from scoring.model import Gang, HostPort, Node, Phase, Pod, Role
 from scoring.model.policy import Policy, Preempting
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim
@@ -29,15 +29,14 @@ def explained(
     nodes: Iterable[Node] = (A1, B1),
     pods: Iterable[Pod] = (),
     now_s: float = 10.0,
-    around: Around | None = None,
     policy: Policy | None = None,
-    closest: int | None = None,
+    besides: dict[str, Any] | None = None,
     **fields: object,
 ) -> Explanation:
     policy = policy or Policy()
     state = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, policy, now_s=now_s)
-    return explain(state, made, wanted, policy, now_s=now_s, around=around or Around(), closest=closest)
+    return explain(state, made, wanted, policy, now_s=now_s, **(besides or {}))
 
 
 def test_an_admitted_gang() -> None:
@@ -48,8 +47,8 @@ def test_an_admitted_gang() -> None:
     places = sorted(found.admission.members.items())
     assert [(m.state, m.node) for m in found.members] == [("planned", at) for _, at in places]
     assert found.zones == (
-        ZoneVerdict("a", True, 2, 3, 3, 3, 100e6, score=pytest.approx(99.0, abs=1.0)),  # type: ignore[arg-type]
-        ZoneVerdict("b", True, 1, 3, 3, 3, None, score=pytest.approx(100.0)),  # type: ignore[arg-type]
+        ZoneVerdict("a", True, 2, 3, 3, 3, score=pytest.approx(99.0, abs=1.0)),  # type: ignore[arg-type]
+        ZoneVerdict("b", True, 1, 3, 3, 3, score=pytest.approx(100.0)),  # type: ignore[arg-type]
     )
 
 
@@ -80,7 +79,7 @@ def test_room_of_zones() -> None:
     idle = explained(gang("g", members=[bound(pod("g-0", gang="g"), "a0")]), nodes=TWO_ZONES)
     assert [(z.room, z.wanted) for z in idle.zones] == [(0, 0), (0, 0)]
     assert (idle.admission, idle.waiting, idle.turn.entry.rank) == (None, None, None)
-    assert (idle.turn.starves_at_s, idle.turn.reservation) == (None, None)
+    assert idle.turn.reservation is None
 
 
 RUNS = bound(pod("g-0", gang="g"), "a1")
@@ -103,8 +102,7 @@ def test_why_members_have_no_node() -> None:
     fields: list[dict[str, object]] = [{}, {"gates": ("x/y",)}, {"deleting": True}, {}, {"cpu": "9"}]
     members = [pod(f"g-{i}", gang="g", role=Role.WORKER, index=i, **one) for i, one in enumerate(fields)]  # type: ignore[arg-type]
     members[0] = bound(members[0], "gone")
-    held = Around(held=(members[3].uid,))
-    found = explained(gang("g", members=members, min_member=1), around=held).members
+    found = explained(gang("g", members=members, min_member=1), besides={"held": (members[3].uid,)}).members
     assert {one.pod: (one.state, one.why) for one in found} == {
         "g-0": ("running", "node gone is gone"),
         "g-1": ("gated", "others have not removed scheduling gate x/y"),
@@ -115,15 +113,13 @@ def test_why_members_have_no_node() -> None:
 
 
 def test_notes() -> None:
-    """What the snapshot shows, and what was read besides."""
-    lost = gang("g", members=[bound(pod("g-0", gang="g"), "gone"), pod("g-1", gang="g", gates=("x/y",))], min_member=2)
-    around = Around(notes=(Note(Topic.DEADLINE, "soon"),), decisions=(Decision(1.0, "admit"),))
-    found = explained(lost, around=around)
-    assert [note.topic for note in found.notes] == [Topic.GATE, Topic.NODE, Topic.DEADLINE]
-    assert found.decisions == around.decisions
-    assert (found.missing.count, found.missing.why) == (1, "1 of 2 pods exist, beside those on gone, which is gone")
-    assert "wait at a scheduling gate" in explained(gang("g", 9, gates=("netgang.io/gang",))).notes[0].text
-    assert [note.topic for note in explained(gang("g", 1, min_member=2)).notes] == [Topic.QUOTA]
+    """What an autoscaler does not see, kube-scheduler's words, and what was read besides."""
+    wanted = gang("g", 9, gates=("netgang.io/gang",))
+    besides = {"notes": ("soon",), "refusals": {pod.uid: "no" for pod in wanted.members[:2]}}
+    unseen, words, soon = explained(wanted, besides=besides).notes
+    assert unseen.startswith("a cluster autoscaler adds no nodes for it: its pods wait at a scheduling gate")
+    assert (words, soon) == ("kube-scheduler, of 2 pods: no", "soon")
+    assert explained(gang("g", 1, min_member=2)).notes == ()
 
 
 def test_a_wide_gang_takes_no_room_by_its_level() -> None:
@@ -131,23 +127,11 @@ def test_a_wide_gang_takes_no_room_by_its_level() -> None:
     nodes = [node("a0", zone="a", cpu="4"), node("a1", zone="a", cpu="4")]
     running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="4"), f"a{i}") for i in range(2)])
     policy = Policy(preemption=Preempting.LEVELS)
-    for size, now_s, topics in ((3, 1.0, [Topic.LEVEL]), (3, 601.0, []), (2, 1.0, [])):
+    for size, now_s, why in ((3, 1.0, CauseReason.SERVICE_LEVEL), (3, 601.0, CauseReason.NO_ROOM),
+                             (2, 1.0, CauseReason.NO_ROOM)):  # fmt: skip
         found = explained(gang("g", size, cpu="1"), running, nodes=nodes, policy=policy, now_s=now_s)
-        assert found.waiting is not None
-        assert [note.topic for note in found.notes if note.topic is Topic.LEVEL] == topics
-
-
-def test_other_runs_under_its_name() -> None:
-    """Which run the gang is and which waits; and that finished pods of an earlier one are not what is missing."""
-    one, other = (RunRef(name, "Job.batch", name) for name in ("night-1", "night-2"))
-    member, late = replace(pod("a", gang="g"), run=one), replace(pod("b", gang="g"), run=other)
-    runs = gang("g", members=[member], min_member=2)
-    done = pod("done", gang="g", phase=Phase.SUCCEEDED, node="a0")
-    notes = [explained(replace(runs, **rest)).notes[0] for rest in ({"later": (late,)}, {"earlier": (done,)})]  # type: ignore[arg-type]
-    assert [note.topic for note in notes] == [Topic.RUN, Topic.RUN]
-    begins = "Gang default/g is run by night-1; the pods of night-2 wait until its pods have ended."
-    assert notes[0].text.startswith(begins)
-    assert notes[1].text == "finished pods of an earlier run do not count: 1"
+        assert found.cause is not None
+        assert found.cause.reason is why
 
 
 NEAR = {  # case: (problems, near, configured distances)
@@ -179,14 +163,14 @@ def test_annotations_that_were_not_understood() -> None:
 
 def test_the_gangs_ahead() -> None:
     """Those that wait and those that were admitted, by name and number; those that start have their room promised."""
-    many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(MOST_NAMED + 2)]
+    many = [gang(f"f{i:02}", 5, priority=9, created_s=float(i)) for i in range(12)]
     admitted, starts = gang("admitted", 2, priority=5), gang("starts", 1, priority=7)
     commitments = {starts.key: {"uid-default-starts-0": "b1"}}
     turn = explained(gang("g", 3), admitted, starts, *many, commitments=commitments).turn
-    assert (turn.ahead.waiting, turn.ahead.waiting_count) == (tuple(g.key for g in many[:MOST_NAMED]), MOST_NAMED + 2)
+    assert turn.ahead.waiting == tuple(g.key for g in many)
     assert "default/admitted" in turn.ahead.admitted
     assert turn.ahead.starting == ("default/starts",)
-    assert (turn.entry.rank, turn.of) == (MOST_NAMED + 5, MOST_NAMED + 5)
+    assert (turn.entry.rank, turn.of) == (15, 15)
 
 
 PAIR = gang("g", 2)
@@ -204,7 +188,7 @@ RESERVED = {  # kind: (what is reserved, gang, the rest of the cluster)
         {"pods": [pod("x", node="a1")], "now_s": WEEK_S + 5.0}),
     "held again": (Reservation("held", (A,), {}, AT_A1, WEEK_S + 3 * 7200.0), gang("g", 4),
         {"pods": [pod("x", node="a1")], "now_s": WEEK_S + 2 * 7200.0 + 5.0}),
-    "claimed": (Reservation("claimed", (A,), {"g-0": A1.name}, AT_A1, None, CLAIM.givers), PAIR,
+    "claimed": (Reservation("claimed", (A,), {"g-0": A1.name}, AT_A1), PAIR,
         {"pods": BUSY, "claims": {PAIR.key: CLAIM}}),
 }  # fmt: skip
 
@@ -218,14 +202,13 @@ def test_what_is_reserved_for_a_gang(want: Reservation, wanted: Gang, cluster: d
 
 
 def test_what_zones_lack() -> None:
-    """Each resource with its nodes; members that may go nowhere, and why."""
+    """Each resource with its nodes; members that may go nowhere."""
     wanted = gang("g", 3, cpu="2", memory="1Gi")
     zones = explained(wanted, nodes=[A1, replace(B1, ready=False)], pods=[pod("x", cpu="1", node="a1")]).zones
     assert [(one.zone, [(s.resource, s.amount, s.nodes) for s in one.short], one.homeless) for one in zones] == [
         ("a", [("cpu", 3000, (("a1", 3000),))], 0),
         ("b", [], 3),
     ]
-    assert dict(zones[1].closed) == {"not ready": 1}
     members = [dressed(pod(f"g-{i}", gang="g"), host_ports=(HostPort("TCP", "", 80),)) for i in range(2)]
     [zone] = explained(gang("g", members=members), nodes=[A1]).zones
     assert (zone.short, zone.homeless) == ((), 1), "the second one lacks a node, not a resource"
@@ -234,7 +217,7 @@ def test_what_zones_lack() -> None:
 def test_what_is_short_in_the_closest_zones_only() -> None:
     """Events name one zone: of equals the last by name, as their sentence does."""
     nodes = [A1, replace(A1, name=NodeName("c1"), zone=ZoneName("c")), B1]
-    zones = explained(gang("g", 9), nodes=nodes, closest=1).zones
+    zones = explained(gang("g", 9), nodes=nodes, besides={"closest": 1}).zones
     assert [(one.zone, len(one.short)) for one in zones] == [("a", 0), ("b", 0), ("c", 1)]
 
 
@@ -247,16 +230,3 @@ def test_how_good_and_how_far() -> None:
         [zone] = explained(gang("g", members=members, options={"near": "a"}), nodes=nodes, network=mesh(nodes)).zones
         assert zone.score == pytest.approx(99.5, abs=1.0)
         assert zone.distance_ms == 0.0
-
-
-CLOSED = {
-    "marked for removal": replace(A1, leaving=True),
-    "cordoned": replace(A1, unschedulable=True),
-    "taint k not tolerated": replace(A1, taints=(Taint("k", "v", "NoSchedule"),)),
-    "labels are not those that the pods ask for": A1,
-}
-
-
-@pytest.mark.parametrize(("why", "where"), CLOSED.items(), ids=CLOSED)
-def test_why_a_node_is_closed(why: str, where: Node) -> None:
-    assert why_closed(where, Constraints(node_selector=(("disk", "ssd"),))) == why

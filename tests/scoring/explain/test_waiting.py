@@ -21,7 +21,7 @@ from tests.builders import gang, node, pod, snapshot
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
     state: Snapshot = snapshot(nodes, [wanted, *others], pods=pods, **fields)  # type: ignore[arg-type]
     made = plan(state, Policy(), now_s=0.0)
-    return why_it_waits(explain(state, made, wanted, Policy(), now_s=0.0), wanted, made, state)
+    return why_it_waits(explain(state, made, wanted, Policy(), now_s=0.0), state)
 
 
 A, B = node("a1", zone="a", cpu="3"), node("b1", zone="b", cpu="2")

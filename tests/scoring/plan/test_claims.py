@@ -113,11 +113,11 @@ def test_the_event_names_those_that_leave() -> None:
     """The Event about its waiting names them."""
     now = state()
     made = planned(now)
-    said = why_it_waits(explain(now, made, BIG, Policy(), now_s=0.0), BIG, made, now)
+    said = why_it_waits(explain(now, made, BIG, Policy(), now_s=0.0), now)
     assert said.endswith("default/left leaves for it, and the room is reserved.")
     unnamed = state(claim=replace(CLAIM, givers=()))
     made = planned(unnamed)
-    assert "leave" not in why_it_waits(explain(unnamed, made, BIG, Policy(), now_s=0.0), BIG, made, unnamed)
+    assert "leave" not in why_it_waits(explain(unnamed, made, BIG, Policy(), now_s=0.0), unnamed)
 
 
 def test_a_claim_is_a_change_of_the_cluster() -> None:

@@ -30,7 +30,7 @@ async def joined(world: World) -> None:
 
 def notes(world: World, gang: str = "g") -> str:
     document = world.explained(gang)
-    return "; ".join(note.text for note in document.notes if note.about == "daemon set")
+    return "; ".join(note for note in document.notes if "DaemonSet" in note)
 
 
 async def test_a_gang_does_not_take_what_a_daemon_sets_pod_will_ask_for() -> None:

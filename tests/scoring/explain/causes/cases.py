@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scoring.explain.causes.reasons import CauseReason
-from scoring.explain.circumstances import Around, Note, Topic
 from scoring.explain.gang import Explanation, explain
 from scoring.ids import NodeName
 from scoring.model import (
@@ -44,7 +43,7 @@ class Case:
     others: list[Gang] = field(default_factory=list)
     pods: list[Pod] = field(default_factory=list)
     policy: Policy = field(default_factory=Policy)
-    around: Around = field(default_factory=Around)
+    notes: tuple[str, ...] = ()
     rest: dict[str, Any] = field(default_factory=dict)
 
 
@@ -98,7 +97,7 @@ SPREAD = gang("g", 3, unmodelled=("topologySpreadConstraints",))
 PLUGIN = gang("g", 1, refusal="0/1 nodes are available: 1 node(s) didn't match pod affinity rules.")
 VOLUME = 'persistentvolumeclaim "data" not found'
 TRAINING = Controller("kubeflow.org/v1", "PyTorchJob", "g", "g-uid")
-QUOTA = Around(notes=(Note(Topic.QUOTA, "ResourceQuota team leaves 1 of requests.cpu, and a member asks for 2"),))
+QUOTA = ("ResourceQuota team leaves 1 of requests.cpu, and a member asks for 2",)
 CLAIMS = gang("g", 1, unmodelled=("resourceClaims",), refusal="0/1 nodes are available: 1 cannot allocate all claims.")
 BUSY = [pod("other", cpu="7", node="a0", scheduler_name="x")]
 BIG = gang("big", 2, cpu="8", namespace="secret", priority=5)
@@ -284,7 +283,7 @@ CASES: dict[str, Case] = {
         gang("g", members=[pod("g-0", gang="g"), pod("g-1", gang="g", deleting=True)]), row(1)),
     "a ResourceQuota forbids the rest": Case(
         CauseReason.QUOTA, ("the namespace's quota forbids more: ResourceQuota team leaves 1 of requests.cpu",),
-        gang("g", 2, min_member=3), row(1), around=QUOTA),
+        gang("g", 2, min_member=3), row(1), notes=QUOTA),
     "members were on a node that is gone": Case(
         CauseReason.NODES_LOST, ("1 of 2 pods exist: the others were on a9, which is gone",),
         gang("g", members=[bound(pod("g-0", gang="g"), "a9"), pod("g-1", gang="g")]), row(1)),
@@ -318,4 +317,4 @@ CASES: dict[str, Case] = {
 def explained(case: Case) -> tuple[Explanation, Plan, Snapshot]:
     state: Snapshot = snapshot(case.nodes, [case.wanted, *case.others], pods=case.pods, **case.rest)
     made = plan(state, case.policy, now_s=0.0)
-    return explain(state, made, case.wanted, case.policy, now_s=0.0, around=case.around), made, state
+    return explain(state, made, case.wanted, case.policy, now_s=0.0, notes=case.notes), made, state

@@ -17,7 +17,7 @@ from tests.scoring.explain.causes.cases import CASES, Case, explained
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_every_output_names_the_cause(case: Case) -> None:
-    found, made, state = explained(case)
+    found, _, state = explained(case)
     cause = found.cause
     assert cause is not None
     assert cause.reason is case.reason, cause
@@ -25,8 +25,8 @@ def test_every_output_names_the_cause(case: Case) -> None:
     assert not [words for words in case.says if words not in said], said
     assert "secret" not in said  # no gang of another namespace is named
     if found.waiting is not None:
-        assert why_it_waits(found, case.wanted, made, state).startswith(said)  # Event, and what carries its note
-    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
+        assert why_it_waits(found, state).startswith(said)  # Event, and what carries its note
+    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None), now_s=0.0)
     assert document.cause is not None  # /v1/explain
     assert (document.cause.reason, document.cause.message) == (case.reason.value, cause.message)
     console = Console(file=io.StringIO(), width=1000, color_system=None)
