@@ -12,7 +12,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e archives bench fuzz soak chaos testbed check release clean
+.PHONY: help setup run cluster fmt lint test e2e manifests archives bench fuzz soak chaos testbed check release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -54,6 +54,10 @@ e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup
 	$(RUN) python -m lab.testbed archives
+
+# manifests/ is what the chart in charts/netgang prints: after a change there
+manifests: setup
+	$(RUN) python -m tests.contract.manifests
 
 bench: setup ## measure verbs, planner and large clusters, then netgang beside its peers (needs Go; ≈ 20 min)
 	$(RUN) python -m lab.bench.http

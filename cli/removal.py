@@ -17,12 +17,12 @@ from extender.kube.operator_client import OperatorApi
 from extender.ports import Clock
 from scoring.model import GATE, Pod
 
-POLICIES: Final = ("netgang-gate", "netgang-scheduler-name")  # In manifests/components, and their bindings
+POLICIES: Final = ("netgang-gate", "netgang-scheduler-name")  # Of the chart, and their bindings
 LEASES: Final = ("netgang-leader", "netgang-scheduler")
 GROUP: Final = "admissionregistration.k8s.io"
 VERSIONS: Final = ("v1", "v1beta1")
 PLURALS: Final = ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies")
-CALLS: Final = frozenset(  # (verb, API group, resource): the rights that all of this needs, in manifests/uninstall
+CALLS: Final = frozenset(  # (verb, API group, resource): the rights that all of this needs, in the chart
     {
         *((verb, "", "pods") for verb in ("list", "get", "patch")),
         *((verb, GROUP, plural) for plural in PLURALS for verb in ("get", "delete")),

@@ -10,7 +10,7 @@ import yaml
 from release.errors import ReleaseError
 
 _HEADING = re.compile(r"^## (?P<version>\S+) – (?P<date>.+)$", re.MULTILINE)
-_TAGGED = ("manifests/base", "manifests/uninstall", "manifests/components/probe")
+_IMAGE = re.compile(r"^ +image: netgang:(\S+)$", re.MULTILINE)
 
 
 def places(root: Path) -> Iterator[tuple[str, str]]:
@@ -20,9 +20,9 @@ def places(root: Path) -> Iterator[tuple[str, str]]:
     chart = yaml.safe_load((root / "charts/netgang/Chart.yaml").read_text())
     for key in ("version", "appVersion"):
         yield f"charts/netgang/Chart.yaml ({key})", str(chart[key])
-    for part in _TAGGED:
-        for image in yaml.safe_load((root / part / "kustomization.yaml").read_text())["images"]:
-            yield f"{part}/kustomization.yaml ({image['name']})", str(image["newTag"])
+    for mode in ("second-scheduler", "native"):
+        for tag in _IMAGE.findall((root / f"manifests/{mode}.yaml").read_text()):
+            yield f"manifests/{mode}.yaml (netgang)", tag
     version, _ = changelog(root)
     yield "CHANGELOG.md (newest heading)", version
 

@@ -34,7 +34,7 @@ def uninstall(
 ) -> None:
     """Delete netgang's admission policies, then release every pod that waits at its gate; netgang's pods stay.
 
-    Run it before `kubectl delete -k` or `helm uninstall` (whose hook does), with an administrator's credentials. Pods
+    Run it before `kubectl delete -f` or `helm uninstall` (whose hook does), with an administrator's credentials. Pods
     are released one by one: from here on gangs may start in part. Doing it again does no harm.
 
     Exit code: 0 done; 1 something is left, which is said; 2 not tried: no answer, no rights, wrong use.

@@ -1,7 +1,7 @@
 """Check the admission policies: there, bound, and meaning the pods that the settings mean.
 
-Those that confine netgang's account must be for the account that it really is: one that kustomize or an operator
-renamed is confined by nothing, and all goes on working.
+Those that confine netgang's account must be for the account that it really is: one that an operator renamed is confined
+by nothing, and all goes on working.
 """
 
 import re
@@ -12,8 +12,9 @@ from cli.doctor.facts import Facts, Finding, Json, error, note, some, spec_of, w
 from extender.settings.settings import Settings
 
 GATE_POLICY: Final = "netgang-gate"
+_GATES: Final = "helm upgrade with gates.enabled: true"
 CONFINING: Final = ("netgang-jobs", "netgang-pod-status", "netgang-pods")
-"""Policies in manifests/base/confinement.yaml, and their bindings."""
+"""Policies of the chart, and their bindings."""
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
@@ -28,16 +29,15 @@ def check_policies(seen: Facts) -> Iterator[Finding]:
         yield note("gates-unavailable", what, fix)
         return
     policy, binding = found.policies.get(GATE_POLICY), found.bindings.get(GATE_POLICY)
-    apply = f"kubectl apply -k manifests/components/{'gate-policy' if settings.extender else 'gate-policy-native'}"
     if policy is None and binding is None:
         what = f"there is no admission policy {GATE_POLICY}: waiting gangs are tried by kube-scheduler over and over"
-        yield warning("gate-policy-missing", what, apply)
+        yield warning("gate-policy-missing", what, _GATES)
         return
     if policy is None or spec_of(binding).get("policyName") != GATE_POLICY:
         what = f"of the policy {GATE_POLICY} and its binding one is missing: nothing is gated"
-        yield error("gate-policy-missing", what, apply)
+        yield error("gate-policy-missing", what, _GATES)
     if policy is not None:
-        yield from _gate(spec_of(policy), settings, fix=apply)
+        yield from _gate(spec_of(policy), settings, fix=_GATES)
 
 
 def _gate(spec: Json, settings: Settings, *, fix: str) -> Iterator[Finding]:
@@ -70,5 +70,5 @@ def check_confinement(seen: Facts) -> Iterator[Finding]:
     if absent:
         what = f"{seen.account} is not confined by {' and '.join(absent)}: its token could change any pod, and any job"
         what += " that netgang may resize or restart"
-        fix = "apply manifests/base/confinement.yaml, this account in its matchConditions (docs/reference/rights.md)"
+        fix = "helm upgrade, which confines the account netgang of its namespace (docs/reference/rights.md)"
         yield warning("unconfined", what, fix)

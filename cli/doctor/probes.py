@@ -113,7 +113,7 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     )
     own = myself["status"]["userInfo"].get("username") == account
     subject = {} if own else {"user": account, "groups": _groups_of(account)}
-    rights = sorted(set().union(*needed(settings).values()))
+    rights = sorted(needed(settings))
     texts = [STARTED_GANGS.name, *([FORMER_RUNS.name] if settings.lengths.enabled else [])]
     at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
         **{right: [settings.lease.name] for right in calls.rules(calls.LEADING)},

@@ -9,11 +9,8 @@ from cli.doctor.facts import Facts, Finding, Right, Running, error, some, warnin
 from extender.kube import calls
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
-from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
-from scoring.model.policy import Preempting, Repair
 
-NOTES: Final = "base (its ConfigMap)"  # Part of manifests/ with the right to the gangs that have started
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
 _VERSION: Final = re.compile(r":v?(\d+\.\d+\.\d+\S*)$")
 _OLDEST: Final = (1, 35)
@@ -29,33 +26,18 @@ def minor(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def needed(settings: Settings) -> dict[str, frozenset[Right]]:
-    """Part of manifests/ → the rights that netgang needs with these settings."""
-    parts = {"base": calls.rules(), NOTES: calls.rules(calls.STARTED)}
-    if settings.leader_election is LeaderElection.ON:
-        parts["base (its Role)"] = calls.rules(calls.LEADING)
-    if settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF:
-        parts["components/restart"] = calls.rules(calls.RESTARTS)
-    if settings.elastic.enabled:
-        parts["components/elastic"] = calls.rules(calls.ELASTIC)
-    if settings.lengths.enabled:
-        parts["components/lengths"] = calls.rules(calls.LENGTHS)
-    if settings.reports.port is not None and settings.reports.service_accounts:
-        parts["components/reports"] = calls.rules((calls.TOKEN_REVIEW,))
-    if settings.debug_auth is DebugAuth.TOKEN:
-        parts["components/debug-auth"] = calls.rules(calls.REVIEWS)
-    return parts
+def needed(settings: Settings) -> frozenset[Right]:
+    """The rights that netgang needs, those in its own namespace among them."""
+    leading = calls.LEADING if settings.leader_election is LeaderElection.ON else ()
+    return calls.rules((*calls.CALLS, *calls.STARTED, *leading))
 
 
 def check_rights(seen: Facts) -> Iterator[Finding]:
-    """What netgang would be refused; one finding for each part of manifests/ that grants it."""
-    for part, rights in needed(seen.settings).items():
-        if lost := sorted(rights.intersection(seen.denied or ())):
-            said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
-            place = part.partition(" ")[0]
-            file = f"manifests/base/{'notes.yaml' if part == NOTES else 'rbac.yaml'}"
-            how = f"kubectl apply -k manifests/{place}" if place != "base" else f"apply {file} again"
-            yield error("rights-missing", f"{seen.account} may not: {said}", f"{how}; with the chart, helm upgrade")
+    """What netgang would be refused."""
+    if lost := sorted(needed(seen.settings).intersection(seen.denied or ())):
+        said = some(f"{verb} {resource}{'.' + group if group else ''}" for verb, group, resource in lost)
+        fix = "helm upgrade, or apply the file of manifests/ again"
+        yield error("rights-missing", f"{seen.account} may not: {said}", fix)
 
 
 def check_running(seen: Facts) -> Iterator[Finding]:

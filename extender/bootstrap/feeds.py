@@ -53,7 +53,7 @@ class Feeds:
                     await reflector.synced.wait()
             except TimeoutError:
                 why = reflector.status().last_error or "no answer yet"
-                _log.warning("elastic jobs wait for %s: %s (manifests/components/elastic has the rights)", name, why)
+                _log.warning("elastic jobs wait for %s: %s (helm upgrade gives the rights)", name, why)
                 await reflector.synced.wait()
 
     def ready(self) -> bool:

@@ -1,7 +1,7 @@
 """Every call to the Kubernetes API that the client can make.
 
 Rule: the client builds each path from an entry of this table and refuses a collection that is not in it; a contract
-test compares the table with the RBAC rules in manifests/, which must be exactly what the program uses.
+test compares the table with the RBAC rules of the chart, which must be exactly what the program uses.
 """
 
 import re
@@ -127,20 +127,7 @@ TEXT_UPDATE = Call("update", CONFIG_MAPS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
-READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, *DEVICES)  # May be listed and watched
-
-RESTARTS: tuple[Call, ...] = (  # For gangs that are restarted as a whole: rights in manifests/components/restart
-    *(Call(verb, resource) for resource in SUSPENDED.values() for verb in ("list", "patch")),
-    Call("list", BUDGETS),
-)
-
-EXPLAIN: tuple[Call, ...] = (Call("list", QUOTAS), Call("list", BUDGETS))  # Rights in manifests/components/explain
-
-ELASTIC: tuple[Call, ...] = (  # With `elastic.enabled`, beside CALLS: rights in manifests/components/elastic
-    *(Call(verb, resource) for resource in RESIZED.values() for verb in ("list", "watch", "patch")),
-    Call("get", JOB_SETS),
-    *(Call(verb, AUTOSCALERS) for verb in ("list", "watch")),
-)
+READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS, *DEVICES)  # May be listed and watched
 
 CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
@@ -151,7 +138,11 @@ CALLS: tuple[Call, ...] = (
     POD_STATUS,
     POD_GROUP_STATUS,
     EVENT_CREATE,
-    *(Call("get", resource) for resource in OWNERS.values()),
+    TOKEN_REVIEW,
+    *(Call("list", resource) for resource in (BUDGETS, QUOTAS)),
+    *(Call("get", resource) for resource in {**OWNERS, **RESIZED}.values()),
+    *(Call(verb, resource) for resource in PATCHED.values() for verb in ("list", "patch")),
+    *(Call("watch", resource) for resource in RESIZED.values()),
 )
 
 REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)  # Rights in manifests/components/debug-auth
@@ -165,8 +156,8 @@ LENGTHS: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
 """With `lengths.enabled`, for one ConfigMap of netgang's own namespace: rights in manifests/components/lengths."""
 
 
-LISTED = (  # Collections that may be listed, some of them with the rights of a component only
-    *(*READ, BUDGETS, QUOTAS, JOB_SETS, AUTOSCALERS),
+LISTED = (  # Collections that may be listed
+    *(*READ, BUDGETS, QUOTAS, JOB_SETS),
     *(resource for _, resource in SUSPENDED_AT),
 )
 

@@ -28,7 +28,7 @@ class Kept:
 
 
 FORMER_RUNS: Final = Kept("netgang-former-runs", "runs.json", NoteKind.FORMER_RUNS)  # manifests/components/lengths
-STARTED_GANGS: Final = Kept("netgang-started-gangs", "started.json", NoteKind.STARTED_GANGS)  # manifests/base
+STARTED_GANGS: Final = Kept("netgang-started-gangs", "started.json", NoteKind.STARTED_GANGS)
 
 
 @dataclass(frozen=True, slots=True)

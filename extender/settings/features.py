@@ -22,8 +22,8 @@ class RepairSettings(Section):
 
     policy: Repair = Repair.REPLACE
     """For gangs without annotation `netgang.io/repair`. `replace`: successors go first in line, beside those that are
-    left; `restart`: the whole gang is started again through its owner's suspend and resume (needs
-    manifests/components/restart); `none`: successors wait their turn."""
+    left; `restart`: the whole gang is started again through its owner's suspend and resume; `none`: successors wait
+    their turn."""
     restarts_per_hour: int = Field(default=3, ge=1, le=60)
     """`restart`: most restarts of one gang in an hour."""
 

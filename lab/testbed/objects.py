@@ -35,6 +35,14 @@ def namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
+def restricted(one: Object) -> Object:
+    """A pod as Pod Security's level `restricted` wants it."""
+    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    containers = [{**container, "securityContext": closed} for container in one["spec"]["containers"]]
+    user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    return {**one, "spec": {**one["spec"], "containers": containers, "securityContext": user}}
+
+
 def priority_class(name: str, value: int) -> Object:
     """A priority class without the right to be the default."""
     return {

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 import yaml
 
+from lab.testbed.parts.installed import installed_settings
 from scoring.model import GATE
-from tests.cli.doctor.installed import LEASE, SETTINGS, installed, text
+from tests.cli.doctor.installed import LEASE, SETTINGS, installed
 from tests.cli.world import as_json, refused, run, served, shown
-from tests.contract.manifests.rendered_manifests import ROOT
+from tests.contract.manifests.rendered import ROOT
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.operator_server import OperatorServer
 from tests.fakes.raw_http import RawServer, ok
@@ -31,7 +32,7 @@ def server(tmp_path: Path) -> Iterator[OperatorServer]:
             [{"source": "n1", "target": "n2", "loss_ratio": 0.0}, {"source": "n2", "target": "n1", "loss_ratio": 0.0}]
         )
     )
-    settings = yaml.safe_load(text("manifests/base/settings.yaml"))
+    settings = installed_settings()
     settings["network"]["sources"] = [{"kind": "file", "path": str(mesh)}]
     settings["lease"] = {"duration_s": 1}
     api.objects[SETTINGS]["data"]["netgang.yaml"] = yaml.safe_dump(settings)
@@ -94,7 +95,8 @@ def test_a_running_netgang_alone() -> None:
 
 
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
-    settings = ROOT / "manifests/base/settings.yaml"
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(yaml.safe_dump(installed_settings()))
     good = ROOT / "scheduler-config/second-scheduler.yaml"
     arguments = ("doctor", "--no-cluster", "--config", settings, "--scheduler-config")
     assert run(*arguments, good).exit_code == 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 from cli import kubectl as cli_kubectl
 from cli.main import app
-from tests.contract.manifests import rendered_manifests
+from lab.testbed.programs.build import program_path
 from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
@@ -103,14 +104,16 @@ def test_completion_as_kubectl_reads_it(
 
 
 def test_kubectl_runs_it(tmp_path: Path) -> None:
-    kubectl = rendered_manifests.kubectl()
+    kubectl = shutil.which("kubectl") or str(program_path("kubectl"))
+    if not Path(kubectl).exists():
+        pytest.skip("no kubectl: install it, or run `make cluster` once; the plugin is NOT checked")
     program = tmp_path / "kubectl-netgang"
     program.write_text(f"#!{sys.executable}\nfrom cli.kubectl import main\n\nmain()\n")
     program.chmod(0o755)
     queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
     with RawServer({"/v1/queue": ok(json.dumps(queue).encode())}) as server, ApiProxy({8889: server.port}) as site:
         env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(site.kubeconfig(tmp_path))}
-        command = [str(kubectl), "netgang", "queue", "--json"]
+        command = [kubectl, "netgang", "queue", "--json"]
         done = subprocess.run(command, env=env, cwd=Path(__file__).parents[2], capture_output=True, timeout=LIVENESS_S)
         assert json.loads(done.stdout) == queue, done.stderr
         assert any("/portforward" in one for one in site.asked)

@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-import yaml
 
-from cli.removal import CALLS, POLICIES, Removal
+from cli.removal import Removal
 from extender.errors import ApiError
 from scoring.model import GATE
-from tests.contract.manifests.rendered_manifests import ROOT
 from tests.fakes.clock import FakeClock
 from tests.fakes.operator_api import FakeOperatorApi
 
@@ -172,15 +170,3 @@ async def test_a_lease_that_somebody_renews_is_left(api: FakeOperatorApi) -> Non
     await one.leases("netgang-system")
     assert path in api.objects
     assert one.done.left == {"leases/netgang-leader": "alive renews it: does it still run?"}
-
-
-def test_the_rights_of_the_hook_are_the_calls_that_are_made() -> None:
-    rules: list[dict[str, Any]] = []
-    for one in yaml.safe_load_all((ROOT / "manifests/uninstall/rbac.yaml").read_text()):
-        rules += one.get("rules", [])
-    allowed = {
-        (verb, rule["apiGroups"][0], what) for rule in rules for what in rule["resources"] for verb in rule["verbs"]
-    }
-    assert allowed == CALLS
-    named = [rule["resourceNames"] for rule in rules if "resourceNames" in rule]
-    assert named == [list(POLICIES), ["netgang-leader", "netgang-scheduler"]]

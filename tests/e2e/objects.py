@@ -47,13 +47,6 @@ def with_claim(pods: list[Object]) -> list[Object]:
     return pods
 
 
-def restricted(one: Object) -> Object:
-    closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    containers = [{**container, "securityContext": closed} for container in one["spec"]["containers"]]
-    user = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-    return {**one, "spec": {**one["spec"], "containers": containers, "securityContext": user}}
-
-
 async def as_stored(api: Api, one: Object) -> Object:
     path = f"/api/v1/namespaces/{one['metadata']['namespace']}/pods"
     return await api.request("POST", path, body=one, params={"dryRun": "All"})

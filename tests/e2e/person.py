@@ -12,7 +12,6 @@ from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.parts.service import ROOT
 from lab.testbed.programs.build import ensure_program
 
-RIGHTS = ROOT / "manifests/people/rbac.yaml"
 _PLUGINS = {"kubectl-netgang": "main", "kubectl_complete-netgang": "complete"}
 
 

@@ -4,11 +4,9 @@ kwok has no kubelet that starts the agent: its process is ours, and the pod's ad
 """
 
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from lab.testbed.parts.service import ROOT
 from lab.testbed.processes.process import Child
@@ -16,15 +14,6 @@ from tests.e2e.stage import Stage
 
 ACCOUNT = "netgang-probe"
 """The service account of the agents, in the test's namespace; the test makes it."""
-
-
-@pytest.fixture
-async def rights(stage: Stage) -> AsyncIterator[None]:
-    """netgang may review the tokens."""
-    found = await stage.api.apply(ROOT / "manifests/components/reports/rbac.yaml")
-    yield
-    for one in found:
-        await stage.api.delete(one["kind"], one["metadata"]["name"])
 
 
 async def token_of_pod(stage: Stage, node: str, address: str) -> str:

@@ -12,7 +12,7 @@ import pytest
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import namespace
-from lab.testbed.parts.service import ROOT, Netgang
+from lab.testbed.parts.service import Netgang
 from tests.e2e.stage import Stage
 
 
@@ -31,13 +31,11 @@ async def controlled_site(
     *,
     nodes: Sequence[Object],
     settings: Mapping[str, Any] | None,
-    component: str = "restart",
     schedules: bool = True,
     kinds: Sequence[str] = ("Job",),
 ) -> AsyncGenerator[Stage, None]:
-    """A stage on these nodes with a component's rights, netgang (none without `settings`) and its scheduler."""
+    """A stage on these nodes with netgang (none without `settings`) and its scheduler."""
     made = Stage(cluster, api, await fresh_namespace(api, purpose))
-    await api.apply(ROOT / f"manifests/components/{component}/rbac.yaml")
     await made.add_nodes(*nodes)
     if settings is not None:
         await (made.netgang if schedules else made.start_netgang)(settings)
@@ -66,7 +64,6 @@ def lasting_site_on(
     nodes: Sequence[Object],
     settings: Mapping[str, Any],
     *,
-    component: str = "restart",
     schedules: bool = True,
     kinds: Sequence[str] = ("Job",),
 ) -> tuple[Callable[..., Iterator[Netgang]], Callable[..., AsyncIterator[Stage]]]:
@@ -81,7 +78,6 @@ def lasting_site_on(
 
         async def start() -> Netgang:
             async with controlled_cluster.api() as api:
-                await api.apply(ROOT / f"manifests/components/{component}/rbac.yaml")
                 made = Stage(controlled_cluster, api, "")
                 return await (made.netgang if schedules else made.start_netgang)(settings)
 
@@ -100,7 +96,7 @@ def lasting_site_on(
     ) -> AsyncIterator[Stage]:
         purpose = request.node.name
         async with controlled_site(
-            controlled_cluster, controlled_api, purpose, nodes=nodes, settings=None, component=component, kinds=kinds
+            controlled_cluster, controlled_api, purpose, nodes=nodes, settings=None, kinds=kinds
         ) as made:
             made.started.append(lasting)
             yield made

@@ -14,7 +14,6 @@ MADDASH = "https://maddash.example.org/maddash"
 FORWARDED = "kubectl -n netgang-system port-forward deploy/netgang 8889 &"
 TEAM_A = "kubectl create namespace team-a --dry-run=client -o yaml | kubectl apply -f -"
 GANG_JOB = "kubectl apply -f examples/gang-job.yaml"
-_OVERLAY = "kubectl apply -k manifests/overlays/second-scheduler"
 _DOCKER = {
     "docker build …": "builds and pushes an image, without a container engine: tests/e2e/people/test_image.py runs the"
     " Dockerfile's steps"
@@ -47,10 +46,6 @@ echo '
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: two, namespace: stranded}, spec: {schedulerName: netgang,
  containers: [{name: a, image: busybox}], schedulingGates: [{name: netgang.io/gang}]}}' | kubectl apply -f -"""
-
-
-def _role(name: str) -> Effect:
-    return Effect(f"clusterrole.rbac.authorization.k8s.io/{name}", f"kubectl get clusterrole {name} -o name")
 
 
 def _annotation(name: str, value: str) -> Effect:
@@ -88,14 +83,10 @@ HOW_TOS = (
         before={GANG_JOB: _NO_GANG},
         effects={
             "kubectl api-resources …": Effect("…\nmutatingadmissionpolicies admissionregistration.k8s.io/v1 …\n…"),
-            "kubectl apply -k manifests/components/gate-policy": _GATED,
+            "helm upgrade netgang …": _GATED,
             GANG_JOB: _LET_IN,
         },
         ends={"netgang doctor": (1, 0)},  # before there is a policy, and with it
-        left={
-            "kubectl kustomize manifests/components/gate-policy | sed …": "needs an API server of 1.35 with its"
-            " beta switched on: tests/contract/manifests/test_policy.py runs the sed on what kubectl renders"
-        },
     ),
     _walk(
         "docs/how-to/maddash.md",
@@ -146,8 +137,6 @@ HOW_TOS = (
 )
 
 PAGES_OF_USE = (
-    _walk("docs/reference/elastic-jobs.md", effects={"kubectl apply -f …": _role("netgang-elastic")}),
-    _walk("docs/how-to/explain.md", effects={"kubectl apply -f …": _role("netgang-explain")}),
     _walk(
         "docs/reference/extender.md",
         before={"kubectl get pod worker-0 …": "kubectl run worker-0 --image=busybox:1.36"},
@@ -156,8 +145,7 @@ PAGES_OF_USE = (
             "kubectl get pod worker-0 …": Effect('{…"NodeNames"…'),
         },
     ),
-    _walk("docs/explanation/preemption.md", effects={"kubectl apply -k …": _role("netgang-restart")}),
-    _walk("docs/explanation/repair.md", effects={"kubectl apply -f …": _role("netgang-restart")}),
+    _walk("docs/explanation/repair.md"),
     _walk(
         "docs/how-to/site.md",
         words={"node NODE": "node node1 node2 node3 node4"},
@@ -174,16 +162,9 @@ PAGES_OF_USE = (
     ),
     _walk(
         "docs/how-to/tls.md",
-        before={
-            "kubectl create clusterrolebinding …": "kubectl apply -f manifests/components/debug-auth/rbac.yaml",
-            "kubectl -n team-a create rolebinding …": TEAM_A,
-        },
         effects={
             "kubectl -n netgang-system create secret generic netgang-tls …": Effect(
                 "netgang-tls Opaque 3 …", "kubectl -n netgang-system get secret netgang-tls --no-headers"
-            ),
-            "kubectl create clusterrolebinding …": Effect(
-                "yes", "kubectl auth can-i get /v1/plan --as=system:serviceaccount:default:reader"
             ),
         },
     ),
@@ -215,12 +196,10 @@ PAGES_OF_USE = (
 TAKING_AWAY = _walk(
     "docs/start/install.md",
     "Uninstall",
-    before={"netgang uninstall": _OVERLAY, "kubectl apply -k manifests/uninstall": _OVERLAY},
     effects={
         "helm uninstall …": Effect(
             "No resources found in netgang-system namespace.", "kubectl -n netgang-system get deployments,leases"
         ),
-        "kubectl delete -k …": Effect("", "kubectl get namespace netgang-system --ignore-not-found"),
     },
 )
 

@@ -25,7 +25,7 @@ ROOT = build.ROOT
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 EPOCH_S = 1_700_000_000
 NAMED = (*("pyproject.toml", "report/pyproject.toml", "charts/netgang/Chart.yaml", "CHANGELOG.md"),)
-TAGGED = tuple(f"manifests/{part}/kustomization.yaml" for part in ("base", "uninstall", "components/probe"))
+TAGGED = ("manifests/second-scheduler.yaml", "manifests/native.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -3,30 +3,23 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, NETGANG_SCHEDULER
-from lab.testbed.parts.service import ROOT, SCHEDULER_CONFIG, installed_gates
+from lab.testbed.parts.installed import installed
+from lab.testbed.parts.service import SCHEDULER_CONFIG
 from lab.testbed.processes.schedulers import load_configuration, on_testbed
 
 
-def test_gates_are_those_of_the_deployment() -> None:
-    assert installed_gates() == {}
-
-
 def test_service_accounts_are_those_of_the_manifests() -> None:
-    others = {"uninstall", "probe"}  # a Job of its own; agents on nodes, which the test bed has not
-    installing = [path for path in (ROOT / "manifests").rglob("*.yaml") if others.isdisjoint(path.parts)]
-    documents = [one for path in installing for one in yaml.safe_load_all(path.read_text()) if one]
     accounts = {
         (one["metadata"]["namespace"], one["metadata"]["name"])
-        for one in documents
-        if one.get("kind") == "ServiceAccount"
+        for one in installed()
+        if one["kind"] == "ServiceAccount"
     }
     assert accounts == {(INSTALLED_IN, NETGANG), (INSTALLED_IN, NETGANG_SCHEDULER)}
 
 
-CONFIGURATIONS = sorted(path for path in SCHEDULER_CONFIG.glob("*.yaml") if path.name != "kustomization.yaml")
+CONFIGURATIONS = sorted(SCHEDULER_CONFIG.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda path: path.stem)

@@ -1,11 +1,3 @@
-{{/* A file of manifests/ or scheduler-config/, for the release's namespace: list $ "manifests/base/rbac.yaml". */}}
-{{- define "netgang.file" -}}
-{{- $root := index . 0 -}}
-{{- $text := $root.Files.Get (printf "files/%s" (index . 1)) -}}
-{{- if not $text }}{{ fail (printf "the chart lacks files/%s" (index . 1)) }}{{ end -}}
-{{- $text | replace "netgang-system" $root.Release.Namespace -}}
-{{- end }}
-
 {{/* "true" where netgang brings a kube-scheduler of its own, else "". */}}
 {{- define "netgang.second" -}}
 {{- if eq .Values.mode "second-scheduler" }}true{{ end -}}
@@ -19,62 +11,83 @@
 {{- if or .Values.reports.enabled .Values.probe.enabled }}true{{ end -}}
 {{- end }}
 
-{{/* Labels or annotations of pods: the chart's own, then the values': list {own} {values}. */}}
-{{- define "netgang.marks" -}}
-{{- toYaml (merge (deepCopy (index . 0)) (index . 1)) -}}
-{{- end }}
-
-{{/* Where pods may run: dict "values" (.Values or .Values.scheduler) "name" (of the app). */}}
-{{- define "netgang.placement" -}}
-{{- $values := .values -}}
-{{- with $values.nodeSelector }}
-nodeSelector: {{ toYaml . | nindent 2 }}
-{{- end }}
-{{- with $values.tolerations }}
-tolerations: {{ toYaml . | nindent 0 }}
-{{- end }}
-{{- with $values.topologySpreadConstraints }}
-topologySpreadConstraints: {{ toYaml . | nindent 0 }}
-{{- end }}
-{{- if $values.affinity }}
-affinity: {{ toYaml $values.affinity | nindent 2 }}
-{{- else }}
-affinity:
-  podAntiAffinity:
-    preferredDuringSchedulingIgnoredDuringExecution: # preferred: an update must finish on a small cluster too
-    - weight: 100
-      podAffinityTerm:
-        topologyKey: kubernetes.io/hostname
-        labelSelector:
-          matchLabels: {app.kubernetes.io/name: {{ .name }}}
-{{- end }}
-{{- with $values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- end }}
-
-{{/* netgang's settings: the mode's, and what the values say on top. */}}
+{{/* netgang's settings: those of the mode and of what is switched on, and what the values say on top. */}}
 {{- define "netgang.settings" -}}
-{{- $file := "manifests/base/settings.yaml" -}}
-{{- if eq .Values.mode "native" }}{{ $file = "manifests/overlays/native/settings.yaml" }}{{ end -}}
-{{- $own := include "netgang.file" (list . $file) | fromYaml -}}
-{{- mergeOverwrite $own (deepCopy .Values.settings) | toYaml -}}
+{{- mergeOverwrite (include "netgang.ownSettings" . | fromYaml) (deepCopy .Values.settings) | toYaml -}}
+{{- end }}
+{{- define "netgang.ownSettings" -}}
+host: 0.0.0.0 # the NetworkPolicy lets only kube-scheduler in
+port: 8888
+debug_port: 8889 # for people, on the pod's loopback: `kubectl port-forward` comes out there, and nothing else does
+log_format: json
+leader_election: "on" # of the replicas one acts
+network: {sources: []}
+{{- if include "netgang.second" . }}
+scheduler_names: [netgang]
+hold_limit_s: 25
+commit_timeout_s: 15
+http_timeout_s: 60 # httpTimeout of the bind entry
+{{- else }}
+scheduler_names: [default-scheduler]
+extender: false # only gangs of Kubernetes' own whose pods have the gate netgang.io/gang; all other pods are load
+{{- end }}
+{{- if include "netgang.tls" . }}
+tls:
+  cert_file: /etc/netgang-tls/tls.crt
+  key_file: /etc/netgang-tls/tls.key
+  client_ca_file: /etc/netgang-tls/ca.crt
+  client_names: [netgang-scheduler]
+{{- end }}
+{{- if or (include "netgang.tls" .) .Values.monitoring.enabled }}
+health_port: 8890 # probes and Prometheus show no client certificate
+{{- end }}
+{{- if .Values.monitoring.enabled }}
+health_host: 0.0.0.0 # Prometheus comes from elsewhere, also in the host's network
+{{- end }}
+{{- if include "netgang.reports" . }}
+reports: {port: 8891}
+{{- end }}
+{{- if .Values.probe.enabled }}
+probe:
+  enabled: true
+  service_account: {{ .Release.Namespace }}/netgang-probe
+  throughput: {enabled: {{ .Values.probe.throughput }}}
+{{- end }}
 {{- end }}
 
-{{/* The second kube-scheduler's configuration, as the settings and certificates want it. */}}
+{{/* The second kube-scheduler's configuration, as the settings and certificates want it. Without either it is
+scheduler-config/second-scheduler.yaml, which says why; a test compares the two. */}}
 {{- define "netgang.schedulerConfig" -}}
-{{- $file := ternary "manifests/components/tls/second-scheduler.yaml" "scheduler-config/second-scheduler.yaml" (eq "true" (include "netgang.tls" .)) -}}
-{{- $config := include "netgang.file" (list . $file) | fromYaml -}}
 {{- $settings := include "netgang.settings" . | fromYaml -}}
-{{- $profile := first $config.profiles -}}
-{{- $profiles := list -}}
-{{- range $settings.scheduler_names }}{{ $profiles = append $profiles (set (deepCopy $profile) "schedulerName" .) }}{{ end -}}
-{{- $_ := set $config "profiles" $profiles -}}
-{{- range $config.extenders -}}
-{{- $_ := set . "urlPrefix" (regexReplaceAll ":[0-9]+$" .urlPrefix (printf ":%v" (int $settings.port))) -}}
-{{- if .bindVerb }}{{ $_ := set . "httpTimeout" (printf "%vs" $settings.http_timeout_s) }}{{ end -}}
-{{- end -}}
-{{- toYaml $config -}}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 100
+podInitialBackoffSeconds: 1
+podMaxBackoffSeconds: 10
+leaderElection:
+  leaderElect: true
+  resourceName: netgang-scheduler
+  resourceNamespace: {{ .Release.Namespace }}
+profiles:
+{{- range $settings.scheduler_names }}
+- schedulerName: {{ . }}
+  plugins: {multiPoint: {disabled: [{name: DefaultPreemption}]}}
+{{- end }}
+extenders:
+{{- range list (dict "filterVerb" "filter" "prioritizeVerb" "prioritize" "weight" 12 "httpTimeout" "2s") (dict "bindVerb" "bind" "httpTimeout" (printf "%vs" $settings.http_timeout_s)) }}
+- urlPrefix: {{ ternary "https" "http" (eq (include "netgang.tls" $) "true") }}://netgang.{{ $.Release.Namespace }}.svc:{{ $settings.port }}
+  {{- toYaml . | nindent 2 }}
+  {{- if include "netgang.tls" $ }}
+  enableHTTPS: true
+  tlsConfig: {{/* read once, when kube-scheduler starts; without caFile the check of netgang's certificate is off */}}
+    certFile: /etc/netgang-scheduler-tls/tls.crt
+    keyFile: /etc/netgang-scheduler-tls/tls.key
+    caFile: /etc/netgang-scheduler-tls/ca.crt
+    serverName: netgang.{{ $.Release.Namespace }}.svc
+  {{- end }}
+  nodeCacheCapable: true
+  ignorable: false
+{{- end }}
 {{- end }}
 
 {{/* The image of netgang. */}}
@@ -82,25 +95,98 @@ priorityClassName: {{ . }}
 {{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end }}
 
-{{/* The image of kube-scheduler: the cluster's own version unless told otherwise. */}}
-{{- define "netgang.schedulerImage" -}}
-{{- $own := regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version -}}
-{{- printf "%s:%s" .Values.scheduler.image (.Values.scheduler.tag | default $own) -}}
+{{/* Metadata of the pods of a Deployment: dict "root" $ "name" (of the app) "checksum" (of what they read once). */}}
+{{- define "netgang.podMetadata" -}}
+labels: {{- toYaml (merge (dict "app.kubernetes.io/name" .name) .root.Values.podLabels) | nindent 2 }}
+annotations: {{- toYaml (merge (dict "checksum/settings" (sha256sum .checksum)) .root.Values.podAnnotations) | nindent 2 }}
 {{- end }}
 
-{{/* One or several scheduler names as a condition in CEL on the pod. */}}
-{{- define "netgang.isOurs" -}}
-{{- $names := (include "netgang.settings" . | fromYaml).scheduler_names -}}
-{{- if eq (len $names) 1 -}}
-object.spec.schedulerName == '{{ first $names }}'
-{{- else -}}
-object.spec.schedulerName in ['{{ join "', '" $names }}']
-{{- end -}}
+{{/* Account, place and security of the pods of a Deployment: dict "root" $ "name" (of the app). */}}
+{{- define "netgang.pod" -}}
+{{- $values := .root.Values -}}
+serviceAccountName: {{ .name }}
+enableServiceLinks: false {{- /* the Service's variables (NETGANG_PORT=tcp://…) would be read as settings */}}
+{{- with $values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+affinity:
+  {{- if $values.affinity }}
+  {{- toYaml $values.affinity | nindent 2 }}
+  {{- else }}
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution: {{- /* preferred: an update must finish on a small cluster too */}}
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector: {matchLabels: {app.kubernetes.io/name: {{ .name }}}}
+  {{- end }}
+{{ include "netgang.nobody" . }}
+{{- end }}
+
+{{/* How every pod of ours runs, and how every container does. */}}
+{{- define "netgang.nobody" -}}
+securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
+{{- end }}
+{{- define "netgang.unprivileged" -}}
+securityContext: {allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: {drop: [ALL]}}
+{{- end }}
+
+{{/* A drain takes one replica at a time, and the next one only when the first is Ready elsewhere: list $ (name of the app). */}}
+{{- define "netgang.budget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ index . 1 }}
+  namespace: {{ (index . 0).Release.Namespace }}
+spec:
+  maxUnavailable: 1
+  selector: {matchLabels: {app.kubernetes.io/name: {{ index . 1 }}}}
+{{- end }}
+
+{{/* A role's binding to an account of the same namespace: list $ (kind of the role) (its name) (the account). */}}
+{{- define "netgang.binding" -}}
+{{- $place := (index . 0).Release.Namespace -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ index . 1 }}Binding
+metadata:
+  name: {{ index . 2 }}
+  {{- if eq (index . 1) "Role" }}
+  namespace: {{ $place }}
+  {{- end }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ index . 1 }}, name: {{ index . 2 }}}
+subjects: [{kind: ServiceAccount, name: {{ index . 3 }}, namespace: {{ $place }}}]
+{{- end }}
+
+{{/* The binding of an admission policy: list (kind of the policy) (its name) (the rest of the spec). */}}
+{{- define "netgang.policyBinding" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ index . 0 }}
+spec:
+  policyName: {{ index . 0 }}
+  validationActions: [{{ index . 1 }}]
+{{- end }}
+
+{{/* In CEL: one map is as it was but for some of its keys: list (the map) (as it was) (which `name` may differ). */}}
+{{- define "netgang.sameBut" -}}
+{{- $new := index . 0 }}{{ $old := index . 1 }}{{ $may := index . 2 -}}
+({{ $new }}.all(name, {{ $may }} || (name in {{ $old }} && {{ $old }}[name] == {{ $new }}[name])) && {{ $old }}.all(name, {{ $may }} || name in {{ $new }}))
 {{- end }}
 
 {{/* What no schema can say: values that exclude or need each other. */}}
 {{- define "netgang.check" -}}
 {{- $second := include "netgang.second" . -}}
+{{- $settings := include "netgang.settings" . | fromYaml -}}
 {{- /* Not kubeVersion in Chart.yaml: without a cluster `helm template` has a version of its own, and would be refused. */ -}}
 {{- if and (lookup "v1" "Namespace" "" "kube-system") (semverCompare "<1.35.0-0" .Capabilities.KubeVersion.Version) -}}
 {{- fail (printf "netgang needs Kubernetes 1.35 or newer; this cluster has %s (helm template: say --kube-version)" .Capabilities.KubeVersion.Version) -}}
@@ -108,34 +194,22 @@ object.spec.schedulerName in ['{{ join "', '" $names }}']
 {{- if and .Values.probe.enabled (not $second) -}}
 {{- fail "probe.enabled: needs mode second-scheduler" -}}
 {{- end -}}
-{{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second .Values.elastic.enabled .Values.tls.enabled)) -}}
-{{- fail "reports.enabled: needs mode second-scheduler, elastic.enabled and tls.enabled; or probe.enabled" -}}
+{{- if and .Values.reports.enabled (not .Values.probe.enabled) (not (and $second (dig "elastic" "enabled" false $settings) .Values.tls.enabled)) -}}
+{{- fail "reports.enabled: needs mode second-scheduler, settings.elastic.enabled and tls.enabled; or probe.enabled" -}}
 {{- end -}}
-{{- if and .Values.namespaces.enabled (not $second) -}}
-{{- fail "namespaces.enabled: only with mode second-scheduler: elsewhere pods go to the cluster's own scheduler already" -}}
+{{- if and .Values.scheduler.namespaces (not $second) -}}
+{{- fail "scheduler.namespaces: only with mode second-scheduler: elsewhere pods go to the cluster's own scheduler already" -}}
 {{- end -}}
-{{- $volumes := list -}}
-{{- range .Values.extraVolumes -}}
-{{- if has .name $volumes }}{{ fail (printf "extraVolumes: %s is there twice" .name) }}{{ end -}}
-{{- $volumes = append $volumes .name -}}
-{{- end -}}
-{{- $paths := list -}}
-{{- range .Values.extraVolumeMounts -}}
-{{- if not (has .name $volumes) }}{{ fail (printf "extraVolumeMounts: extraVolumes has no %s" .name) }}{{ end -}}
-{{- if has .mountPath $paths }}{{ fail (printf "extraVolumeMounts: two at %s" .mountPath) }}{{ end -}}
-{{- $paths = append $paths .mountPath -}}
-{{- end -}}
-{{- $settings := include "netgang.settings" . | fromYaml -}}
-{{- if and (dig "probe" "enabled" false $settings) (not .Values.probe.enabled) -}}
+{{- if and (dig "probe" "enabled" false .Values.settings) (not .Values.probe.enabled) -}}
 {{- fail "settings.probe.enabled: set probe.enabled, which installs the agents and what they need" -}}
 {{- end -}}
 {{- if and (gt (int .Values.replicas) 1) (not (has $settings.leader_election (list "on" true))) -}}
 {{- fail "settings.leader_election: must be on with several replicas: each would count the same gang for itself" -}}
 {{- end -}}
-{{- if and (ne .Values.mode "native") (ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s)) -}}
-{{- fail "settings.http_timeout_s: must be above hold_limit_s, commit_timeout_s, the slowest Binding (commit_timeout_s again, 6 s at most) and 1 s together" -}}
-{{- end -}}
-{{- if and $second (gt (int .Values.scheduler.replicas) 0) (has "default-scheduler" $settings.scheduler_names) -}}
+{{- if and $second .Values.scheduler.replicas (has "default-scheduler" $settings.scheduler_names) -}}
 {{- fail "settings.scheduler_names: with default-scheduler set scheduler.replicas to 0: a second kube-scheduler would place the same pods" -}}
+{{- end -}}
+{{- if and $second (ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s)) -}}
+{{- fail "settings.http_timeout_s: must be above hold_limit_s, commit_timeout_s, the slowest Binding (commit_timeout_s again, 6 s at most) and 1 s together" -}}
 {{- end -}}
 {{- end }}

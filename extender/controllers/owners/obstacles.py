@@ -105,7 +105,7 @@ async def _limited(look: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequ
         return (f"{about} not known: the API server did not answer within {TIMEOUT_S:.0f} s",)
     except ApiError as error:
         no_right = error.status == 403
-        why = "netgang has no right to read it: install manifests/components/explain" if no_right else str(error)
+        why = "netgang has no right to read it: helm upgrade gives it" if no_right else str(error)
         return () if error.status == 404 else (f"{about} not known: {why}",)
     except ApiUnavailableError as error:
         return (f"{about} not known: {error}",)

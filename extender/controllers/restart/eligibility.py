@@ -208,5 +208,5 @@ class Judge:
 def words(error: Exception) -> str:
     """What went wrong, and the one cause that only the administrator can take away."""
     if isinstance(error, ApiError) and error.status == 403:
-        return f"netgang has no right to: install manifests/components/restart ({error})"
+        return f"netgang has no right to: helm upgrade gives it ({error})"
     return str(error)

@@ -20,7 +20,7 @@ from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import namespace
 from lab.testbed.parts.native import delete_groups, served, switch_on
-from lab.testbed.parts.service import install_rights, installed_gates, start_netgang
+from lab.testbed.parts.service import install_rights, start_netgang
 from lab.testbed.parts.volcano import delete_volcano_groups, install_volcano, start_volcano
 from lab.testbed.processes.network import LOOPBACK, free_ports
 
@@ -100,13 +100,12 @@ class Bed:
         if one.volcano_percent is not None:
             await start_volcano(self.cluster, name=one.name, nodes_percent=one.volcano_percent)
             return
-        gates = installed_gates() if one.installed_gates else {}
         await self.cluster.start_scheduler(
             one.configuration,
             name=one.name,
             extender=url,
             account=one.account,
-            feature_gates=gates | (served(self.cluster.version)[1] if one.native_gates else {}),
+            feature_gates=served(self.cluster.version)[1] if one.native_gates else {},
             program=one.program,
         )
 

@@ -43,8 +43,6 @@ class Instance:
     name: str
     configuration: Document | Path
     account: str = SCHEDULER
-    installed_gates: bool = False
-    """Whether it runs with the feature gates of the installed second scheduler."""
     native_gates: bool = False
     """Whether it runs with the feature gates of Kubernetes' own gangs."""
     program: Path | None = None
@@ -103,7 +101,7 @@ class Way:
 
 _PLAIN = Instance("kube-scheduler", _EVERYWHERE)
 _NATIVE = Instance("kube-scheduler", _EVERYWHERE, native_gates=True)
-_SECOND = Instance("netgang-scheduler", SECOND_SCHEDULER, NETGANG_SCHEDULER, installed_gates=True)
+_SECOND = Instance("netgang-scheduler", SECOND_SCHEDULER, NETGANG_SCHEDULER)
 
 
 def _without_extenders(source: Path) -> Document:

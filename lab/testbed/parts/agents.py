@@ -22,11 +22,9 @@ from threading import Condition, Thread
 from time import monotonic
 from typing import Any, TypeAlias
 
-import yaml
-
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, Cluster
-from lab.testbed.parts.service import ROOT
+from lab.testbed.objects import pod, restricted
 from lab.testbed.processes.process import Child
 from probe.agent import Agent
 from probe.burst import BurstRunner
@@ -35,8 +33,7 @@ from probe.exchange import Exchange, Netgang
 from probe.settings import PORT
 from probe.udp import UdpSocket
 
-_MANIFEST = ROOT / "manifests/components/probe/agent.yaml"
-_RIGHTS = ROOT / "manifests/components/reports/rbac.yaml"
+_ACCOUNT = "netgang-probe"
 _LEAST_S = 0.001
 """Shorter delays are the loopback's own"""
 _TOKEN_S = 7 * 24 * 3600
@@ -49,15 +46,14 @@ async def start_agents(cluster: Cluster, nodes: Sequence[str], *, url: str, read
     """
     third, second = divmod(int(url.rpartition(":")[2]), 256)  # of 127.…: two clusters are not in each other's way
     addresses = {node: f"127.{third}.{second}.{number}" for number, node in enumerate(nodes, 1)}
-    account, daemons = yaml.safe_load_all(_MANIFEST.read_text())
+    account = {"name": _ACCOUNT, "namespace": INSTALLED_IN}
     async with cluster.api() as api:
-        await api.apply(_RIGHTS)
-        await api.apply(account)
-        await api.create_all([_pod(daemons, node) for node in nodes])
+        await api.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+        await api.create_all([_pod(node) for node in nodes])
 
         async def without_address() -> int:
             there = await api.list_all("Pod", namespace=INSTALLED_IN)
-            named = [one for one in there if one["metadata"]["name"].startswith("netgang-probe-")]
+            named = [one for one in there if one["metadata"]["name"].startswith(f"{_ACCOUNT}-")]
             return sum(not one["status"].get("podIP") for one in named)
 
         await api.until(without_address, lambda count: count == 0, what="the agents' pods have addresses")
@@ -68,26 +64,21 @@ async def start_agents(cluster: Cluster, nodes: Sequence[str], *, url: str, read
     return await cluster.start_part("agents", [sys.executable, "-m", __name__, file], ready_url=ready_url)
 
 
-def _pod(daemons: Object, node: str) -> Object:
-    """As the DaemonSet makes it, but for what it asks for: the simulated nodes keep all of their room."""
-    template = daemons["spec"]["template"]
-    containers = [{**one, "resources": {}} for one in template["spec"]["containers"]]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {**template["metadata"], "name": f"netgang-probe-{node}", "namespace": INSTALLED_IN},
-        "spec": {**template["spec"], "containers": containers, "nodeName": node},
-    }
+def _pod(node: str) -> Object:
+    """One pod of the chart's DaemonSet, but for what it asks for: the simulated nodes keep all of their room."""
+    labels = {"app.kubernetes.io/name": _ACCOUNT}
+    made = restricted(pod(f"{_ACCOUNT}-{node}", namespace=INSTALLED_IN, cpu="0", memory="0", labels=labels))
+    return {**made, "spec": {**made["spec"], "serviceAccountName": _ACCOUNT, "nodeName": node}}
 
 
 async def _token(api: Api, node: str, address: str) -> tuple[str, str]:
-    name = f"netgang-probe-{node}"
+    name = f"{_ACCOUNT}-{node}"
     change: list[Object] = [
         {"op": "add", "path": "/status/podIP", "value": address},
         {"op": "add", "path": "/status/podIPs", "value": [{"ip": address}]},
     ]
     await api.patch("Pod", name, change, namespace=INSTALLED_IN, subresource="status")
-    path = f"/api/v1/namespaces/{INSTALLED_IN}/serviceaccounts/netgang-probe/token"
+    path = f"/api/v1/namespaces/{INSTALLED_IN}/serviceaccounts/{_ACCOUNT}/token"
     bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name}, "expirationSeconds": _TOKEN_S}
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": bound}
     return node, str((await api.request("POST", path, body=asked))["status"]["token"])

@@ -17,7 +17,8 @@ import yaml
 from lab.testbed.api import Api
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.objects import node
-from lab.testbed.parts.service import ROOT, Netgang
+from lab.testbed.parts.installed import installed_object
+from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from lab.testbed.programs.build import ensure_program
 
@@ -56,7 +57,7 @@ async def pod_of(
     place["status"]["addresses"] = [{"type": "InternalIP", "address": LOOPBACK}]
     place["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
     await cluster.add_nodes([place])
-    template = yaml.safe_load((ROOT / "manifests/base/deployment.yaml").read_text())["spec"]["template"]
+    template = installed_object("Deployment")["spec"]["template"]
     labels = {**template["metadata"]["labels"], "netgang.io/role": "leader"}
     meta = {"name": POD, "namespace": INSTALLED_IN, "labels": labels}
     spec = {**template["spec"], "nodeName": machine}

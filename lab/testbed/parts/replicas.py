@@ -19,24 +19,23 @@ import yaml
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, Cluster
-from lab.testbed.parts.service import ROOT, Netgang, start_netgang
+from lab.testbed.parts.installed import installed_object
+from lab.testbed.parts.service import Netgang, start_netgang
 from lab.testbed.processes.network import LOOPBACK
 from lab.testbed.processes.pace import LIVENESS_S
 from lab.testbed.processes.relay import Relay, relay
 
-_BASE = ROOT / "manifests" / "base"
 _NOBODY = "nobody"  # schedules the pods that stand for processes
 
 
 def selector() -> dict[str, str]:
     """What the installed Service selects."""
-    service: Object = yaml.safe_load((_BASE / "service.yaml").read_text())
-    return dict(service["spec"]["selector"])
+    return dict(installed_object("Service")["spec"]["selector"])
 
 
 def replica(name: str) -> Object:
     """A pod of the installed Deployment that stays pending."""
-    template = yaml.safe_load((_BASE / "deployment.yaml").read_text())["spec"]["template"]
+    template = installed_object("Deployment")["spec"]["template"]
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -16,25 +16,16 @@ from typing import Any
 import yaml
 
 from extender.notes.keys import KEY_FILE
-from lab.testbed.api import Object
-from lab.testbed.cluster import NETGANG, NETGANG_SCHEDULER, Cluster
-from lab.testbed.errors import ControlPlaneError
+from lab.testbed.cluster import INSTALLED_IN, NETGANG, NETGANG_SCHEDULER, Cluster
+from lab.testbed.objects import namespace
+from lab.testbed.parts.installed import installed_rights
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from lab.testbed.processes.process import Child
 
 ROOT = Path(__file__).parents[3]
 SCHEDULER_CONFIG = ROOT / "scheduler-config"
 SECOND_SCHEDULER = SCHEDULER_CONFIG / "second-scheduler.yaml"
-_MANIFESTS = ROOT / "manifests"
-_OVERLAY = _MANIFESTS / "overlays" / "second-scheduler"
-_RIGHTS = (
-    _MANIFESTS / "base" / "namespace.yaml",
-    _MANIFESTS / "base" / "rbac.yaml",
-    _MANIFESTS / "base" / "confinement.yaml",
-    _MANIFESTS / "base" / "notes.yaml",
-    _OVERLAY / "scheduler-rbac.yaml",
-)
-_GATES_FLAG = "--feature-gates="
+_RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _START_LIMIT_S = 60.0  # it takes about 3 s; a loaded machine with two cores took 10
 
 
@@ -99,38 +90,15 @@ def _note_keys(directory: Path) -> Path:
 async def install_rights(cluster: Cluster) -> None:
     """Apply the namespace, accounts, roles, bindings and the account's confinement for netgang and its scheduler."""
     async with cluster.api() as api:
-        for path in _RIGHTS:
-            await api.apply(_installed(path))
+        await api.apply([{**namespace(INSTALLED_IN), "metadata": {"name": INSTALLED_IN, "labels": _RESTRICTED}}])
+        await api.apply(installed_rights())
 
 
 async def start_second_scheduler(cluster: Cluster, url: str) -> Child:
-    """Start the kube-scheduler for pods with `schedulerName: netgang`, as manifests/overlays/second-scheduler does.
+    """Start the kube-scheduler for pods with `schedulerName: netgang`, as manifests/second-scheduler.yaml does.
 
     `url` is that of netgang's verbs, where it need not be yet: it is called for pods only.
     """
     return await cluster.start_scheduler(
-        _installed(SECOND_SCHEDULER),
-        name=NETGANG_SCHEDULER,
-        extender=url,
-        account=NETGANG_SCHEDULER,
-        feature_gates=installed_gates(),
+        SECOND_SCHEDULER, name=NETGANG_SCHEDULER, extender=url, account=NETGANG_SCHEDULER
     )
-
-
-def installed_gates() -> dict[str, bool]:
-    """Feature gates of the installed second scheduler, read from its Deployment."""
-    deployment: Object = yaml.safe_load(_installed(_OVERLAY / "scheduler.yaml").read_text())
-    command: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
-    pairs = [
-        gate.partition("=")
-        for flag in command
-        if flag.startswith(_GATES_FLAG)
-        for gate in flag.removeprefix(_GATES_FLAG).split(",")
-    ]
-    return {gate: value == "true" for gate, _, value in pairs}
-
-
-def _installed(path: Path) -> Path:
-    if not path.exists():
-        raise ControlPlaneError(f"{path} is missing: the testbed runs from a complete checkout")
-    return path

@@ -1,11 +1,11 @@
 """manifests/ as it lies in an API server, with a leader that renews its Lease."""
 
+from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-import yaml
-
 from cli.doctor.cluster_facts import Look, Where
+from lab.testbed.parts.installed import installed as installed_objects
 from tests.cli.doctor.system import ROOT, policies
 from tests.fakes.operator_api import FakeOperatorApi
 
@@ -24,12 +24,15 @@ PLURALS = {
 }
 
 
-def read(path: str) -> Any:
-    return yaml.safe_load((ROOT / path).read_text())
-
-
 def text(path: str) -> str:
     return (ROOT / path).read_text()
+
+
+def path_of(one: Mapping[str, Any]) -> str:
+    group, place = one["apiVersion"], f"{HOME}/" if "namespace" in one["metadata"] else ""
+    root = f"/apis/{group}" if "/" in group else f"/api/{group}"
+    plural = PLURALS.get(one["kind"], f"{one['kind'].lower()}s")
+    return f"{root}/{place}{plural}/{one['metadata']['name']}"
 
 
 def put(api: FakeOperatorApi, path: str, document: Any) -> None:
@@ -37,18 +40,12 @@ def put(api: FakeOperatorApi, path: str, document: Any) -> None:
 
 
 def installed() -> FakeOperatorApi:
-    """Overlay second-scheduler with both policies, two replicas, one node, and one gang at the gate."""
+    """manifests/second-scheduler.yaml, the policy of the gate, two replicas, and one node."""
     api = FakeOperatorApi()
     api.objects["/version"] = {"gitVersion": "v1.36.3"}
     api.objects[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
-    put(api, DEPLOYMENT, read("manifests/base/deployment.yaml"))
-    scheduler = read("manifests/overlays/second-scheduler/scheduler.yaml")
-    scheduler["spec"]["template"]["spec"]["containers"][0]["image"] += ":v1.36.3"
-    put(api, SCHEDULER, scheduler)
-    api.add(SETTINGS, data={"netgang.yaml": text("manifests/base/settings.yaml")})
-    api.add(CONFIG, data={"scheduler.yaml": text("scheduler-config/second-scheduler.yaml")})
-    service = read("manifests/base/service.yaml")
-    put(api, f"/api/v1/{HOME}/services/netgang", service)
+    for made in installed_objects():
+        put(api, path_of(made), made)
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
     renewals = count(1)
     api.on_get = lambda path: api.change(LEASE, renewTime=str(next(renewals))) if path == LEASE else None
@@ -67,8 +64,6 @@ def installed() -> FakeOperatorApi:
     ):
         for name, one in (objects or {}).items():
             put(api, f"{ADMISSION}/{PLURALS[kind]}/{name}", one)
-    for one in yaml.safe_load_all(text("manifests/base/confinement.yaml")):
-        put(api, f"{ADMISSION}/{PLURALS[one['kind']]}/{one['metadata']['name']}", one)
     api.add("/api/v1/nodes/n1", metadata={"labels": {"topology.kubernetes.io/zone": "a"}}, status={})
     return api
 

@@ -27,7 +27,7 @@ def _read(path: str) -> tuple[dict[str, Any], ...]:
 
 def policies() -> Policies:
     found: dict[str, dict[str, Any]] = {"MutatingAdmissionPolicy": {}, "MutatingAdmissionPolicyBinding": {}}
-    for one in deepcopy(_read("manifests/components/gate-policy/policy.yaml")):
+    for one in deepcopy(_read("tests/fixtures/rendered/gates.yaml")):
         found[one["kind"]][one["metadata"]["name"]] = one
     return Policies(policies=found["MutatingAdmissionPolicy"], bindings=found["MutatingAdmissionPolicyBinding"])
 

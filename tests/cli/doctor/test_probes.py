@@ -1,25 +1,19 @@
-"""Sources are asked once, from here; rights are those that the components of manifests/ grant."""
+"""Sources are asked once, from here."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from cli.doctor import Facts, examine
 from cli.doctor.facts import Endpoints
 from cli.doctor.installed import scheduler_of
 from cli.doctor.probes import ask_sources
-from cli.doctor.service import NOTES, needed
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.settings.features import ElasticSettings, RepairSettings
-from extender.settings.ports import DebugAuth, ReportSettings
 from extender.settings.settings import Settings
-from scoring.model.policy import Repair
 from tests.builders import node
-from tests.cli.doctor.system import ROOT
 
 NODES = (node("n1"), node("n2"), node("n3"))
 
@@ -55,35 +49,6 @@ async def test_files_of_the_pod_are_not_missed_here(tmp_path: Path) -> None:
     assert sources is not None
     assert sources[0].error is None
     assert endpoints == Endpoints({})
-
-
-EVERYTHING = Settings(leader_election="on").model_copy(
-    update={
-        "repair": RepairSettings(policy=Repair.RESTART),
-        "elastic": ElasticSettings(enabled=True),
-        "reports": ReportSettings(port=8891),
-        "debug_auth": DebugAuth.TOKEN,
-    }
-)
-
-
-@pytest.mark.parametrize("part", sorted(needed(EVERYTHING)))
-def test_a_part_grants_the_rights_that_it_is_named_for(part: str) -> None:
-    place, file = ROOT / "manifests" / part.partition(" ")[0], "notes.yaml" if part == NOTES else "rbac.yaml"
-    granted = {
-        (verb, group, resource)
-        for one in yaml.safe_load_all((place / file).read_text())
-        for rule in one.get("rules", ())
-        for group in rule.get("apiGroups", ())
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    assert needed(EVERYTHING)[part] <= granted
-
-
-def test_with_little_switched_on_little_is_needed() -> None:
-    assert set(needed(Settings())) == {"base", NOTES}
-    assert len(needed(EVERYTHING)) == 7
 
 
 @pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 999], ids=["no YAML", "words", "deep"])

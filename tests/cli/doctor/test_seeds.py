@@ -15,7 +15,6 @@ from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from scoring.ids import NO_ZONE
 from scoring.model import Taint
-from scoring.model.policy import Preempting
 from tests.builders import node
 from tests.cli.doctor.system import (
     SERVICE,
@@ -135,14 +134,14 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "no gate policy": (
         facts(policies=Policies(policies={}, bindings={})),
         "gate-policy-missing",
-        "kubectl apply -k manifests/components/gate-policy",
+        "gates.enabled",
     ),
-    "a binding without its policy": (without_policy("policies", GATES), "gate-policy-missing", "gate-policy"),
-    "a policy without its binding": (without_policy("bindings", GATES), "gate-policy-missing", "gate-policy"),
+    "a binding without its policy": (without_policy("policies", GATES), "gate-policy-missing", "gates.enabled"),
+    "a policy without its binding": (without_policy("bindings", GATES), "gate-policy-missing", "gates.enabled"),
     "a binding of another policy": (
         with_policy("bindings", GATES, lambda spec: spec.update(policyName="other")),
         "gate-policy-missing",
-        "gate-policy",
+        "gates.enabled",
     ),
     "a policy that fails closed": (gate(failurePolicy="Fail"), "gate-policy-closed", "failurePolicy: Ignore"),
     "a policy for another scheduler": (
@@ -153,16 +152,9 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "an account that nothing confines": (
         facts(confined=frozenset({"netgang-jobs", "netgang-pod-status"})),
         "unconfined",
-        "confinement.yaml",
+        "helm upgrade",
     ),
-    "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "base/rbac.yaml"),
-    "an optional right is missing": (
-        facts(
-            settings=SETTINGS.model_copy(update={"preemption": Preempting.GANGS}), denied=(("patch", "batch", "jobs"),)
-        ),
-        "rights-missing",
-        "manifests/components/restart",
-    ),
+    "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "helm upgrade"),
     "an older kube-scheduler": (facts(scheduler_version="1.35.4"), "scheduler-version", "v1.36"),
     "a newer kube-scheduler": (facts(scheduler_version="1.37.0"), "scheduler-version", "must not be newer"),
     "an old cluster": (facts(kubernetes="1.31.2", scheduler_version="1.31.2"), "kubernetes-old", "update"),

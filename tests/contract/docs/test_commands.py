@@ -73,7 +73,7 @@ def test_every_command_is_accounted_for(document: Path) -> None:
 
 
 def test_a_new_line_is_noticed() -> None:
-    known = "kubectl apply -k manifests/components/restart"
+    known = "kubectl apply -f examples/gang-job.yaml"
     assert unaccounted([known, f"{known}s", "kubectl get pods", "docker build . -t x"]) == [
         f"{known}s",
         "kubectl get pods",

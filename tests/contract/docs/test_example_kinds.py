@@ -15,6 +15,7 @@ from extender.bootstrap import empty_cache, fill
 from extender.controllers.elastic.kinds import KINDS, read
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
+from lab.testbed.parts.installed import installed_settings
 from lab.testbed.programs.catalogue import TRAINING_CRDS
 from lab.testbed.programs.definitions import DEFINITIONS
 from scoring.ids import GangKey
@@ -36,7 +37,7 @@ OTHERS = {  # examples that are older than this folder → their gang's key, min
     "reporting-job.yaml": ("team/resnet", 2, 2),
 }
 FIXED = "fixed"
-SETTINGS = Settings.load(ROOT / "manifests/base/settings.yaml")
+SETTINGS = Settings.model_validate(installed_settings())
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,13 @@ from cli.main import app
 from extender.bootstrap import empty_cache, fill
 from extender.convert.clusterfile import parse_cluster
 from extender.settings.settings import Settings
+from lab.testbed.parts.helm import CHART
+from lab.testbed.parts.installed import installed_settings
 from scoring.ids import ResourceName
 from scoring.model.policy import Policy, gang_options
 from scoring.model.resources import amount
 from tests.contract.docs.job_pods import made
 from tests.contract.docs.test_explain_docs import demonstration
-from tests.contract.manifests import chart_schema
 from tests.fakes.maddash_server import MaddashServer, paper_mesh
 from tests.newcomer.document import SHELLS, bare, fenced, parts, typed_lines
 from tests.newcomer.page import needs_no_cluster
@@ -43,7 +44,7 @@ PAGES = [*HOW_TOS, ROOT / "docs/explanation/comparison.md", ROOT / "docs/start/f
 KUEUE = "kueue.x-k8s.io/"
 MADDASH = "https://maddash.example.org/maddash"
 DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
-SCHEMA = json.loads(chart_schema.FILE.read_text())
+VALUES: Mapping[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 OWN_TESTS = frozenset({ROOT / "docs/how-to/explain.md", *(walk.path for walk in WALKED)})
 """Pages whose tests compare what is printed: tests/contract/docs/test_explain_docs.py,
 tests/e2e/people/test_newcomer.py."""
@@ -80,40 +81,24 @@ def inline(page: Path) -> Iterator[list[str]]:
             yield shlex.split(code)
 
 
-def in_schema(values: Mapping[str, Any], schema: Mapping[str, Any], path: str = "") -> None:
+def are_values(values: Mapping[str, Any], known: Mapping[str, Any] = VALUES, path: str = "") -> None:
     """AssertionError: the chart has no such value."""
-    known = schema.get("properties", {})
     for name, value in values.items():
         assert name in known, f"the chart has no value {path}{name}"
-        if isinstance(value, Mapping) and "properties" in known[name]:
-            in_schema(value, known[name], f"{path}{name}.")
+        if isinstance(value, Mapping) and known[name]:
+            are_values(value, known[name], f"{path}{name}.")
 
 
 def check_values(values: Mapping[str, Any]) -> None:
-    in_schema(values, SCHEMA)
+    are_values(values)
     if "settings" in values:
         Settings(**values["settings"])
-
-
-def check_kustomization(one: Mapping[str, Any]) -> None:
-    """Beside a clone of the project: everything that it names is there, and every patch has something to change."""
-    names = [*one.get("resources", ()), *one.get("components", ())]
-    paths = [ROOT / name.removeprefix("netgang/") for name in names]
-    assert paths
-    assert [path for path in paths if not (path / "kustomization.yaml").exists()] == []
-    for patch in one.get("patches", ()):
-        target = yaml.safe_load(patch["patch"])
-        sources = [*(ROOT / "manifests/base").glob("*.yaml"), *paths[0].glob("*.yaml")]
-        there = [two for path in sources for two in yaml.safe_load_all(path.read_text()) if isinstance(two, dict)]
-        assert any(
-            two.get("kind") == target["kind"] and two["metadata"].items() >= target["metadata"].items() for two in there
-        )
 
 
 def check_manifest(one: Mapping[str, Any]) -> None:
     """A gang of ours, with annotations that exist; and if an example shows the same job, the example has all of it."""
     seen = {"kind": "List", "items": made([one])}
-    settings = Settings.load(ROOT / "manifests/base/settings.yaml")
+    settings = Settings.model_validate(installed_settings())
     cache = empty_cache(settings)
     fill(cache, parse_cluster(json.dumps(seen).encode(), name="page", zone_label=settings.zone_label), now_s=0.0)
     (gang,) = cache.snapshot().gangs.values()
@@ -163,8 +148,6 @@ def contains(whole: object, part: object) -> bool:
 
 
 def kind_of_block(one: Mapping[str, Any]) -> str:
-    if one.get("kind") == "Kustomization":
-        return "kustomization"
     if one.get("kind") in ("PriorityClass", "ResourceQuota") or one.get("apiVersion", "").startswith(KUEUE):
         return "policy"
     if "kind" in one:
@@ -175,8 +158,6 @@ def kind_of_block(one: Mapping[str, Any]) -> str:
 def test_every_block_is_what_it_is_used_for(page: Path) -> None:
     for one in yaml_blocks(page):
         match kind_of_block(one):
-            case "kustomization":
-                check_kustomization(one)
             case "manifest":
                 check_manifest(one)
             case "policy":
@@ -189,7 +170,7 @@ def test_every_block_is_what_it_is_used_for(page: Path) -> None:
 
 def test_all_kinds_of_blocks_occur() -> None:
     found = {kind_of_block(one) for page in PAGES for one in yaml_blocks(page)}
-    assert found == {"kustomization", "manifest", "policy", "settings", "values"}
+    assert found == {"manifest", "policy", "settings", "values"}
 
 
 def parsed(words: list[str]) -> str:
@@ -279,15 +260,13 @@ def test_helm_lines_set_values_that_exist(page: Path) -> None:
                 values: Any = text
                 for part in reversed(name.split(".")):
                     values = {part: values}
-                in_schema(values, SCHEMA)
+                are_values(values)
 
 
-def test_applied_directories_can_be_applied(page: Path) -> None:
+def test_applied_files_can_be_applied(page: Path) -> None:
     for words in commands(page, "kubectl"):
         for option, path in pairwise(words):
-            if option == "-k" or option == "kustomize":
-                assert (ROOT / path / "kustomization.yaml").exists(), path
-            elif option == "-f" and path != "-":
+            if option == "-f" and path != "-":
                 assert all(one["kind"] for one in yaml.safe_load_all((ROOT / path).read_text())), path
 
 
@@ -325,13 +304,13 @@ def test_what_is_said_to_be_seen_can_be_seen(page: Path) -> None:
     assert [
         one for line in near for one in re.findall(r"`([a-z]+(?:-[a-z]+)+)`", line) if f"`{one}`" not in doctor
     ] == []
-    rules = (ROOT / "manifests/components/monitoring/rules.yaml").read_text()
+    rules = (CHART / "files/alerts.yaml").read_text()
     assert [one for one in re.findall(r"`(Netgang[A-Z]\w+)`", text) if f"alert: {one}\n" not in rules] == []
     events = "".join(path.read_text() for path in (ROOT / "extender").rglob("*.py"))
     assert [one for one in re.findall(r"`((?:Gang|Job)[A-Z]\w+)`", text) if f'"{one}"' not in events] == []
 
 
 def test_ports_are_brought_from_where_they_are(page: Path) -> None:
-    settings = Settings.load(ROOT / "manifests/base/settings.yaml")
+    settings = Settings.model_validate(installed_settings())
     wanted = ["kubectl", "-n", "netgang-system", "port-forward", "deploy/netgang", str(settings.debug_port)]
     assert [words for words in commands(page, "kubectl") if "port-forward" in words and words != wanted] == []

@@ -143,7 +143,7 @@ _SITE: Final = (
 
 _OPERATOR: Final = (
     Word(_own("schedule"), _L, "namespace", Use.OPERATOR, "`true`", '"true"',
-         "With the component scheduler-name-policy: new gang pods of the default scheduler get netgang's scheduler."),
+         "With `scheduler.namespaces` of the chart: new gang pods of the default scheduler get netgang's scheduler."),
     Word(_own("gangs"), _L, "namespace", Use.OPERATOR, "`native`", "native",
          "With the overlay native: new pods with `spec.schedulingGroup` wait at the gate."),
     Word(_own("only"), Form.TAINT, "node", Use.OPERATOR, "`true`", "netgang.io/only=true:NoSchedule",

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from extender.runtime.telemetry import Telemetry
+from lab.testbed.parts.helm import CHART
 from tests.contract.manifests.promtool import promtool
-from tests.contract.manifests.test_monitoring import COMPONENT
 
-DASHBOARD: dict[str, Any] = json.loads((COMPONENT / "dashboard.json").read_text())
+DASHBOARD: dict[str, Any] = json.loads((CHART / "files/dashboard.json").read_text())
 PANELS: dict[str, dict[str, Any]] = {one["title"]: one for one in DASHBOARD["panels"]}
 SCRAPED = {"namespace", "pod"}  # labels that Prometheus Operator adds from the pod that it scrapes
 
@@ -82,9 +82,3 @@ def test_panels_are_whole_and_do_not_overlap() -> None:
         assert at["x"] + at["w"] <= 24
         cells |= mine
     assert [one["name"] for one in DASHBOARD["templating"]["list"]] == ["datasource", "namespace"]
-
-
-def test_the_component_brings_the_dashboard() -> None:
-    (one,) = yaml.safe_load((COMPONENT / "kustomization.yaml").read_text())["configMapGenerator"]
-    assert one["files"] == ["netgang.json=dashboard.json"]
-    assert one["options"] == {"disableNameSuffixHash": True, "labels": {"grafana_dashboard": "1"}}

@@ -1,45 +1,64 @@
-"""The manifests as kustomize renders them: rights equal to the calls made, one acts, no privileges, closed doors."""
+"""manifests/ of both modes: rights equal to the calls made, one acts, no privileges, closed doors."""
 
 from pathlib import Path
 
 import pytest
 import yaml
 
+from client.connect.target import DEFAULT, target
+from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
 from extender.kube.text_store import STARTED_GANGS
 from extender.leadership.lease import LEADER
 from extender.settings.leadership import LeaderElection
 from lab.testbed.processes.schedulers import load_configuration
-from tests.contract.manifests.rendered_manifests import (
+from tests.contract.manifests.rendered import (
+    MODES,
     ROOT,
     Object,
+    container_of,
     mounted_settings,
+    objects_of,
     of_kind,
     pod_spec,
-    rendered_overlay,
     rights_of,
 )
 
+OURS = "netgang-system"
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
 
 @pytest.fixture
-def objects() -> tuple[Object, ...]:
-    return rendered_overlay("second-scheduler")
+def objects(mode: str) -> tuple[Object, ...]:
+    return objects_of(mode)
+
+
+@pytest.fixture
+def second() -> tuple[Object, ...]:
+    return objects_of("second-scheduler")
 
 
 def test_the_rights_are_the_calls_that_are_made(objects: tuple[Object, ...]) -> None:
+    """One rule may name several groups: of the pairs that nobody calls, none exists (tests/e2e asks an API server)."""
     allowed = list(rights_of(of_kind(objects, "ClusterRole")["netgang"]["rules"]))
-    assert set(allowed) == calls.rules()
     assert len(set(allowed)) == len(allowed)
+    assert calls.rules() <= set(allowed)
+    called = {(group, resource) for _, group, resource in calls.rules()}
+    more = {(verb, *pair) for verb, *pair in set(allowed) - calls.rules() if tuple(pair) in called}
+    assert more == set()
 
 
 def test_netgang_has_no_other_rights(objects: tuple[Object, ...]) -> None:
     bindings = [one for one in objects if one["kind"] in ("ClusterRoleBinding", "RoleBinding")]
-    mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", "netgang-system")]
-    everywhere = ("ClusterRoleBinding", "ClusterRole", "netgang", None)
-    at_home = [("RoleBinding", "Role", name, "netgang-system") for name in ("netgang", "netgang-notes")]
+    mine = [b for b in bindings for s in b["subjects"] if (s["name"], s["namespace"]) == ("netgang", OURS)]
     found = [(b["kind"], b["roleRef"]["kind"], b["roleRef"]["name"], b["metadata"].get("namespace")) for b in mine]
-    assert sorted(found) == sorted([everywhere, *at_home])
+    wanted = [("ClusterRoleBinding", "ClusterRole", "netgang", None), ("RoleBinding", "Role", "netgang", OURS)]
+    assert sorted(found) == sorted(wanted)
 
 
 def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
@@ -48,18 +67,29 @@ def test_rules_name_what_they_allow(objects: tuple[Object, ...]) -> None:
     assert not [right for right in rights_of(rules) if "*" in right or right[2] in ("secrets", "clusterroles", "roles")]
 
 
-def test_the_key_for_notes_is_a_file_where_netgang_looks(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    spec = pod_spec(of_kind(objects, "Deployment")["netgang"])
-    assert {"name": "notes", "secret": {"secretName": "netgang-notes", "optional": True}} in spec["volumes"]
-    (mount,) = [one for one in spec["containers"][0]["volumeMounts"] if one["name"] == "notes"]
-    assert Path(mount["mountPath"]) == mounted_settings(objects, tmp_path).note_keys_dir
+def test_in_its_own_namespace_netgang_may_write_what_is_named_and_nothing_else(
+    second: tuple[Object, ...], tmp_path: Path
+) -> None:
+    """Its Lease, and a ConfigMap that is there, empty: a right to create one has no name."""
+    role, lease = of_kind(second, "Role")["netgang"], mounted_settings(second, tmp_path).lease
+    create, rest = role["rules"]
+    assert (role["metadata"]["namespace"], lease.namespace) == (OURS, None)
+    assert set(rights_of([create])) == {("create", "coordination.k8s.io", "leases")}
+    assert rest["resourceNames"] == [lease.name, STARTED_GANGS.name]
+    wanted = calls.rules((*calls.LEADING, *calls.STARTED))
+    assert wanted <= set(rights_of(role["rules"]))
+    assert set(rest["verbs"]) | {"create"} == {verb for verb, _, _ in wanted}
+    assert "data" not in of_kind(second, "ConfigMap")[STARTED_GANGS.name]
+    assert of_kind(second, "Secret") == {}, "the key for notes would be one that everybody knows"
 
 
-def test_started_gangs_are_in_the_only_config_map_that_netgang_may_read(objects: tuple[Object, ...]) -> None:
-    found, role = of_kind(objects, "ConfigMap")[STARTED_GANGS.name], of_kind(objects, "Role")["netgang-notes"]
-    assert (found["metadata"]["namespace"], "data" in found) == ("netgang-system", False)
-    assert set(rights_of(role["rules"])) == calls.rules(calls.STARTED)
-    assert [rule["resourceNames"] for rule in role["rules"]] == [[STARTED_GANGS.name]]
+def test_every_kind_of_job_can_be_followed_read_and_changed() -> None:
+    for kind in KINDS.values():
+        assert calls.resource_of(kind.collection).plural == kind.plural
+        for among in ({**calls.OWNERS, **calls.RESIZED}, calls.RESIZED):
+            path = calls.served_as(kind.api_version, kind.kind, among=among).path("a", "j")
+            assert path == f"/apis/{kind.api_version}/namespaces/a/{kind.plural}/j"
+        assert {(verb, kind.group, kind.plural) for verb in ("list", "watch", "get", "patch")} <= calls.rules()
 
 
 def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
@@ -71,56 +101,37 @@ def test_accounts_that_are_used_exist(objects: tuple[Object, ...]) -> None:
 
 def test_everything_is_in_its_own_namespace(objects: tuple[Object, ...]) -> None:
     elsewhere = [
-        (one["kind"], one["metadata"]["name"])
-        for one in objects
-        if one["metadata"].get("namespace", "netgang-system") != "netgang-system"
+        (one["kind"], one["metadata"]["name"]) for one in objects if one["metadata"].get("namespace", OURS) != OURS
     ]
-    assert elsewhere == [("RoleBinding", "netgang-scheduler-authentication")]
+    assert elsewhere in ([], [("RoleBinding", "netgang-scheduler-authentication")])
 
 
 def test_one_netgang_acts_at_a_time(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """Two would count the same gang twice: several only with leader election, and where there is a Service."""
-    spec = of_kind(objects, "Deployment")["netgang"]["spec"]
+    """Two would count the same gang twice: there are several, with leader election, and a Service of the leader."""
+    deployment = of_kind(objects, "Deployment")["netgang"]
     assert mounted_settings(objects, tmp_path).leader_election is LeaderElection.ON
-    assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
-
-
-def test_the_lease_is_the_only_one_that_netgang_may_write(tmp_path: Path) -> None:
-    objects = rendered_overlay("second-scheduler")
-    role = of_kind(objects, "Role")["netgang"]
-    assert set(rights_of(role["rules"])) == calls.rules(calls.LEADING)
-    lease = mounted_settings(objects, tmp_path).lease
-    assert (role["metadata"]["namespace"], lease.namespace) == ("netgang-system", None)
-    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [lease.name]]
-    assert [rule["verbs"] for rule in role["rules"] if "resourceNames" not in rule] == [["create"]]
-
-
-def test_the_service_leads_to_the_leader() -> None:
-    objects = rendered_overlay("second-scheduler")
-    template = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]
-    selector = of_kind(objects, "Service")["netgang"]["spec"]["selector"]
-    assert selector == {**template["metadata"]["labels"], ROLE_LABEL: LEADER}
-    (container,) = template["spec"]["containers"]
-    told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container["env"]}
+    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"]) == (2, 0)
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert of_kind(objects, "Service")["netgang"]["spec"]["selector"] == {**labels, ROLE_LABEL: LEADER}
+    told = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in container_of(objects)["env"]}
     assert told == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace"}
 
 
-def test_replicas_are_drained_one_at_a_time() -> None:
-    objects = rendered_overlay("second-scheduler")
+def test_replicas_are_drained_one_at_a_time(objects: tuple[Object, ...]) -> None:
     budgets = of_kind(objects, "PodDisruptionBudget")
     for name, deployment in of_kind(objects, "Deployment").items():
-        labels = deployment["spec"]["selector"]["matchLabels"]
+        selector = deployment["spec"]["selector"]
         assert deployment["spec"]["replicas"] == 2
-        assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
+        assert budgets[name]["spec"] == {"maxUnavailable": 1, "selector": selector}
         affinity = pod_spec(deployment)["affinity"]["podAntiAffinity"]
         (term,) = affinity["preferredDuringSchedulingIgnoredDuringExecution"]
-        assert term["podAffinityTerm"]["labelSelector"]["matchLabels"] == labels
+        assert term["podAffinityTerm"]["labelSelector"] == selector
 
 
 def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
-    for deployment in of_kind(objects, "Deployment").values():
-        pod = pod_spec(deployment)
-        assert pod["securityContext"]["runAsNonRoot"] is True
+    """So the namespace may enforce Pod Security's level `restricted`."""
+    for pod in map(pod_spec, of_kind(objects, "Deployment").values()):
+        assert (pod["securityContext"]["runAsNonRoot"], "hostNetwork" in pod) == (True, False)
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["securityContext"]["runAsUser"] >= 1000
         for container in pod["containers"]:
@@ -134,100 +145,95 @@ def test_containers_have_no_privileges(objects: tuple[Object, ...]) -> None:
 def test_containers_say_what_they_need(objects: tuple[Object, ...]) -> None:
     """Requests for all, a memory limit for netgang, no CPU limit: throttling would stop the scheduler behind it."""
     for name, deployment in of_kind(objects, "Deployment").items():
-        pod = pod_spec(deployment)
-        (container,) = pod["containers"]
+        (container,) = pod_spec(deployment)["containers"]
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert "cpu" not in container["resources"].get("limits", {})
         assert "memory" in container["resources"].get("limits", {}) or name == "netgang-scheduler"
         assert ":" in container["image"]
         assert not container["image"].endswith(":latest")
-        assert pod["enableServiceLinks"] is False
+        assert pod_spec(deployment)["enableServiceLinks"] is False
 
 
-def test_probes_ask_the_port_of_the_settings(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    settings = mounted_settings(objects, tmp_path)
-    (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
-    alive, ready = container["livenessProbe"]["httpGet"], container["readinessProbe"]["httpGet"]
-    assert (alive["path"], ready["path"]) == ("/healthz", "/readyz")
-    assert alive["port"] == ready["port"] == settings.port == container["ports"][0]["containerPort"]
-    assert alive.get("host", "0.0.0.0") == ready.get("host", "0.0.0.0") == settings.host
-    grace_s = pod_spec(of_kind(objects, "Deployment")["netgang"])["terminationGracePeriodSeconds"]
-    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s, "a held bind outlives an orderly stop"
-
-
-def test_netgang_reads_the_mounted_settings(objects: tuple[Object, ...]) -> None:
+def test_netgang_reads_the_mounted_settings_and_is_asked_where_they_say(
+    objects: tuple[Object, ...], tmp_path: Path
+) -> None:
+    settings, container = mounted_settings(objects, tmp_path), container_of(objects)
     pod = pod_spec(of_kind(objects, "Deployment")["netgang"])
-    (container,) = pod["containers"]
     mount, _ = container["volumeMounts"]
     assert container["args"] == ["serve", "--config", f"{mount['mountPath']}/netgang.yaml"]
     assert mount["name"] == pod["volumes"][0]["name"]
+    (port,) = container["ports"]
+    assert (port["name"], port["containerPort"]) == ("http", settings.port)
+    asked = {name: container[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")}
+    assert [one["path"] for one in asked.values()] == ["/healthz", "/readyz"]
+    assert {one["port"] for one in asked.values()} == {port["name"]}
+    grace_s = pod["terminationGracePeriodSeconds"]
+    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s, "a held bind outlives an orderly stop"
 
 
-def test_the_door_is_closed(objects: tuple[Object, ...], tmp_path: Path) -> None:
-    """Only kube-scheduler reaches the verbs."""
-    settings = mounted_settings(objects, tmp_path)
-    labels = of_kind(objects, "Deployment")["netgang"]["spec"]["template"]["metadata"]["labels"]
-    scheduler = of_kind(objects, "Deployment")["netgang-scheduler"]
-    policy = of_kind(objects, "NetworkPolicy")["netgang"]["spec"]
-    assert policy["podSelector"]["matchLabels"] == labels
+def test_only_kube_scheduler_reaches_the_verbs(second: tuple[Object, ...], tmp_path: Path) -> None:
+    labels = {
+        name: one["spec"]["template"]["metadata"]["labels"] for name, one in of_kind(second, "Deployment").items()
+    }
+    policy = of_kind(second, "NetworkPolicy")["netgang"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == labels["netgang"]
     assert policy["policyTypes"] == ["Ingress"]
-    assert policy["ingress"] == [
-        {
-            "from": [{"podSelector": {"matchLabels": scheduler["spec"]["template"]["metadata"]["labels"]}}],
-            "ports": [{"protocol": "TCP", "port": settings.port}],
-        }
-    ]
-    assert of_kind(objects, "Service")["netgang"]["spec"]["selector"].items() >= labels.items()
+    port = mounted_settings(second, tmp_path).port
+    scheduler = {"podSelector": {"matchLabels": labels["netgang-scheduler"]}}
+    assert policy["ingress"] == [{"from": [scheduler], "ports": [{"protocol": "TCP", "port": port}]}]
 
 
 def test_the_port_for_people_is_on_the_pod_s_loopback(objects: tuple[Object, ...], tmp_path: Path) -> None:
     settings = mounted_settings(objects, tmp_path)
     assert (settings.debug_host, settings.debug_port) == ("127.0.0.1", 8889)
-    (container,) = pod_spec(of_kind(objects, "Deployment")["netgang"])["containers"]
-    assert [port["containerPort"] for port in container["ports"]] == [settings.port]
-    assert [port["port"] for port in of_kind(objects, "Service")["netgang"]["spec"]["ports"]] == [settings.port]
-    others = [one for one in objects if one["kind"] != "ConfigMap"]
+    ports = [port["port"] for one in of_kind(objects, "Service").values() for port in one["spec"]["ports"]]
+    assert ports == [settings.port]
+    others = [one for one in objects if one["kind"] not in ("ConfigMap", "Role")]
     assert str(settings.debug_port) not in yaml.safe_dump(others)
 
 
-def test_the_namespace_allows_what_its_pods_need_and_no_more(objects: tuple[Object, ...]) -> None:
-    (namespace,) = of_kind(objects, "Namespace").values()
-    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-
-
-def test_the_second_scheduler_runs_our_configuration() -> None:
-    objects = rendered_overlay("second-scheduler")
-    pod = pod_spec(of_kind(objects, "Deployment")["netgang-scheduler"])
-    (container,) = pod["containers"]
+def test_the_second_scheduler_runs_our_configuration(second: tuple[Object, ...]) -> None:
+    """That of scheduler-config/, whose rules are in test_scheduler_config.py."""
+    pod = pod_spec(of_kind(second, "Deployment")["netgang-scheduler"])
+    (container,), (volume,) = pod["containers"], pod["volumes"]
     (mount,) = container["volumeMounts"]
-    (volume,) = pod["volumes"]
-    mounted = of_kind(objects, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
+    mounted = of_kind(second, "ConfigMap")[volume["configMap"]["name"]]["data"]["scheduler.yaml"]
     assert yaml.safe_load(mounted) == load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")
-    assert f"--config={mount['mountPath']}/scheduler.yaml" in container["command"]
-    assert not any("--feature-gates" in argument for argument in container["command"])
+    assert container["command"] == ["kube-scheduler", f"--config={mount['mountPath']}/scheduler.yaml"]
 
 
-def test_the_second_scheduler_has_kube_schedulers_own_roles_and_its_own_lease() -> None:
+def test_the_second_scheduler_has_kube_schedulers_own_roles_and_its_own_lease(second: tuple[Object, ...]) -> None:
     """Its two built-in roles, so that it may what the cluster's version may; the lease is that of its configuration."""
-    objects = rendered_overlay("second-scheduler")
-    bindings = of_kind(objects, "ClusterRoleBinding").values()
+    bindings = of_kind(second, "ClusterRoleBinding").values()
     roles = {b["roleRef"]["name"] for b in bindings if b["subjects"][0]["name"] == "netgang-scheduler"}
     assert roles == {"system:kube-scheduler", "system:volume-scheduler"}
-    role = of_kind(objects, "Role")["netgang-scheduler"]
+    role = of_kind(second, "Role")["netgang-scheduler"]
     lease = load_configuration(ROOT / "scheduler-config/second-scheduler.yaml")["leaderElection"]
     assert role["metadata"]["namespace"] == lease["resourceNamespace"]
-    named = [rule for rule in role["rules"] if rule.get("resourceNames")]
-    assert [rule["resourceNames"] for rule in named] == [[lease["resourceName"]]]
-    assert [rule["verbs"] for rule in role["rules"] if not rule.get("resourceNames")] == [["create"]]
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, [lease["resourceName"]]]
+    assert role["rules"][0]["verbs"] == ["create"]
 
 
-def test_the_native_way_needs_no_scheduler_and_is_asked_by_none(tmp_path: Path) -> None:
-    """Two replicas, no kube-scheduler, and gates in labelled namespaces alone."""
-    objects = rendered_overlay("native")
+def test_the_native_mode_has_no_scheduler_and_gates_in_labelled_namespaces(tmp_path: Path) -> None:
+    objects = objects_of("native")
     settings = mounted_settings(objects, tmp_path)
     assert (settings.extender, settings.scheduler_names) == (False, ("default-scheduler",))
-    deployments = of_kind(objects, "Deployment")
-    assert list(deployments) == ["netgang"]
-    assert (deployments["netgang"]["spec"]["replicas"], str(settings.leader_election)) == (2, "on")
+    assert list(of_kind(objects, "Deployment")) == ["netgang"]
     binding = of_kind(objects, "MutatingAdmissionPolicyBinding")["netgang-gate"]
     assert binding["spec"]["matchResources"] == {"namespaceSelector": {"matchLabels": {"netgang.io/gangs": "native"}}}
+
+
+def test_roles_for_people_allow_what_is_asked_and_nothing_else(objects: tuple[Object, ...]) -> None:
+    """docs/how-to/cli.md: port-forward to pods, or the proxy to the port for people; bound to nobody."""
+    roles = of_kind(objects, "Role")
+    bound = {one["roleRef"]["name"] for one in of_kind(objects, "RoleBinding").values()}
+    forward, proxy = (roles[name]["rules"] for name in ("netgang-port-forward", "netgang-service-proxy"))
+    assert {"netgang-port-forward", "netgang-service-proxy"} == roles.keys() - bound
+    assert set(rights_of(forward)) == {
+        ("list", "", "pods"),
+        ("get", "", "pods/portforward"),
+        ("create", "", "pods/portforward"),
+    }
+    assert set(rights_of(proxy)) == {("get", "", "services/proxy"), ("create", "", "services/proxy")}
+    paths = [target(name).proxied.split("/")[-2] for name in (DEFAULT, "netgang-system/https:netgang")]
+    assert [rule["resourceNames"] for rule in proxy] == [paths]

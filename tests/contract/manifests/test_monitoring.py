@@ -1,4 +1,4 @@
-"""manifests/components/monitoring: alerts on metrics that exist, that fire when they should (promtool)."""
+"""The chart's alerts, files/alerts.yaml: on metrics that exist, that fire when they should (promtool)."""
 
 import re
 from functools import cache
@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 from extender.runtime.telemetry import Telemetry
-from extender.settings.settings import Settings
+from lab.testbed.parts.helm import CHART
 from tests.contract.manifests.promtool import promtool
-from tests.contract.manifests.rendered_manifests import ROOT, rendered, with_components
+from tests.contract.manifests.rendered import ROOT
 
-COMPONENT = ROOT / "manifests/components/monitoring"
 FOREIGN = {"scheduler_pending_pods": {"queue": {"gated"}}}
 """kube-scheduler's own metrics that are used → label → values; stable since Kubernetes 1.26"""
 WORDS = {"absent", "and", "or", "on", "unless", "sum", "max", "min", "count", "by", "rate", "increase", "time"}
@@ -21,8 +20,8 @@ WORDS |= {"last_over_time", "histogram_quantile"}
 
 
 def rules() -> list[dict[str, Any]]:
-    file = yaml.safe_load((COMPONENT / "rules.yaml").read_text())
-    return [rule for group in file["spec"]["groups"] for rule in group["rules"]]
+    groups = yaml.safe_load((CHART / "files/alerts.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
 
 
 ALERTS = {rule["alert"]: rule for rule in rules()}
@@ -73,22 +72,6 @@ def test_alerts_lead_to_what_is_to_be_done(alert: str) -> None:
     parts = dict(re.findall(r"^## (\w+)\n\n(.+?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
     assert parts.keys() == ALERTS.keys()
     assert parts[alert].lower().startswith(ALERTS[alert]["labels"]["severity"])
-
-
-def test_prometheus_reaches_metrics_and_nothing_else(tmp_path: Path) -> None:
-    objects = rendered(with_components(tmp_path, "overlays/second-scheduler", ("monitoring",)))
-    found = {(one["kind"], one["metadata"]["name"]): one for one in objects}
-    template = found["Deployment", "netgang"]["spec"]["template"]
-    (container,) = template["spec"]["containers"]
-    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    env = {one["name"]: one.get("value") for one in container["env"]}
-    assert env["NETGANG_HEALTH_PORT"] == str(ports["health"])
-    assert {"health_port", "health_host"} <= set(Settings.model_fields)
-    monitor = found["PodMonitor", "netgang"]["spec"]
-    assert monitor["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
-    assert [one["port"] for one in monitor["podMetricsEndpoints"]] == ["health"]
-    policy = found["NetworkPolicy", "netgang-metrics"]["spec"]
-    assert [one["ports"] for one in policy["ingress"]] == [[{"protocol": "TCP", "port": ports["health"]}]]
 
 
 LEADS = {"netgang_leader": "1x10", 'netgang_gangs{state="waiting"}': "3x10"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from tests.contract.manifests.rendered_manifests import ROOT, Object
+from tests.contract.manifests.rendered import ROOT, Object
 
 PERFSONAR = ROOT / "examples/perfsonar"
 LABEL = "netgang.io/testpoint"

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
 from extender.settings.call_bound import longest_bind_s
 from extender.settings.settings import Settings
+from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.processes.schedulers import load_configuration
 
 ROOT = Path(__file__).parents[3]
@@ -23,7 +23,7 @@ VERBS = ("filterVerb", "prioritizeVerb", "bindVerb")
 KNOWN_FIELDS = frozenset(
     {
         *("urlPrefix", "filterVerb", "prioritizeVerb", "preemptVerb", "bindVerb", "weight", "enableHTTPS", "tlsConfig"),
-        *("httpTimeout", "nodeCacheCapable", "ignorable"),
+        *("httpTimeout", "nodeCacheCapable", "managedResources", "ignorable"),
     }
 )
 
@@ -45,9 +45,9 @@ def extenders(configuration: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 @pytest.fixture
 def settings(name: str) -> Settings:
-    """As docs/how-to/which-scheduler.md has them."""
-    named = {"scheduler_names": ["default-scheduler"]} if name == "default-scheduler" else {}
-    return Settings.load(ROOT / "manifests/base/settings.yaml", named)
+    """Those that are installed beside it; docs/how-to/which-scheduler.md changes the name alone."""
+    own = {} if name == "second-scheduler" else {"scheduler_names": ["default-scheduler"]}
+    return Settings.model_validate(installed_settings() | own)
 
 
 def _seconds(duration: str) -> float:
@@ -63,7 +63,7 @@ def _binder(extenders: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def test_there_are_exactly_these_two() -> None:
-    found = {file.stem for file in (ROOT / "scheduler-config").glob("*.yaml")} - {"kustomization"}
+    found = {file.stem for file in (ROOT / "scheduler-config").glob("*.yaml")}
     assert found == set(NAMES)
 
 
@@ -111,7 +111,7 @@ def test_the_profiles_are_those_of_the_settings(configuration: Mapping[str, Any]
 
 def test_the_entries_reach_netgang(name: str, extenders: Sequence[Mapping[str, Any]], settings: Settings) -> None:
     (url,) = {entry["urlPrefix"] for entry in extenders}
-    service = yaml.safe_load((ROOT / "manifests/base/service.yaml").read_text())
+    service = installed_object("Service")
     inside = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
     parts = urlsplit(url)
     assert parts.hostname == (inside if name == "second-scheduler" else "10.96.0.88"), "a static pod resolves no name"

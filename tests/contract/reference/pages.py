@@ -6,7 +6,6 @@ They are not committed, so no page can differ from the code. `make lint` writes 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.contract.manifests import chart_schema
 from tests.contract.reference.api import answers_page, api_page, bodies_page
 from tests.contract.reference.cli import cli_page
 from tests.contract.reference.settings import settings_page, sources_page
@@ -31,4 +30,3 @@ PAGES: Mapping[str, Callable[[], str]] = {  # file below docs → its text
 def write() -> None:
     for name, page in PAGES.items():
         (ROOT / "docs" / name).write_text(page())
-    chart_schema.FILE.write_text(chart_schema.text())

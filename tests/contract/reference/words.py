@@ -24,7 +24,7 @@ _ANNOTATIONS = """# Annotations, labels, gates
 
 An unknown annotation `netgang.io/…` or value gets Event ProbableMistake and a line in `/v1/explain`; the value under
 "without it" then counts. A label that looks like one of these and is none, and a schedulerName that is not netgang's on
-pods that are marked as a gang's, get Event ProbableMistake, once for each owner; with `manifests/components/warnings`
+pods that are marked as a gang's, get Event ProbableMistake, once for each owner; with the chart's warnings
 `kubectl apply` warns of them, and of jobs that cannot start as they are written: a minimum above the number of pods,
 marks on the job instead of its pods, roles without requests, `suspend: true`. Annotations that netgang reads again are
 [signed](notes.md). Which mark of a gang wins is in [concepts](../start/concepts.md#words).

@@ -32,10 +32,8 @@ from lab.testbed.processes.network import free_ports
 from lab.testbed.processes.process import Child
 from lab.testbed.processes.relay import relay
 from tests.e2e.objects import kind
-from tests.e2e.probe_agents import ACCOUNT, agent, rights, token_of_pod
+from tests.e2e.probe_agents import ACCOUNT, agent, token_of_pod
 from tests.e2e.stage import Stage, document, say
-
-__all__ = ["rights"]
 
 ZONES = {"A": 9, "B": 9, "C": 9, "D": 9}
 NODES = tuple(f"node{i}" for i in range(1, 37))
@@ -180,9 +178,7 @@ async def running(stage: Stage, made: Bed, folder: Path, *, port: int) -> AsyncI
             await asyncio.gather(*(one.stop() for one in agents.values()))
 
 
-async def test_faults_are_found_avoided_and_gone(
-    stage: Stage, rights: None, mesh: Bed, kernel: Kernel, tmp_path: Path
-) -> None:
+async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, kernel: Kernel, tmp_path: Path) -> None:
     await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
     await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
     [port] = free_ports(1)
@@ -282,7 +278,7 @@ async def rates(netgang: Netgang) -> Rates:
 
 
 async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
-    stage: Stage, rights: None, mesh: Bed, kernel: Kernel, tmp_path: Path
+    stage: Stage, mesh: Bed, kernel: Kernel, tmp_path: Path
 ) -> None:
     """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first.
 

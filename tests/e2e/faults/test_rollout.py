@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from time import monotonic
 
 import pytest
-import yaml
 
 from lab.testbed.api import Api
 from lab.testbed.cluster import CONTROLLERS, INSTALLED_IN, NETGANG_SCHEDULER, Cluster
 from lab.testbed.objects import namespace, node, zone_nodes
+from lab.testbed.parts.installed import MANIFESTS, SECOND, installed_settings
 from lab.testbed.parts.kubelet import STAGES, Kubelet, Start, kubelet
 from lab.testbed.parts.replicas import Replicas, replicas
-from lab.testbed.parts.service import ROOT, SECOND_SCHEDULER, install_rights
+from lab.testbed.parts.service import SECOND_SCHEDULER, install_rights
 from tests.e2e.stage import Stage, say
 
 MORE_CONTROLLERS = ("deployment-controller", "replicaset-controller")
@@ -48,8 +48,8 @@ class Site:
 
 @pytest.fixture
 async def site() -> AsyncIterator[Site]:
-    """`kubectl apply -k` of the recommended overlay, on a cluster with the controllers it needs."""
-    installed = yaml.safe_load((ROOT / "manifests" / "base" / "settings.yaml").read_text())
+    """manifests/second-scheduler.yaml, applied to a cluster with the controllers that it needs."""
+    installed = installed_settings()
     settings = {name: installed[name] for name in KEPT_SETTINGS}
     async with Cluster(controllers=(*CONTROLLERS, *MORE_CONTROLLERS), stage_names=STAGES) as cluster:
         await cluster.install("podgroup-crd")
@@ -70,7 +70,7 @@ async def site() -> AsyncIterator[Site]:
             await cluster.start_scheduler(name="the-clusters-own")
             start: dict[str, Start] = {"netgang": group.start_process, "netgang-scheduler": start_scheduler}
             async with kubelet(cluster, start, INSTALLED_IN, PLACE) as running:
-                await cluster.kubectl("apply", "-k", str(ROOT / "manifests" / "overlays" / "second-scheduler"))
+                await cluster.kubectl("apply", "-f", str(MANIFESTS / f"{SECOND}.yaml"))
                 site = Site(cluster, api, group, running)
                 for deployment in ("netgang", "netgang-scheduler"):
                     await site.rolled_out(deployment)

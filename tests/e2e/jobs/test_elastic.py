@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(240)
 LIMIT_S = 90.0
 SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
 JOBS = ("Job", "TFJob", "PyTorchJob")
-lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=JOBS)
+lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=JOBS)
 
 
 async def running(site: Stage, job: str) -> list[str]:

@@ -31,7 +31,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
     try:  # before netgang: it changes nothing for half a minute after it has found a kind
         await start_jobset(controlled_cluster, certificates=tmp_path, authority=authority.cert, gates=gates)
         async with controlled_site(
-            controlled_cluster, controlled_api, "jobset", nodes=nodes, settings=SETTINGS, component="elastic"
+            controlled_cluster, controlled_api, "jobset", nodes=nodes, settings=SETTINGS
         ) as there:
             yield there
             await controlled_api.delete_all("JobSet", namespace=there.namespace)

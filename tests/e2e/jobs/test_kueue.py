@@ -20,7 +20,7 @@ from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.objects import GATE, gates, indexed_job, name_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage, say
-from tests.e2e.tenants.test_policy import component
+from tests.e2e.tenants.test_policy import policy as gate_policy
 from tests.newcomer.document import fenced
 
 PAGE = ROOT / "docs/how-to/kueue.md"
@@ -51,15 +51,12 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
     """Two zones with room for one of the page's jobs each, Kueue with its queues, netgang with all that it may do."""
     api, began_s = controlled_api, monotonic()
     nodes = zone_nodes({"a": SIZE, "b": SIZE}, cpu="5", prefix="n")
-    policy = component("gate-policy")
+    policy = gate_policy("netgang-gate")
     try:
         await start_kueue(controlled_cluster)
         say(f"Kueue ready after {monotonic() - began_s:.1f} s")
         await api.apply([priority_class(HIGH, 1000), *policy])
-        await api.apply(ROOT / "manifests/components/restart/rbac.yaml")
-        async with controlled_site(
-            controlled_cluster, api, "kueue", nodes=nodes, settings=EVERYTHING_ON, component="elastic"
-        ) as there:
+        async with controlled_site(controlled_cluster, api, "kueue", nodes=nodes, settings=EVERYTHING_ON) as there:
             await api.apply([here(one, there.namespace) for one in shown() if one["kind"] != "Job"])
             await until_active(there)
             yield there

@@ -8,7 +8,7 @@ import pytest
 from lab.testbed.cluster import NETGANG_SCHEDULER
 from lab.testbed.objects import ZONE_LABEL, node, priority_class, zone_nodes
 from lab.testbed.parts.native import served
-from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang, installed_gates, start_netgang
+from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang, start_netgang
 from tests.e2e.jobs.native import create_group, create_members
 from tests.e2e.objects import GATE, gates, not_scheduled
 from tests.e2e.stage import Stage, filter_calls, metric
@@ -25,7 +25,7 @@ async def both(stage: Stage) -> Netgang:
         name=NETGANG_SCHEDULER,
         extender=running.url,
         account=NETGANG_SCHEDULER,
-        feature_gates={**installed_gates(), **served(stage.cluster.version)[1], **calm},
+        feature_gates={**served(stage.cluster.version)[1], **calm},
     )
     return running
 

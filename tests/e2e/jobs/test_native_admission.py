@@ -1,6 +1,6 @@
 """Kubernetes' own gangs with netgang's gate: netgang queues and places them, kube-scheduler starts them whole.
 
-The stock scheduler without `extenders`, netgang with the settings of manifests/overlays/native. LEADER_KILLS says how
+The stock scheduler without `extenders`, netgang with the settings of mode native. LEADER_KILLS says how
 often the leading replica is killed (default 5).
 """
 
@@ -15,14 +15,14 @@ from operator import eq
 from typing import Any
 
 import pytest
-import yaml
 
 from extender.runtime.clock import SystemClock
 from lab.testbed.api import Object
 from lab.testbed.objects import ZONE_LABEL, gang_labels, zone_nodes
+from lab.testbed.parts.installed import installed_settings
 from lab.testbed.parts.native import served
 from lab.testbed.parts.replicas import replicas
-from lab.testbed.parts.service import ROOT, Netgang, start_netgang
+from lab.testbed.parts.service import Netgang, start_netgang
 from lab.testbed.processes.network import LOOPBACK
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.jobs.native import create_group, create_members
@@ -32,9 +32,7 @@ from tests.fakes.maddash_server import MaddashServer, full_mesh
 
 pytestmark = pytest.mark.timeout(240)
 SETTINGS: Mapping[str, Any] = {
-    key: value
-    for key, value in yaml.safe_load((ROOT / "manifests/overlays/native/settings.yaml").read_text()).items()
-    if key in ("scheduler_names", "extender")
+    key: value for key, value in installed_settings("native").items() if key in ("scheduler_names", "extender")
 }
 STOCK = "default-scheduler"
 KILLS = int(os.environ.get("LEADER_KILLS") or "5")

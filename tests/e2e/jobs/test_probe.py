@@ -8,10 +8,7 @@ import pytest
 from lab.testbed.objects import zone_nodes
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
-from tests.e2e.probe_agents import rights
 from tests.e2e.stage import Stage, document, metric
-
-__all__ = ["rights"]
 
 AGENTS = {"agent-1": "node1", "agent-2": "node2"}
 
@@ -48,7 +45,7 @@ class _Agent:
         return answer.status_code
 
 
-async def test_agents_report_with_the_tokens_of_their_pods(stage: Stage, rights: None) -> None:
+async def test_agents_report_with_the_tokens_of_their_pods(stage: Stage) -> None:
     await stage.add_nodes(*zone_nodes({"A": 2}))
     await stage.api.create(kind("v1", "ServiceAccount", "netgang-probe", stage.namespace))
     await stage.api.create(kind("v1", "ServiceAccount", "trainer", stage.namespace))

@@ -25,11 +25,9 @@ from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.service import ROOT, Netgang
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from tests.e2e.objects import kind
-from tests.e2e.probe_agents import ACCOUNT, agent, rights, token_of_pod
+from tests.e2e.probe_agents import ACCOUNT, agent, token_of_pod
 from tests.e2e.stage import Stage, document, say
 from tests.liveness import LIVENESS_S
-
-__all__ = ["rights"]
 
 ADDRESSES = {f"node{i}": f"127.0.77.{i}" for i in range(1, 10)}
 BAD = {"node1", "node2", "node3"}  # first by name: chosen if nothing were measured
@@ -103,7 +101,7 @@ async def _within(limit_s: float, api: Api, netgang: Netgang, accept: Callable[[
 @pytest.mark.slow
 @pytest.mark.timeout(LIVENESS_S * 8)
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("iptables") is None, reason="needs root and iptables")
-async def test_a_gang_avoids_what_real_agents_measure(stage: Stage, rights: None, tmp_path: Path) -> None:
+async def test_a_gang_avoids_what_real_agents_measure(stage: Stage, tmp_path: Path) -> None:
     await stage.add_nodes(*zone_nodes({"D": 9}, cpu="1500m"))
     await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
     [port] = free_ports(1)

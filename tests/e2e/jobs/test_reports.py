@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -24,15 +23,6 @@ netgang_report.flush()
 """
 
 
-@pytest.fixture
-async def rights(stage: Stage) -> AsyncIterator[None]:
-    files = [ROOT / f"manifests/components/{name}/rbac.yaml" for name in ("elastic", "reports")]
-    found = [one for file in files for one in await stage.api.apply(file)]
-    yield
-    for one in found:
-        await stage.api.delete(one["kind"], one["metadata"]["name"])
-
-
 async def _token(stage: Stage, namespace: str, account: str, *audiences: str) -> str:
     """A token as the kubelet asks for it (TokenRequest), of a new service account; by default for the API server."""
     await stage.api.create(kind("v1", "ServiceAccount", account, namespace))
@@ -50,7 +40,7 @@ FOR_WHOM = {  # case: (setting reports.audiences, answer to a token that is for 
 
 @pytest.mark.parametrize(("audiences", "for_us"), FOR_WHOM.values(), ids=FOR_WHOM)
 async def test_a_pod_s_own_token_reports_for_its_namespace(
-    stage: Stage, tmp_path: Path, rights: None, audiences: tuple[str, ...], for_us: int
+    stage: Stage, tmp_path: Path, audiences: tuple[str, ...], for_us: int
 ) -> None:
     """The real client with the token of a service account is heard; another namespace's and a person's are not."""
     [port] = free_ports(1)

@@ -7,7 +7,6 @@ import pytest
 from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.operator import start_operator, tf_job
-from lab.testbed.parts.service import ROOT
 from tests.e2e.jobs.test_elastic import WORKERS
 from tests.e2e.jobs.test_levels import age
 from tests.e2e.objects import indexed_job
@@ -21,9 +20,7 @@ SETTINGS = {
     "queue": {"surplus": "last"},
     "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
 }
-lasting, site = lasting_site_on(
-    zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, component="elastic", kinds=("Job", "TFJob")
-)
+lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=("Job", "TFJob"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +44,6 @@ LONG = {"Indexed Job": Long("Job", 7, 4), "TFJob": Long("TFJob", 6, 3)}
 @pytest.mark.parametrize("long", LONG.values(), ids=LONG)
 async def test_a_long_job_shrinks_leaves_and_comes_back(site: Stage, long: Long) -> None:
     """Not for a gang before it is of a higher level; and a killed netgang takes the same decisions again."""
-    await site.api.apply(ROOT / "manifests/components/restart/rbac.yaml")
     if long.kind != "Job":
         await start_operator(site.cluster)
     await site.api.create(long.made(site.namespace))

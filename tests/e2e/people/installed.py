@@ -11,10 +11,8 @@ from lab.testbed.parts.service import Netgang, start_netgang
 
 
 async def mounted(api: Api, name: str, key: str) -> str:
-    """A file of the ConfigMap that is mounted: kustomize puts a hash behind its name."""
-    found = await api.list_all("ConfigMap", namespace=INSTALLED_IN)
-    (one,) = [one for one in found if one["metadata"]["name"].startswith(name) and key in one.get("data", {})]
-    return str(one["data"][key])
+    """A file of the ConfigMap that is mounted."""
+    return str((await api.get("ConfigMap", name, namespace=INSTALLED_IN))["data"][key])
 
 
 async def run_installed(

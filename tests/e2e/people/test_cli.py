@@ -5,17 +5,13 @@ from pathlib import Path
 
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.parts.forward import pod_of
-from lab.testbed.parts.service import ROOT
-from tests.e2e.person import RIGHTS, person
+from tests.e2e.person import person
 from tests.e2e.stage import Stage
-
-COMPONENTS = ROOT / "manifests/components"
 
 
 async def test_people_ask_through_the_api_server(stage: Stage, tmp_path: Path) -> None:
-    """With the installed rights, without and with tokens: nothing but port-forward, and a token reaches netgang."""
+    """With the installed rights and no others."""
     running = await stage.netgang(on={"a": 1}, cpu="4")
-    await stage.api.apply(RIGHTS)
     await stage.create_gang("g", 2, cpu="3")
     ann = await person(stage.cluster, tmp_path, namespace=stage.namespace)
     await stage.api.until(lambda: stage.waiting(running), bool, what="the gang is in the queue")
@@ -32,13 +28,3 @@ async def test_people_ask_through_the_api_server(stage: Stage, tmp_path: Path) -
         await ann.granted("netgang-service-proxy")
         refused = await ann.netgang("queue", "--through", "service-proxy", code=1)
         assert 'services "netgang" not found' in refused
-    await stage.cluster.remove("netgang")
-    await stage.api.apply(COMPONENTS / "debug-auth/rbac.yaml")
-    guarded = await stage.start_netgang({"debug_auth": "token"}, name="netgang-guarded")
-    async with pod_of(stage.cluster, stage.api, guarded):
-        assert "status 401: show a token" in await ann.plugin("queue", code=1)
-        await stage.cluster.kubectl(
-            *("create", "clusterrolebinding", "ann-reads", "--clusterrole=netgang-viewer"),
-            f"--serviceaccount={stage.namespace}:ann",
-        )
-        assert "order: weight" in await ann.plugin("queue", token=await ann.token())

@@ -59,7 +59,6 @@ class Site:
 
     async def _begin(self) -> None:
         self.begun = True
-        await self.api.apply(ROOT / "manifests/components/elastic/rbac.yaml")
         own = {"POD_NAME": POD, "POD_NAMESPACE": INSTALLED_IN}
         running = await run_installed(self.cluster, self.api, own, MORE_SETTINGS)
         for name in (running.part.name, NETGANG_SCHEDULER):

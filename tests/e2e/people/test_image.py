@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from lab.testbed.parts.installed import installed_settings
 from lab.testbed.parts.service import ROOT
 from tests.contract.manifests.dockerfile import steps
 
@@ -64,12 +66,14 @@ def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
 
     place = tmp_path / "elsewhere"
     place.mkdir()
+    settings = place / "netgang.yaml"
+    settings.write_text(yaml.safe_dump(installed_settings()))
     alone = {"PATH": str(installed / "bin")}
     entry = str(installed / "bin" / "netgang")
     example = ROOT / "examples/snapshot/paper-testbed.json"
     for arguments, said in {
         ("--version",): f"netgang {version()}",
-        ("check-config", str(ROOT / "manifests/base/settings.yaml"), "--json"): '"leader_election"',
+        ("check-config", str(settings), "--json"): '"leader_election"',
         ("plan", str(example), "--json"): '"admitted"',
         (
             "doctor",

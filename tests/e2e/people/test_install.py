@@ -33,7 +33,7 @@ from tests.e2e.people.installed import mounted, run_installed
 from tests.e2e.stage import say
 
 UNINSTALL = "netgang-uninstall"
-VALUES: Mapping[str, Any] = {one: {"enabled": True} for one in ("gates", "namespaces", "restart", "flowSchema")}
+VALUES: Mapping[str, Any] = {"gates": {"enabled": True}, "scheduler": {"namespaces": True}}
 TEAM = "team"
 
 
@@ -138,9 +138,9 @@ SEEDED = {  # what is put wrong → words of its fix; each comes out as one find
     "preemption-on": "DefaultPreemption",
     "scheduler-lease": "resourceName: netgang-scheduler",
     "extender-verbs": "prioritizeVerb: prioritize",
-    "gate-policy-missing": "manifests/components/gate-policy",
+    "gate-policy-missing": "gates.enabled",
     "gate-policy-closed": "failurePolicy: Ignore",
-    "rights-missing": "manifests/base/rbac.yaml",
+    "rights-missing": "helm upgrade",
     "scheduler-version": f"v{KUBERNETES.rpartition('.')[0]}",
     "zone-labels": "kubectl label node",
     "leader-missing": "Lease netgang-leader",
@@ -162,7 +162,7 @@ async def _break(admin: Api) -> None:
     await admin.delete("MutatingAdmissionPolicyBinding", "netgang-gate")
     await admin.patch("MutatingAdmissionPolicy", "netgang-gate", {"spec": {"failurePolicy": "Fail"}})
     role = await admin.get("ClusterRole", "netgang")
-    rules = [rule for rule in role["rules"] if rule["resources"] != ["pods/binding"]]
+    rules = [rule for rule in role["rules"] if "pods/binding" not in rule["resources"]]
     await admin.patch("ClusterRole", "netgang", [{"op": "replace", "path": "/rules", "value": rules}])
     await admin.patch("Node", "node1", {"metadata": {"labels": {"topology.kubernetes.io/zone": None}}})
     await admin.create_all(gang("late", 3, TEAM, scheduler=OURS, gated=True))

@@ -16,9 +16,9 @@ from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
 from lab.testbed.errors import ApiRefused, ControlPlaneError, WaitExpired
 from lab.testbed.objects import priority_class, zone_nodes
+from lab.testbed.parts.installed import installed
 from lab.testbed.parts.jobset import end_jobset, start_jobset
 from lab.testbed.parts.operator import start_operator
-from lab.testbed.parts.service import ROOT
 from lab.testbed.programs.build import ensure_asset
 from tests.authority import Authority
 from tests.e2e.objects import name_of
@@ -27,7 +27,6 @@ from tests.e2e.people.mistakes import ADMITTED, EVENT, EXPLAIN, Heard, Make, Mis
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage
 
-WARNINGS = ROOT / "manifests/components/warnings"
 DEFINED = ("trainer-crds", "mpi-crds")  # kinds whose controllers are not in the test bed
 LIMIT_S = 90.0
 PATHS = {
@@ -46,7 +45,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
     """Four nodes of zone a, the operators, the warnings, and netgang with elastic jobs."""
     authority = Authority.made(tmp_path, "ours")
     authority.server("jobset").into(tmp_path)
-    applied = [one for file in ("policy", "jobs") for one in documents(WARNINGS / f"{file}.yaml")]
+    applied = [one for one in installed() if one["metadata"]["name"].endswith("warnings")]
     applied.append(priority_class("mistake-high", 10))
     try:
         await start_jobset(controlled_cluster, certificates=tmp_path, authority=authority.cert)
@@ -56,7 +55,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api, tmp_path: Path)
         await controlled_api.apply(applied)
         async with controlled_site(
             controlled_cluster, controlled_api, "job-mistakes", nodes=zone_nodes({"a": 4}, prefix="n"),
-            settings={"elastic": {"enabled": True}}, component="elastic", kinds=("Job", "PyTorchJob", "TFJob"),
+            settings={"elastic": {"enabled": True}}, kinds=("Job", "PyTorchJob", "TFJob"),
         ) as there:  # fmt: skip
             yield there
             await controlled_api.delete_all("JobSet", namespace=there.namespace)

@@ -1,4 +1,4 @@
-"""Everything that the chart and manifests/ render is tried out (`--dry-run=server`, strictly) on a real API server."""
+"""Everything that the chart renders is tried out (`--dry-run=server`, strictly) on a real API server."""
 
 import asyncio
 import shutil
@@ -10,71 +10,37 @@ from typing import Any
 import pytest
 import yaml
 
+from extender.kube import calls
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import namespace
 from lab.testbed.parts.helm import CHART, Helm, find_helm
-from lab.testbed.parts.service import ROOT
+from lab.testbed.parts.installed import installed
 from lab.testbed.programs.build import ensure_program
-from tests.contract.manifests.rendered_manifests import kustomized, with_components
+from tests.contract.manifests.rendered import rendered, rights_of
 
 Object = dict[str, Any]
 ON = {"enabled": True}
-SWITCHES = (
-    "gates",
-    "namespaces",
-    "explain",
-    "restart",
-    "elastic",
-    "reports",
-    "probe",
-    "debugAuth",
-    "flowSchema",
-)
-PLACED = {
+ALL: Mapping[str, Any] = {
+    **dict.fromkeys(("gates", "tls", "reports", "monitoring"), ON),
+    "probe": {**ON, "hostNetwork": True, "throughput": True},
+    "scheduler": {"namespaces": True},
+    "settings": {"elastic": ON},
+    "nodeName": "cp",
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
-    "topologySpreadConstraints": [
-        {
-            "maxSkew": 1,
-            "topologyKey": "kubernetes.io/hostname",
-            "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang"}},
-        }
-    ],
     "affinity": {"podAntiAffinity": {}},
     "priorityClassName": "system-node-critical",
     "podLabels": {"team": "infra"},
     "podAnnotations": {"example.org/scrape": "true"},
 }
-ALL = {**dict.fromkeys((*SWITCHES, "tls", "monitoring"), ON), **PLACED, "scheduler": PLACED}
-BESIDE = {one: value for one, value in ALL.items() if one not in ("namespaces", "reports", "probe", "scheduler")}
 VALUES: Mapping[str, Mapping[str, Any]] = {
     "as it comes": {},
     "everything": ALL,
-    "the probe alone, in the nodes' network": {"probe": {"enabled": True, "hostNetwork": True}},
-    "for the cluster's own kube-scheduler": {
-        "settings": {"scheduler_names": ["default-scheduler"]},
-        "scheduler": {"replicas": 0},
-        "nodeName": "cp",
-    },
-    "native": {"mode": "native"},
-    "native with everything": {"mode": "native", **BESIDE},
+    "the probe alone": {"probe": ON},
+    "native": {"mode": "native", "monitoring": ON},
 }
 OPERATOR = {"PodMonitor", "PrometheusRule"}  # of Prometheus Operator, which this API server does not know
-OVERLAYS: Mapping[str, tuple[str, ...]] = {  # case: part of manifests/, then components
-    "base": ("base",),
-    "everything": (
-        "overlays/second-scheduler",
-        *("elastic", "explain", "restart", "debug-auth", "flow-schema", "monitoring"),
-        *("tls", "reports", "probe", "probe/host-network", "probe-throughput"),
-        *("gate-policy", "scheduler-name-policy", "warnings", "lengths"),
-    ),
-    "native gangs": ("overlays/native", "tls/netgang"),
-    "the policy of native gangs": ("base", "gate-policy-native"),
-    "uninstall": ("uninstall",),
-}
-FILES = ("people/rbac.yaml",)  # in no kustomization
 
 
 @pytest.fixture
@@ -110,22 +76,15 @@ async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) 
         await accepted(cluster, [wrong])
 
 
-async def test_what_manifests_render_is_accepted(cluster: Cluster, tmp_path: Path) -> None:
-    """Each overlay and part, with components, and the files that are applied as they are."""
-    texts = [(ROOT / "manifests" / name).read_text() for name in FILES]
-    for number, (part, *components) in enumerate(OVERLAYS.values()):
-        place = with_components(tmp_path / str(number), part, components)
-        texts.append(await asyncio.to_thread(kustomized, place))
-    for text in texts:
-        known = [one for one in yaml.safe_load_all(text) if one and one["kind"] not in OPERATOR]
-        assert len(await accepted(cluster, known)) == len(known) > 0
-
-
-def test_no_part_of_manifests_is_left_out() -> None:
-    parts = ROOT / "manifests"
-    there = {str(path.parent.relative_to(parts)) for path in parts.glob("**/kustomization.yaml")} - {"."}
-    components = {f"components/{name}" for _, *names in OVERLAYS.values() for name in names}
-    assert there == {part for part, *_ in OVERLAYS.values()} | components
+@pytest.mark.timeout(120, func_only=True)
+async def test_manifests_are_what_the_chart_prints(cluster: Cluster, helm: Helm) -> None:
+    """`make manifests` renews them. What nobody calls of the groups and resources of one rule does not exist."""
+    assert [path.name for path, text in rendered(helm).items() if path.read_text() != text] == []
+    (role,) = [one for one in installed() if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "netgang")]
+    more = {(group, resource.partition("/")[0]) for _, group, resource in {*rights_of(role["rules"])} - calls.rules()}
+    served = await cluster.kubectl("api-resources", "--no-headers", "-o", "name")
+    names = {f"{resource}.{group}" if group else resource for group, resource in more}
+    assert names.isdisjoint(served.split()), names & set(served.split())
 
 
 async def test_an_older_cluster_is_refused(cluster: Cluster, helm: Helm, tmp_path: Path) -> None:

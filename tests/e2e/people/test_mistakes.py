@@ -18,6 +18,7 @@ import yaml
 from lab.testbed.api import Api, Object
 from lab.testbed.errors import ApiRefused, WaitExpired
 from lab.testbed.objects import namespace, node, priority_class
+from lab.testbed.parts.installed import installed
 from lab.testbed.parts.service import ROOT, Netgang
 from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import kind, name_of
@@ -36,7 +37,6 @@ from tests.e2e.people.mistakes import (
 )
 from tests.e2e.stage import Stage
 
-COMPONENTS = ROOT / "manifests/components"
 CONDITION = "netgang.io/Admitted"
 LIMIT_S = 120.0
 PATHS = {"Pod": "/api/v1/namespaces/{}/pods", "Job": "/apis/batch/v1/namespaces/{}/jobs"}
@@ -51,9 +51,7 @@ async def site(stage: Stage) -> AsyncIterator[Stage]:
     """Zones a and b with room, zones whose nodes are cordoned, tainted, full or down, and a node without a zone."""
     api = stage.api
     applied = [
-        *_objects(COMPONENTS / "warnings/policy.yaml"),
-        *_objects(COMPONENTS / "debug-auth/rbac.yaml"),
-        *_objects(COMPONENTS / "explain/rbac.yaml"),
+        *(one for one in installed() if one["metadata"]["name"] == "netgang-warnings"),
         priority_class("mistake-high", 10),
         namespace(TEAM),
     ]

@@ -14,21 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lab.bench.testbed.commands import run
 from lab.testbed.api import Api
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.objects import namespace, zone_nodes
+from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.parts.replicas import replica
-from lab.testbed.parts.service import ROOT, Netgang, install_rights, start_netgang
+from lab.testbed.parts.service import Netgang, install_rights, start_netgang
 from tests.authority import Authority
 from tests.e2e.objects import gang
-from tests.e2e.person import RIGHTS, person
+from tests.e2e.person import person
 from tests.e2e.stage import document
 
 ADDRESS = "198.51.100.7"  # of a range that is for examples and belongs to none
-BASE = ROOT / "manifests/base"
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 POD = "netgang-0"
 WHO = {"POD_NAME": POD, "POD_NAMESPACE": INSTALLED_IN}
@@ -66,12 +65,11 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
     cluster = proxied_cluster
     await install_rights(cluster)
     async with cluster.api() as api:
-        await api.apply(RIGHTS)
         await api.create(namespace(TEAM))
         await cluster.add_nodes(zone_nodes({"a": 1}, cpu="4"))
         await api.create_all(gang("g", 2, TEAM, cpu="3"))
         await _add_pod(api)
-        running = await start_netgang(cluster, _read("settings") | OPENED, env=WHO)
+        running = await start_netgang(cluster, installed_settings() | OPENED, env=WHO)
         await _serve(api, int(running.debug_url.rpartition(":")[2]))
         queue = partial(document, running, "/v1/queue")
         await api.until(queue, lambda found: _states(found) == ["WAITING"], what="the gang is in the queue")
@@ -107,7 +105,7 @@ async def _add_pod(api: Api) -> None:
 
 async def _serve(api: Api, target: int) -> None:
     """The installed Service, which leads to this port of the pod too; returns when Kubernetes has found the pod."""
-    service = _read("service")
+    service = installed_object("Service")
     service["spec"]["ports"].append({"name": "people", "port": 8889, "targetPort": target})
     await api.apply(service)
 
@@ -127,10 +125,6 @@ async def _start_with_tls(cluster: Cluster, api: Api, directory: Path) -> Netgan
     """Netgang with a certificate that the API server cannot check, in the place of the one before."""
     pair = Authority.made(directory, "ours").server()
     tls = {"tls": {"cert_file": str(pair.cert), "key_file": str(pair.key)}}
-    started = await start_netgang(cluster, _read("settings") | OPENED | tls, env=WHO, tls=True)
+    started = await start_netgang(cluster, installed_settings() | OPENED | tls, env=WHO, tls=True)
     await _serve(api, int(started.debug_url.rpartition(":")[2]))
     return started
-
-
-def _read(name: str) -> dict[str, Any]:
-    return yaml.safe_load((BASE / f"{name}.yaml").read_text())

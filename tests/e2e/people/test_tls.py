@@ -1,25 +1,25 @@
 """TLS between a real kube-scheduler and netgang: who gets to bind, and certificates that change under a held gang."""
 
 import asyncio
-import re
 import ssl
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
-import pytest
+import yaml
 
-from lab.testbed.cluster import NETGANG_SCHEDULER
+from lab.testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER
 from lab.testbed.objects import zone_nodes
-from lab.testbed.parts.service import ROOT, Netgang, installed_gates
+from lab.testbed.parts.helm import Helm, find_helm
+from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.network import LOOPBACK
-from lab.testbed.processes.schedulers import load_configuration
+from lab.testbed.programs.build import ensure_program
+from lab.testbed.programs.catalogue import KUBERNETES
 from tests.authority import Authority, Pair
 from tests.e2e.stage import Stage, document, metric
 
-COMPONENTS = ROOT / "manifests/components"
 SERVICE = "netgang.netgang-system.svc"
 
 
@@ -54,7 +54,7 @@ async def _schedule(stage: Stage, guarded: Guarded, pair: Pair | None) -> None:
     """A kube-scheduler with the installed TLS configuration that shows `pair`; an earlier one is stopped."""
     if NETGANG_SCHEDULER in stage.cluster.parts:
         await stage.cluster.remove(NETGANG_SCHEDULER)
-    configuration = load_configuration(COMPONENTS / "tls/second-scheduler.yaml")
+    configuration = await asyncio.to_thread(_installed)
     for entry in configuration["extenders"]:
         assert entry["enableHTTPS"] is True
         entry["tlsConfig"]["caFile"] = str(guarded.authority.cert)
@@ -67,8 +67,17 @@ async def _schedule(stage: Stage, guarded: Guarded, pair: Pair | None) -> None:
         name=NETGANG_SCHEDULER,
         extender=guarded.url,
         account=NETGANG_SCHEDULER,
-        feature_gates=installed_gates(),
     )
+
+
+def _installed() -> dict[str, Any]:
+    """The second scheduler's configuration as the chart has it with certificates."""
+    with TemporaryDirectory() as home:
+        helm = Helm(find_helm() or ensure_program("helm"), Path(home))
+        objects = helm.render({"tls": {"enabled": True}}, namespace=INSTALLED_IN, version=KUBERNETES)
+    (found,) = [one for one in objects if one["metadata"]["name"] == "netgang-scheduler-config"]
+    configuration: dict[str, Any] = yaml.safe_load(found["data"]["scheduler.yaml"])
+    return configuration
 
 
 async def _handshakes(guarded: Guarded, outcome: str) -> float:
@@ -149,28 +158,3 @@ async def _until_reloads(stage: Stage, guarded: Guarded, outcome: str, count: in
         lambda found: found >= count,
         what=f"certificates {outcome}",
     )
-
-
-@pytest.fixture
-async def reviews(stage: Stage) -> AsyncIterator[None]:
-    found = await stage.api.apply(COMPONENTS / "debug-auth/rbac.yaml")
-    yield
-    for one in found:
-        await stage.api.delete(one["kind"], one["metadata"]["name"])
-
-
-async def test_documents_for_those_who_have_the_right(stage: Stage, tmp_path: Path, reviews: None) -> None:
-    """A real TokenReview and SubjectAccessReview: an administrator reads, a service account may not."""
-    guarded = await _start(stage, tmp_path, debug_auth="token")
-    tokens = {name: _token(stage.cluster.kubeconfig(name)) for name in ("admin", NETGANG_SCHEDULER)} | {"": "wrong"}
-    statuses = {}
-    async with httpx.AsyncClient(base_url=guarded.netgang.debug_url) as people:
-        for name, token in tokens.items():
-            answer = await people.get("/v1/plan", headers={"Authorization": f"Bearer {token}"})
-            statuses[name] = answer.status_code
-    assert statuses == {"admin": 200, NETGANG_SCHEDULER: 403, "": 401}
-
-
-def _token(kubeconfig: Path) -> str:
-    (token,) = re.findall(r"token: (\S+)", kubeconfig.read_text())
-    return str(token)

@@ -20,17 +20,15 @@ from extender.kube.leases import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from lab.testbed.errors import ApiRefused
-from lab.testbed.objects import node, pod, pod_group
-from lab.testbed.parts.service import ROOT
+from lab.testbed.objects import node, pod, pod_group, restricted
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.admitted_condition import AdmittedCondition
 from scoring.verbs.ungate import Listing
-from tests.e2e.objects import kind, restricted
+from tests.e2e.objects import kind
 from tests.e2e.stage import LIMIT_S
 from tests.fakes.notes import notes_of_a_former_process
 
-COMPONENTS = ROOT / "manifests" / "components"
 FOREIGN = "example.org/quota"
 WAITS = AdmittedCondition("False", "NoRoom", "Wait.")
 LABEL = MARK.partition("=")[0]
@@ -154,8 +152,6 @@ class Ground:
 async def ground(cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Ground]:
     """A node; pods that wait at the gate, are placed, or are netgang's; jobs of each family; all gone afterwards."""
     await cluster.add_nodes([node("n1", zone="a")])
-    for component in ("restart", "elastic"):
-        await api.apply(COMPONENTS / component / "rbac.yaml")
     definitions = [definition("kubeflow.org", "v1", "PyTorchJob"), definition("jobset.x-k8s.io", "v1alpha2", "JobSet")]
     await api.apply([*definitions, EXTRA, BOUND])
     pods = {
@@ -235,7 +231,7 @@ def suspends(*inside: str, suspend: bool) -> Object:
 
 def written(ground: Ground) -> Mapping[str, Ask]:
     stored, namespace = ground.stored, ground.namespace
-    core, home = f"/api/v1/namespaces/{namespace}", f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
+    home = f"/apis/coordination.k8s.io/v1/namespaces/{INSTALLED_IN}/leases"
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "netgang-leader"}}
     binding = {"metadata": {"name": "free", "uid": stored["free"]["metadata"]["uid"]}}
     event = {
@@ -267,7 +263,6 @@ def written(ground: Ground) -> Mapping[str, Ask]:
         "status of a PodGroup": Ask("PATCH", ground.path("group", "status"), {"status": {"phase": "Pending"}}, MERGE),
         "Event": Ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event),
         "Lease": Ask("POST", home, {**lease, "metadata": {"name": "netgang-other"}}),
-        "pod template": Ask("POST", f"{core}/podtemplates", {"metadata": {"name": "t"}, "template": POD_TEMPLATE}),
         "suspend a Job": ground.change("job", suspends("suspend", suspend=True)),
         "resume a Job": ground.change("job", suspends("suspend", suspend=False)),
         "resize a Job": ground.change("job", resizes(stored["job"], "Job.batch")),

@@ -1,11 +1,10 @@
-"""The admission policies of manifests/ on a real API server: which pods get netgang's gate, and which do not.
+"""The admission policies of the chart on a real API server: which pods get netgang's gate, and which do not.
 
 Policies are cluster-wide, so each test binds them to its own namespaces only and deletes them at its end.
 """
 
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
+from copy import deepcopy
 from typing import Any, TypeAlias
 
 import pytest
@@ -13,13 +12,13 @@ import yaml
 
 from extender.convert.pod.gang_labels import MIN_AVAILABLE_LABEL, NAME_ANNOTATIONS, NAME_LABEL, POD_GROUP_LABEL
 from lab.testbed.api import Api, Object
-from lab.testbed.cluster import NETGANG, SCHEDULER, Cluster
-from lab.testbed.objects import GangDialect, gang_labels, pod
+from lab.testbed.objects import GangDialect, gang_labels, pod, restricted
 from lab.testbed.objects import namespace as namespace_object
+from lab.testbed.parts.installed import installed
 from scoring.model import GATE
-from tests.e2e.objects import as_stored, gates, restricted
+from tests.contract.manifests.rendered import gates as gates_of_the_chart
+from tests.e2e.objects import as_stored, gates
 
-COMPONENTS = Path(__file__).parents[3] / "manifests" / "components"
 LABELS = gang_labels("job", 2)
 Install: TypeAlias = Callable[[Sequence[Object], Sequence[str]], Awaitable[None]]
 
@@ -42,9 +41,10 @@ async def install(api: Api) -> AsyncIterator[Install]:
         await api.delete(item["kind"], item["metadata"]["name"])
 
 
-def component(name: str) -> list[Object]:
-    (file,) = (path for path in (COMPONENTS / name).iterdir() if path.name != "kustomization.yaml")
-    return [one for one in yaml.safe_load_all(file.read_text()) if one]
+def policy(name: str, mode: str = "") -> list[Object]:
+    """A policy and its binding, of mode second-scheduler with gates or of another mode."""
+    objects = installed(mode) if mode else gates_of_the_chart()
+    return [deepcopy(dict(one)) for one in objects if one["metadata"]["name"] == name]
 
 
 def member(namespace: str, *, scheduler: str = "netgang", spec: Mapping[str, Any] | None = None, **how: Any) -> Object:
@@ -67,7 +67,7 @@ async def until_gated(api: Api, probe: Object, expected: Sequence[str] = (GATE,)
 
 async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str, install: Install) -> None:
     """Each dialect is gated exactly once, also beside other gates; pods that are not ours or not waiting never are."""
-    await install(component("gate-policy"), [namespace, "kube-system", "netgang-system"])
+    await install(policy("netgang-gate"), [namespace, "kube-system", "netgang-system"])
     await until_gated(api, member(namespace))
     annotations = {
         f"annotation {key}": member(namespace, labels={}, annotations={key: "job"}) for key in NAME_ANNOTATIONS
@@ -103,7 +103,7 @@ async def test_our_gang_pods_get_the_gate_and_no_others(api: Api, namespace: str
 
 async def test_a_gate_that_was_removed_stays_removed(api: Api, namespace: str, install: Install) -> None:
     """The stored pod carries the gate; after its removal later updates, also of the labels, bring none back."""
-    await install(component("gate-policy"), [namespace])
+    await install(policy("netgang-gate"), [namespace])
     await until_gated(api, member(namespace))
     await api.create(member(namespace, annotations={"note": "y"}))
     stored = await api.get("Pod", "p", namespace=namespace)
@@ -122,11 +122,11 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     await api.create(namespace_object(other))
     await api.patch("Namespace", namespace, {"metadata": {"labels": {"netgang.io/schedule": "true"}}})
     wanted = [f"{GATE}-{number}" for number in range(8)]
-    text = yaml.safe_dump_all(component("gate-policy"))
+    text = yaml.safe_dump_all(policy("netgang-gate"))
     for name in wanted:
         copy = text.replace(GATE, name).replace("netgang-gate", name.replace("netgang.io/", "netgang-"))
         await install(list(yaml.safe_load_all(copy)), [namespace, other])
-    await install(component("scheduler-name-policy"), [namespace, other])
+    await install(policy("netgang-scheduler-name"), [namespace, other])
     await until_gated(api, member(namespace), wanted)
 
     async def name_given() -> str:
@@ -157,26 +157,11 @@ async def test_the_name_policy_brings_gate_and_scheduler_in_any_order(
     assert found == {case: right for case, (_, right) in cases.items()}
 
 
-async def test_netgangs_requests_have_a_place_of_their_own(
-    cluster: Cluster, api: Api, namespace: str, install: Install
+async def test_in_mode_native_pods_of_kubernetes_own_gangs_are_gated(
+    api: Api, namespace: str, install: Install
 ) -> None:
-    """With the flow schema netgang's account is served from netgang's level, and kube-scheduler as before."""
-    await install(component("flow-schema"), [])
-
-    async def served(account: str = NETGANG) -> dict[str, float]:
-        async with cluster.api(account) as client:
-            await client.list_all("Pod", namespace=namespace)
-        return await dispatched(api)
-
-    before = await api.until(served, lambda found: found.get("netgang", 0) > 0, what="a request of netgang's level")
-    after = await served(SCHEDULER)
-    assert after["netgang"] == before["netgang"]
-    assert after["kube-scheduler"] > before.get("kube-scheduler", 0)
-    schema = await api.get("FlowSchema", "netgang")
-    assert [(one["type"], one["status"]) for one in schema["status"]["conditions"]] == [("Dangling", "False")]
-
-
-async def dispatched(api: Api) -> dict[str, float]:
-    text = await api.request("GET", "/metrics")
-    pattern = r"^apiserver_flowcontrol_dispatched_requests_total\{flow_schema=\"([^\"]*)\",[^}]*\} (\S+)$"
-    return {name: float(count) for name, count in re.findall(pattern, text, re.MULTILINE)}
+    await install(policy("netgang-gate", "native"), [namespace])
+    native = {"schedulingGroup": {"podGroupName": "job"}}
+    await until_gated(api, member(namespace, scheduler="default-scheduler", labels={}, spec=native))
+    assert sorted_gates(await as_stored(api, member(namespace, spec=native))) == []
+    assert sorted_gates(await as_stored(api, member(namespace, scheduler="default-scheduler"))) == []

@@ -1,16 +1,14 @@
-"""What `kubectl apply` says of probable mistakes: a real API server with manifests/components/warnings."""
+"""What `kubectl apply` says of probable mistakes: a real API server with the chart's warnings."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-import yaml
 
 from lab.testbed.api import Api, Object
 from lab.testbed.objects import gang_labels, pod
-from lab.testbed.parts.service import ROOT
+from lab.testbed.parts.installed import installed
 
-POLICY = ROOT / "manifests/components/warnings/policy.yaml"
 LABELS = gang_labels("g", 2)
 NAME, LEAST = LABELS
 
@@ -32,7 +30,7 @@ def plain(namespace: str, **how: Any) -> Object:
 
 @pytest.fixture
 async def warned(api: Api) -> AsyncIterator[None]:
-    items = [one for one in yaml.safe_load_all(POLICY.read_text()) if one]
+    items = [one for one in installed() if one["metadata"]["name"] == "netgang-warnings"]
     for one in items:
         await api.apply(one)
     yield

@@ -71,7 +71,7 @@ def lose(world: World, *names: str) -> None:
 
 
 def forbid_suspending(world: World) -> None:
-    """Take from netgang the right to patch jobs, as where manifests/components/restart is not installed."""
+    """Take from netgang the right to patch jobs, as where an operator took it away."""
     world.api.fail_next("patch_object", ApiError(403, "jobs.batch is forbidden"), times=1000)
 
 
@@ -273,7 +273,7 @@ async def test_what_is_refused_is_kept_where_it_cannot_be_had_for_nothing() -> N
             assert [reason for reason, _ in told(world)].count("DisruptionFailed") == 2
             [note, _] = why_they_stay(world)
             assert "would count it as failed" in note
-            assert "manifests/components/restart" in note
+            assert "helm upgrade" in note
             assert not operator.suspended
 
 

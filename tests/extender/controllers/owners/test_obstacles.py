@@ -57,7 +57,7 @@ async def test_a_budget_that_blocks_repair() -> None:
 
 
 ERRORS = {
-    "no right": (ApiError(403, "forbidden"), "netgang has no right to read it: install manifests/components/explain"),
+    "no right": (ApiError(403, "forbidden"), "netgang has no right to read it: helm upgrade gives it"),
     "nobody there": (ApiUnavailableError("connection refused"), "connection refused"),
     "another error": (ApiError(500, "boom"), "boom"),
 }

@@ -27,7 +27,7 @@ async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
         await world.settle(RESTART_S)
         assert len(world.bound()) == operator.size
         assert not operator.suspended
-        assert "install manifests/components/restart" in world.explained("g").repair
+        assert "helm upgrade gives it" in world.explained("g").repair
 
 
 SEARCHES = {  # case: (what the API server says three times, how often it is asked in a minute)
