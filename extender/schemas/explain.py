@@ -10,7 +10,6 @@ class Member(Record):
     """One member."""
 
     pod: str
-    uid: str
     role: str  # ps, chief, worker or other.
     state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
     node: str | None  # Where it is, or is planned.

@@ -30,7 +30,6 @@ class MemberState:
     """One member and where it is."""
 
     pod: str
-    uid: PodUid
     role: str
     state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
     node: NodeName | None
@@ -148,5 +147,5 @@ def _member(plan: Plan, ask: GangDemand, held: Collection[PodUid], refusals: Map
                 why = "it is beyond the minimum, and starts when there is room"
         if not why and pod.uid in refusals:
             why = f"kube-scheduler said last: {refusals[pod.uid]}"
-        states.append(MemberState(pod.name, pod.uid, pod.role, state, pod.node or planned, why))
+        states.append(MemberState(pod.name, pod.role, state, pod.node or planned, why))
     return states

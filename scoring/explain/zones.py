@@ -32,20 +32,6 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
-    """What is missing for a demand on some nodes."""
-
-    fits: int  # Members that have room
-    shortages: tuple[Shortage, ...]  # What the others need on nodes that they may go to, by resource
-    homeless: tuple[tuple[MemberClass, int], ...]  # Members that may go to none of the nodes
-
-    @property
-    def none(self) -> bool:
-        """Whether every member has room, each kind after the other."""
-        return not (self.shortages or self.homeless)
-
-
-@dataclass(frozen=True, slots=True)
 class ZoneVerdict:
     """What a zone has for the gang's missing minimum, as if the gang were next."""
 
@@ -79,8 +65,9 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
     found: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
         yield
-        lack = lack_of(run, members.classes, run.table.zones[zone]) if members.size and i in looked_at else None
-        fits = lack is not None and lack.none and pairs > 0 and zone in allowed
+        look = members.size and i in looked_at
+        short, homeless = _lack_of(run, members.classes, run.table.zones[zone]) if look else ((), 0)
+        fits = look and not short and not homeless and pairs > 0 and zone in allowed
         total = run.search.estimate(members, zone, score=score) if fits else None
         distance = distances.get(zone, UNKNOWN_DISTANCE_MS)
         found.append(
@@ -91,8 +78,8 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
                 room=int(now[i]),
                 room_when_empty=int(empty[i]),
                 wanted=members.size,
-                short=lack.shortages if lack is not None else (),
-                homeless=sum(count for _, count in lack.homeless) if lack is not None else 0,
+                short=short,
+                homeless=homeless,
                 score=None if total is None else min(total / pairs, 100.0),
                 distance_ms=distance if distance < UNKNOWN_DISTANCE_MS else None,
             )
@@ -103,7 +90,7 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
 def pairs_of(member_set: MemberSet) -> int:
     """Pairs of members that exchange data: with a ps those with it, else all; those with placed siblings included.
 
-    >>> from scoring.model import MemberClass
+    >>> from scoring.model import Constraints, MemberClass
     >>> from scoring.model.resources import NO_RESOURCES
     >>> ps, worker = (MemberClass(role, NO_RESOURCES, Constraints()) for role in (Role.PS, Role.WORKER))
     >>> pairs_of(MemberSet(((worker, 4),), (), True, 4)), pairs_of(MemberSet(((ps, 1), (worker, 3)), (), False, 4))
@@ -117,16 +104,18 @@ def pairs_of(member_set: MemberSet) -> int:
     return leads * (size - leads + placed - placed_leads) + (size - leads) * placed_leads
 
 
-def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> Lack:
-    """What `rows` lack for these members in the run's room. Cost: O(nodes · resources) per class and time round."""
+def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -> tuple[tuple[Shortage, ...], int]:
+    """What `rows` lack for these members in the run's room, and how many members may go to none of them.
+
+    Cost: O(nodes · resources) per class and time round.
+    """
     asked = {name for member_class, _ in classes for name, _ in member_class.requests}
     axis = (*run.table.axis, *sorted(asked.difference(run.table.axis)))  # what no node has comes last
     free = np.zeros((len(rows), len(axis)), np.int64)
     free[:, : len(run.table.axis)] = run.capacity.room.free[rows]
     more = np.zeros_like(free)
     ports = np.zeros(len(rows), np.bool_)  # A member with host ports is there: the next one needs another node
-    fits = 0
-    homeless: list[tuple[MemberClass, int]] = []
+    homeless = 0
     for member_class, count in classes:
         request = np.zeros(len(axis), np.int64)
         for name, amount in member_class.requests:
@@ -142,11 +131,10 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
             free[i] -= here * request
             ports[i] |= single
             left -= here
-            fits += here
         while left:
             open_rows = np.flatnonzero(allowed & ~(ports & single))
             if not len(open_rows):
-                homeless.append((member_class, left))
+                homeless += left
                 break
             short = np.maximum(request - free[open_rows], 0)
             short[:, request == 0] = 0
@@ -157,7 +145,7 @@ def lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) ->
                 free[i] += short[at] - request
                 ports[i] |= single
                 left -= 1
-    return Lack(fits, _shortages(run, rows, axis, more), tuple(homeless))
+    return _shortages(run, rows, axis, more), homeless
 
 
 def _shortages(run: Run, rows: Ints, axis: Sequence[ResourceName], more: Ints) -> tuple[Shortage, ...]:

@@ -1,4 +1,4 @@
-"""Each cause for which a gang waits, in the words that a reader sees on the page: rendered by a real Chromium."""
+"""Why a gang waits, in the words that a reader sees on the page: rendered by a real Chromium."""
 
 import json
 from collections.abc import Iterator
@@ -18,11 +18,6 @@ CLICKED = (
     "running pods leave each worker 12 of 16 cpu, beside a ps",
     "too few members",
 )
-EXPLAIN = """async (gang) => {
-  const { explain } = await import("/page/explain.js");
-  await explain(gang);
-  return document.getElementById("explain-body").innerText;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -54,14 +49,6 @@ def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
 def missing(case: Case, text: str) -> list[str]:
     """Words of the cause that a reader does not find."""
     return [words for words in (f"{case.reason.value}: ", *case.says) if words not in text]
-
-
-def test_every_cause_is_read_on_the_page(watched: Watched, demo: str) -> None:
-    """With its name, its message and its suggestion."""
-    names = given(watched.page, CASES)
-    watched.page.goto(demo)
-    shown = {name: watched.page.evaluate(EXPLAIN, gang) for name, gang in names.items()}
-    assert {name: words for name, text in shown.items() if (words := missing(CASES[name], text))} == {}
 
 
 def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: str) -> None:
