@@ -49,7 +49,6 @@ _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading
         demo: "netgang demo --port 8888",
         plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml; "
         "netgang plan decisions.gz",
-        simulate: "netgang simulate kod2 --json; netgang simulate pollux --plot plots; netgang simulate my.yaml",
     },
     _RUNNING: {
         serve: "netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888",
@@ -64,6 +63,12 @@ app.add_typer(network.app, name="network", rich_help_panel=_NETWORK)
 for _heading, _listed in _COMMANDS.items():
     for _command, _example in _listed.items():
         app.command(epilog=f"Example: {_example}", rich_help_panel=_heading)(_command)
+app.command(
+    epilog="Example: netgang simulate --help; netgang simulate kod2 --json; netgang simulate my.yaml",
+    rich_help_panel=_FILES,
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+)(simulate)
 for _one in (*app.registered_commands, *network.app.registered_commands):
     _one.help = help_of(_one.callback)
 

@@ -14,7 +14,7 @@ class Account:
     """Requested resources and busy cores, summed over the time since the first arrival."""
 
     def __init__(self, scenario: Scenario, table: NodeTable) -> None:
-        self._scenario, self._table = scenario, table
+        self._table = table
         self.begin_s = min((job.arrival_s for job in scenario.jobs), default=0.0)
         self._requested: Floats = np.zeros(len(table.axis))
         """Now, over the table's axis"""
@@ -36,7 +36,7 @@ class Account:
             self._requested_s += self._requested * past_s
             self._busy_s += busy_cores * past_s
 
-    def result(self, policy: str, outcomes: Sequence[JobOutcome], *, end_s: float, decisions: int) -> RunResult:
+    def result(self, policy: str, outcomes: Sequence[JobOutcome], *, end_s: float) -> RunResult:
         """The run's result, up to `end_s`."""
         table = self._table
         totals = table.allocatable.sum(axis=0) * max(end_s - self.begin_s, 1e-9)
@@ -47,12 +47,9 @@ class Account:
         }
         cores_s = float(totals[table.axis.index(CPU)]) / 1000.0 if CPU in table.axis else 0.0
         return RunResult(
-            scenario=self._scenario.name,
             policy=policy,
-            seed=self._scenario.seed,
             outcomes=tuple(outcomes),
             makespan_s=end_s,
             requested_ratio=requested,
             busy_cpu_ratio=self._busy_s / cores_s if cores_s else 0.0,
-            decisions=decisions,
         )

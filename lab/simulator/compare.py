@@ -1,34 +1,27 @@
-"""Run a scenario file: every policy on every one of its runs, and perhaps with one assumption after another changed.
+"""Run a scenario file: every policy on every one of its runs, over one seed or several.
 
-Why apart from the command line: tests, records and plots want the rows. Rule: every policy sees the very same jobs, and
-each run starts with a fresh policy.
+Rules: every policy sees the very same jobs, and each run starts with a fresh policy. Seeds follow one another from the
+file's on; a policy is compared with another one on the same jobs, run by run and seed by seed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
-from lab.simulator.policies import POLICIES, Choices
+from lab.simulator.policies import Choices, made
 from lab.simulator.scenarios import Assume, ScenarioFile, scenarios
-from lab.simulator.scenarios.jobs import RecordedJobs
 from lab.simulator.summary import Row, row_of
 from lab.simulator.world import Tuning, run
 
 Told = Callable[[int, int, str], None]
 """jobs that ended, jobs in all, what runs"""
-_AVERAGED = (
-    "jct_mean_s",
-    "jct_p50_s",
-    "jct_p99_s",
-    "makespan_s",
-    "wait_p99_largest_tenth_s",
-    "resizes",
-    "suspensions",
-)
-BASE = "kod2-literal"
-"""The policy beside which a sweep counts slower runs."""
+BESIDE: Mapping[str, str] = {"gangs": "coscheduling", "kod2": "kod2-literal"}
+"""name in columns → the policy beside which all are set"""
+_AVERAGED = ("jct_p50_s", "jct_p99_s", "makespan_s", "cpu_utilisation_ratio", "wait_p99_largest_tenth_s", "resizes",
+             "suspensions", "deadlocks")  # fmt: skip
+Drawn = Mapping[tuple[int, str], Sequence[Row]]
+"""(number of the run, policy) → its rows, seed by seed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,172 +41,98 @@ class Report:
         return {"scenario": self.scenario, "seed": self.seed, "rows": list(self.rows), **further}
 
 
-def choices_of(assume: Assume, seed: int) -> Choices:
-    """What the assumptions mean to policies."""
-    return Choices(
-        seed=seed,
-        deadlock_s=assume.deadlock_s,
-        resubmit=assume.resubmit,
-        starve_limit_s=assume.starve_limit_s,
-        kod2_starve_limit_s=assume.kod2_starve_limit_s,
-        most_at_once=assume.most_at_once or None,
-        cool_down_s=assume.cool_down_s,
-        surplus=assume.surplus,
-        condition=assume.condition,
-    )
-
-
-def tuning_of(assume: Assume) -> Tuning:
-    """What the assumptions mean to the engine."""
-    return Tuning(
-        stall_factor=assume.stall_factor,
-        unmeasured_bps=assume.unmeasured_bps,
-        card_bps=assume.card_bps,
-        least_interval_s=assume.decide_every_s,
-    )
-
-
-def compare(file: ScenarioFile, *, told: Told | None = None) -> Report:
-    """All rows: by run, then by policy in the file's order."""
-    runs = list(scenarios(file))
-    total = sum(len(scenario.jobs) for _, scenario in runs) * len(file.policies)
-    rows: list[Row] = []
-    done = 0
-    for labels, scenario in runs:
-        for policy in file.policies:
-            label = " ".join(str(part) for part in (policy, *labels.values()))
-            ended = partial(_ended, told, before=done, total=total, label=label) if told is not None else None
-            made = POLICIES[policy](choices_of(file.assume, scenario.seed))
-            result = run(scenario, made, tuning=tuning_of(file.assume), progress=ended)
-            done += len(scenario.jobs)
-            if told is not None:
-                told(done, total, label)
-            rows.append(row_of(result, labels))
-    more = {"means_over_workloads": means(rows)} if isinstance(file.workload, RecordedJobs) and len(runs) > 1 else {}
-    return Report(file.name, file.seed, file.about, tuple(rows), more)
-
-
-def means(rows: Sequence[Row], *, beside: str = "coscheduling") -> tuple[Row, ...]:
-    """Each policy's means over its runs, and how its mean completion times compare with those of `beside`."""
-    of: dict[str, list[Row]] = {}
-    for row in rows:
-        of.setdefault(str(row["policy"]), []).append(row)
-    found: list[Row] = []
-    for policy, mine in of.items():
-        one: Row = {"policy": policy, "runs": len(mine)}
-        for column in _AVERAGED:
-            values = [float(value) for row in mine if (value := row[column]) is not None]
-            one[column] = round(fmean(values), 1) if values else None
-        found.append(one | (_compared(mine, of[beside]) if beside in of and policy != beside else {}))
-    return tuple(found)
-
-
-def _compared(rows: Sequence[Row], base: Sequence[Row]) -> Row:
-    ratios = _ratios(rows, base)
-    mean = sum(float(one["jct_mean_s"] or 0.0) for one in rows) / sum(float(one["jct_mean_s"] or 0.0) for one in base)
-    return {
-        "slower_runs": sum(ratio > 1.0 for ratio in ratios),
-        "worst_ratio": round(max(ratios), 3),
-        "ratio": round(mean, 3),
-    }
-
-
-def _ratios(rows: Sequence[Row], base: Sequence[Row]) -> list[float]:
-    pairs = [(one["jct_mean_s"], other["jct_mean_s"]) for one, other in zip(rows, base, strict=True)]
-    return [float(one) / float(other) for one, other in pairs if one and other]
-
-
-def _ended(told: Told, number: int, *, before: int, total: int, label: str) -> None:
-    """Jobs of the run that is going on have ended."""
-    told(before + number, total, label)
+def compare(file: ScenarioFile, *, seeds: int = 1, told: Told | None = None) -> Report:
+    """A row for each run and policy (of several seeds: median, least and most), and one for each policy over all."""
+    drawn: dict[tuple[int, str], list[Row]] = {}
+    for number in range(seeds):
+        seed = file.seed + number
+        for (place, policy), row in _rows(file.model_copy(update={"seed": seed}), number, seeds, told):
+            drawn.setdefault((place, policy), []).append(row)
+    rows = tuple(draws[0] if seeds == 1 else _over_seeds(draws, place, drawn) for (place, _), draws in drawn.items())
+    several = len({place for place, _ in drawn}) > 1 or seeds > 1
+    more = {"over_all_runs": tuple(_over_all(drawn))} if several else {}
+    words = f" Seeds {file.seed} to {file.seed + seeds - 1}: median, least and most." if seeds > 1 else ""
+    return Report(file.name, file.seed, file.about + words, rows, more)
 
 
 def sweep(file: ScenarioFile, *, told: Told | None = None) -> Report:
-    """The mean over all runs of each policy's figures: as assumed, one assumption after another changed, other cases.
-
-    Beside KOD2 as published, each policy's row says in how many runs it is slower, and how its worst one compares.
-    """
-    cases = [("as assumed", None, file), *varied(file), *_cases(file)]
-    known: dict[object, Sequence[Row]] = {}
+    """Over all runs of each policy: as assumed, and with one assumption after another changed."""
+    values = [("as assumed", 0.0, file.assume)]
+    for name, changed in file.sweep.items():
+        for value in changed:
+            assume = Assume.model_validate({**file.assume.model_dump(), name: value})
+            values.append((f"{name}: {value:g}", value, assume))
     rows: list[Row] = []
-    for place, (name, value, one) in enumerate(cases):
+    for place, (name, _, assume) in enumerate(values):
         if told is not None:
-            told(place, len(cases), name)
-        for policy in file.policies:
-            if _key(one, policy) not in known:
-                known[_key(one, policy)] = compare(one.model_copy(update={"policies": (policy,)})).rows
-        base = known[_key(one, BASE)] if BASE in file.policies else ()
-        for policy in file.policies:
-            mine = known[_key(one, policy)]
-            row = {"assumption": name, "value": value, "policy": policy, **_means(mine)}
-            rows.append(row if policy == BASE or not base else {**row, **_beside(mine, base)})
-    if told is not None:
-        told(len(cases), len(cases), "")
-    return Report(f"{file.name}-sweep", file.seed, f"Sensitivity of {file.name}: means over its runs.", tuple(rows))
+            told(place, len(values), name)
+        drawn = {key: [row] for key, row in _rows(file.model_copy(update={"assume": assume}), 0, 1, None)}
+        rows += [{"assumption": name, **row} for row in _over_all(drawn)]
+    return Report(f"{file.name}-sweep", file.seed, f"Sensitivity of {file.name}.", tuple(rows))
 
 
-Case = tuple[str, float | str | None, ScenarioFile]
-"""What is changed, to what, and the scenario with it."""
+def _rows(file: ScenarioFile, done: int, of: int, told: Told | None) -> Iterator[tuple[tuple[int, str], Row]]:
+    """Each run's row under each policy, of one seed."""
+    assume = file.assume
+    choices = Choices(
+        seed=file.seed,
+        deadlock_s=assume.deadlock_s,
+        resubmit=assume.resubmit,
+        starve_limit_s=assume.starve_limit_s,
+        most_at_once=assume.most_at_once or None,
+    )
+    tuning = Tuning(stall_factor=assume.stall_factor, unmeasured_bps=assume.unmeasured_bps, card_bps=assume.card_bps)
+    runs = list(scenarios(file))
+    total = len(runs) * len(file.policies)
+    for place, (labels, scenario) in enumerate(runs):
+        for number, policy in enumerate(file.policies):
+            if told is not None:
+                told(done * total + place * len(file.policies) + number, of * total, f"{policy}, {file.name}")
+            yield (place, policy), row_of(run(scenario, made(policy, choices), tuning=tuning), labels)
 
 
-def varied(file: ScenarioFile) -> Iterator[Case]:
-    """One assumption at a time."""
-    for name, values in file.sweep.items():
-        for value in values:
-            yield name, value, _changed(file, {name: value})
+def _over_seeds(draws: Sequence[Row], place: int, drawn: Drawn) -> Row:
+    """One run under one policy."""
+    row = {name: value for name, value in draws[0].items() if name in ("policy", "model", "batch", "workload", "load")}
+    times, busy = _numbers(draws, "jct_mean_s"), _numbers(draws, "cpu_utilisation_ratio")
+    row |= {"seeds": len(draws), "completed": int(sum(_numbers(draws, "completed")))}
+    if times:
+        row |= {"jct_median_s": round(median(times), 1), "jct_least_s": min(times), "jct_most_s": max(times)}
+    row["cpu_median_ratio"] = round(median(busy), 4)
+    for name, other in BESIDE.items():
+        if other != row["policy"] and (ratios := _ratios(draws, drawn.get((place, other), ()))):
+            row[f"beside_{name}_ratio"] = round(median(ratios), 3)
+    return row
 
 
-def _cases(file: ScenarioFile) -> Iterator[Case]:
-    """Several assumptions at once."""
-    for case in file.cases:
-        words = (f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in case.items())
-        yield ", ".join(words), None, _changed(file, case)
+def _over_all(drawn: Drawn) -> Iterator[Row]:
+    """Each policy's means over all runs and seeds; in how many runs its median ratio to another is above 1."""
+    for policy in dict.fromkeys(policy for _, policy in drawn):
+        mine = {place: draws for (place, name), draws in drawn.items() if name == policy}
+        every = [row for draws in mine.values() for row in draws]
+        times = _numbers(every, "jct_mean_s")
+        row: Row = {"policy": policy, "runs": len(mine), "completed": int(sum(_numbers(every, "completed")))}
+        row["jct_mean_s"] = round(fmean(times), 1) if times else None
+        for column in _AVERAGED:
+            if values := _numbers(every, column):
+                row[column] = round(fmean(values), 4 if column.endswith("_ratio") else 1)
+        for name, other in BESIDE.items():
+            pairs = [_ratios(draws, drawn.get((place, other), ())) for place, draws in mine.items()]
+            medians = [median(ratios) for ratios in pairs if ratios]
+            if other == policy or not medians:
+                continue
+            base = [row for (_, one), draws in drawn.items() if one == other for row in draws]
+            row[f"beside_{name}_ratio"] = round(fmean(times) / fmean(_numbers(base, "jct_mean_s")), 3)
+            row[f"slower_than_{name}"] = sum(ratio > 1.0 for ratio in medians)
+            row[f"worst_beside_{name}_ratio"] = round(max(medians), 3)
+        yield row
 
 
-def _changed(file: ScenarioFile, fields: Mapping[str, float | str]) -> ScenarioFile:
-    """The scenario with other assumptions, or drawn from another seed."""
-    assumed = {name: value for name, value in fields.items() if name != "seed"}
-    assume = Assume.model_validate({**file.assume.model_dump(), **assumed})
-    return file.model_copy(update={"assume": assume, "seed": int(fields.get("seed", file.seed))})
+def _numbers(rows: Sequence[Row], column: str) -> list[float]:
+    return [float(value) for row in rows if isinstance(value := row.get(column), int | float)]
 
 
-def _key(file: ScenarioFile, policy: str) -> object:
-    """Equal where the policy's rows are: without the assumptions that only others read."""
-    read = {name: value for name, value in file.assume.model_dump().items() if reads(policy, name)}
-    return policy, file.seed, tuple(read.items())
-
-
-def reads(policy: str, assumption: str) -> bool:
-    """Whether the assumption may change what the policy does."""
-    match assumption:
-        case "deadlock_s" | "resubmit":
-            return policy == "default"
-        case "kod2_starve_limit_s":
-            return policy == BASE
-        case "starve_limit_s" | "cool_down_s" | "surplus" | "condition":
-            return policy.startswith(("netgang-elastic", "netgang-rigid"))
-        case _:
-            return True
-
-
-def _beside(rows: Sequence[Row], base: Sequence[Row]) -> Row:
-    """The policy's runs beside the same ones of `base`, by mean completion time."""
-    ratios = _ratios(rows, base)
-    return {
-        "slower_runs": sum(ratio > 1.0 for ratio in ratios),
-        "worst_ratio": round(max(ratios), 3) if ratios else None,
-        "mean_ratio": round(fmean(ratios), 3) if ratios else None,
-    }
-
-
-def _means(rows: Sequence[Row]) -> Row:
-    def numbers(column: str) -> list[float]:
-        return [float(value) for row in rows if isinstance(value := row[column], int | float)]
-
-    times = numbers("jct_mean_s")
-    return {
-        "jct_mean_s": round(fmean(times), 1) if times else None,
-        "cpu_utilisation_ratio": round(fmean(numbers("cpu_utilisation_ratio")), 4),
-        "completed": int(sum(numbers("completed"))),
-        "resizes": int(sum(numbers("resizes"))),
-    }
+def _ratios(rows: Sequence[Row], base: Sequence[Row]) -> list[float]:
+    """Mean completion times beside those of the same seeds."""
+    pairs = [(one["jct_mean_s"], other["jct_mean_s"]) for one, other in zip(rows, base, strict=False)]
+    return [float(one) / float(other) for one, other in pairs if one and other]

@@ -6,7 +6,6 @@ rebuilt only when its job's pods have changed, so that what the planner remember
 
 from collections.abc import Collection
 
-from lab.simulator.lengths import Lengths
 from lab.simulator.state import JobState, Slot, State
 from scoring.ids import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
@@ -28,7 +27,7 @@ def elastic_job(one: JobState) -> ElasticJob:
     """A running job as the scaling decisions see it."""
     job = one.job
     return ElasticJob(
-        key=JobKey(Namespace(job.namespace), "TFJob.kubeflow.org", job.name),
+        key=JobKey(Namespace("default"), "TFJob.kubeflow.org", job.name),
         uid=job.name,
         gang=one.key,
         workers=one.wanted,
@@ -46,10 +45,8 @@ def elastic_job(one: JobState) -> ElasticJob:
 class Gangs:
     """Gangs of jobs, kept while they are as they were."""
 
-    def __init__(self, table: NodeTable, *, lengths: Lengths | None = None) -> None:
-        """`lengths`: what users declare; `None`: nothing."""
+    def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._lengths = lengths
         self._known: dict[str, tuple[int, Gang]] = {}
         self._classes: dict[tuple[Role, int], tuple[Resources, MemberClass]] = {}
         self._slots: dict[PodUid, Slot] = {}
@@ -91,12 +88,10 @@ class Gangs:
 
     def _built(self, one: JobState) -> Gang:
         job = one.job
-        options = [("zones", ",".join(job.zones))] if job.zones else []
-        options += [("suspendable", "true")] if job.suspendable else []
         wanted = one.wanted_indexes()
         slots: list[Slot] = [(Role.PS, index) for index in range(job.ps_count)]
         slots += [(Role.WORKER, index) for index in wanted]
-        namespace = Namespace(job.namespace)
+        namespace = Namespace("default")
         classes = {Role.PS: self._class(Role.PS, job.ps), Role.WORKER: self._class(Role.WORKER, job.worker)}
         members: list[Pod] = []
         for role, index in slots:
@@ -111,7 +106,6 @@ class Gangs:
                     classes[role],
                     node=None if row is None else self._table.names[row],
                     phase=Phase.PENDING if row is None else Phase.RUNNING,
-                    priority=job.priority,
                     created_s=one.asked_s,
                     scheduled_s=None if row is None else one.bound_s[role, index],
                     index=index,
@@ -122,10 +116,9 @@ class Gangs:
             GangSource.POD_GROUP,
             job.ps_count + one.needs,
             tuple(members),
-            job.priority,
+            0,
             one.asked_s,
-            options=tuple(options),
-            length=self._lengths(job) if self._lengths is not None else None,
+            options=(("suspendable", "true"),) if job.suspendable else (),
         )
 
 

@@ -1,8 +1,6 @@
-"""A workload before it runs, and the outcome of each of its jobs: what engines, policies and reports share.
+"""A workload before it runs, and the outcome of each of its jobs: what engine, policies and reports share.
 
-Why apart: an engine may follow every pod or only whole jobs, and a policy may be netgang or a published algorithm; a
-scenario is written once and its result is read in one way. Rule: plain values, seconds since the start of the run, and
-nothing that depends on the policy.
+Rule: plain values, seconds since the start of the run, and nothing that depends on the policy.
 """
 
 from collections.abc import Mapping
@@ -41,13 +39,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class SimJob:
-    """A distributed training job: parameter servers (none: all-reduce) and workers between a minimum and a maximum.
-
-    >>> from scoring.model.resources import Resources
-    >>> one = SimJob("a", 0.0, Work("cnn", 8, 1e4), worker=Resources.parse({"cpu": "1"}), workers=4, min_workers=2)
-    >>> one.pods, one.min_pods
-    (4, 2)
-    """
+    """A distributed training job: parameter servers (none: all-reduce) and workers between a minimum and a maximum."""
 
     name: str
     arrival_s: float
@@ -62,22 +54,8 @@ class SimJob:
     ps: Resources = NO_RESOURCES
     """Requests of one parameter server."""
     ps_count: int = 0
-    priority: int = 0
-    namespace: str = "default"
-    zones: tuple[str, ...] = ()
-    """Allowed zones, in order; empty: all."""
     suspendable: bool = False
     """Whether it may be stopped as a whole and started again from its last checkpoint."""
-
-    @property
-    def pods(self) -> int:
-        """Members that its owner makes at first."""
-        return self.ps_count + self.workers
-
-    @property
-    def min_pods(self) -> int:
-        """Members without which it does not train."""
-        return self.ps_count + self.min_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +67,6 @@ class Scenario:
     network: NetworkMatrix
     jobs: tuple[SimJob, ...]
     seed: int = 0
-    until_s: float | None = None
-    """The run is cut here; `None`: it ends with the last job."""
 
 
 class Fate(StrEnum):
@@ -99,8 +75,6 @@ class Fate(StrEnum):
     COMPLETED = "completed"
     DEADLOCKED = "deadlocked"
     """It used room without its minimum when nothing more could happen, or until the policy's rule removed it."""
-    UNFINISHED = "unfinished"
-    """The run was cut."""
     NEVER_STARTED = "never started"
 
 
@@ -110,11 +84,11 @@ class JobOutcome:
 
     job: SimJob
     fate: Fate
-    first_pod_s: float | None
+    first_pod_s: float | None = None
     """When the first of its pods was on a node."""
-    started_s: float | None
+    started_s: float | None = None
     """When its minimum was on nodes."""
-    ended_s: float | None
+    ended_s: float | None = None
     resizes: int = 0
     stalled_s: float = 0.0
     """Checkpoints, restarts and repeated steps."""
@@ -136,16 +110,12 @@ class JobOutcome:
 class RunResult:
     """One scenario under one policy. The integrals are of the time from the first arrival to `makespan_s`."""
 
-    scenario: str
     policy: str
-    seed: int
     outcomes: tuple[JobOutcome, ...]
     """In the order of the scenario's jobs."""
     makespan_s: float
-    """End of the last job, or where the run was cut."""
+    """End of the last job."""
     requested_ratio: Mapping[str, float]
     """resource → requested of what the nodes have, mean over time"""
     busy_cpu_ratio: float
     """CPU that trains (not waiting for the network, a quorum or a restart) of what the nodes have, mean over time."""
-    decisions: int = 0
-    """Times the policy was asked."""

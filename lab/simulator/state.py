@@ -80,7 +80,7 @@ class JobState:
     """Workers before the first were taken away for others; `None`: it has them again."""
 
     def __post_init__(self) -> None:
-        self.key = gang_key(self.job.namespace, self.job.name)
+        self.key = gang_key("default", self.job.name)
         self.asked_s = self.job.arrival_s
 
     @property
@@ -141,11 +141,9 @@ class JobState:
             self.waited_s,
         )
 
-    def unfinished(self, *, cut: bool) -> JobOutcome:
-        """Its story, when the run is over before it; `cut`: because the scenario ends there."""
-        if self.started_s is not None:
-            return self.outcome(Fate.UNFINISHED, None)
-        return self.outcome(Fate.NEVER_STARTED if cut or self.first_pod_s is None else Fate.DEADLOCKED, None)
+    def unfinished(self) -> JobOutcome:
+        """Its story, when the run is over before it."""
+        return self.outcome(Fate.NEVER_STARTED if self.first_pod_s is None else Fate.DEADLOCKED, None)
 
 
 class State:

@@ -9,18 +9,7 @@ from rich.table import Table
 from lab.simulator.compare import Report
 from lab.simulator.summary import Row
 
-_LEFT_OUT = (
-    "jobs",
-    "cpu_requested_ratio",
-    "slowdown_mean",
-    "stalled_s",
-    "decisions",
-    "seeds",
-    "cpu_least_ratio",
-    "cpu_most_ratio",
-    "beside_gangs_most_ratio",
-    "beside_kod2_most_ratio",
-)
+_LEFT_OUT = ("jobs", "cpu_requested_ratio", "stalled_s", "seeds")
 """Columns that only JSON has."""
 _SHORT = {
     # column → what its head says
@@ -31,18 +20,17 @@ _SHORT = {
     "jct_p99_s": "p99",
     "makespan_s": "makespan",
     "cpu_utilisation_ratio": "CPU",
+    "cpu_median_ratio": "CPU",
     "gpu_requested_ratio": "GPU",
-    "slowdown_max": "slow-down",
+    "wait_p99_largest_tenth_s": "wait p99, largest",
     "run_time_s": "run time",
     "worker_hours": "worker h",
-    "stalled_s": "stalled",
     "every_steps": "k",
     "jct_median_s": "JCT median",
     "jct_least_s": "least",
     "jct_most_s": "most",
-    "cpu_median_ratio": "CPU",
-    "beside_gangs_ratio": "beside gangs",
-    "beside_kod2_ratio": "beside KOD2",
+    "beside_gangs_ratio": "of gangs",
+    "beside_kod2_ratio": "of KOD2",
 }
 
 

@@ -37,8 +37,6 @@ class Tuning:
     """Rate of a link without a measurement."""
     card_bps: float = 10e9
     """What a node's network card moves."""
-    least_interval_s: float = 0.0
-    """Least time between two moments at which the policy is asked: events between them are taken together."""
 
 
 class World:
@@ -69,34 +67,23 @@ class World:
         self._states: dict[int, JobState] = {}
         self._outcomes: dict[int, JobOutcome] = {}
         self._wake_s: float | None = None
-        self._next_look_s = 0.0
         self._last_end_s = self._account.begin_s
-        self.decisions = 0
 
     def run(self) -> RunResult:
-        """Go on until nothing more happens, or until the scenario is cut."""
-        until_s = self._scenario.until_s
+        """Go on until nothing more happens."""
         while self._events:
             at_s = self._events[0][0]
-            if until_s is not None and at_s > until_s:
-                self._advance(until_s)
-                break
-            self._advance(at_s)
+            self._account.pass_by(self.state.now_s, at_s, busy_cores=self._pace.busy_cores)
+            self.state.now_s = at_s
             changed = False
             while self._events and self._events[0][0] == at_s:
                 _, kind, number, event = heappop(self._events)
                 changed |= self._happen(kind, number, event)
-            if not changed:
-                continue
-            if at_s < self._next_look_s:
-                self._wake_at(self._next_look_s)
-                continue
-            self._next_look_s = at_s + self._tuning.least_interval_s
-            self._ask()
-        end_s = until_s if until_s is not None and self.state.now_s >= until_s else self._last_end_s
+            if changed:
+                self._ask()
         numbers = range(len(self._scenario.jobs))
-        outcomes = [self._outcomes.get(number) or self._unfinished(number) for number in numbers]
-        return self._account.result(self._policy.name, outcomes, end_s=end_s, decisions=self.decisions)
+        outcomes = [self._outcomes.get(number) or self._states[number].unfinished() for number in numbers]
+        return self._account.result(self._policy.name, outcomes, end_s=self._last_end_s)
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -132,19 +119,14 @@ class World:
         left = max(one.job.work.samples - one.trained, 0.0)
         heappush(self._events, (self.state.now_s + left / one.rate, _END, one.number, one.event))
 
-    def _advance(self, to_s: float) -> None:
-        self._account.pass_by(self.state.now_s, to_s, busy_cores=self._pace.busy_cores)
-        self.state.now_s = to_s
-
     def _ask(self) -> None:
         for _ in range(_MOST_ROUNDS):
-            self.decisions += 1
             advice: Advice = self._policy.decide(self.state)
             for action in advice.actions:
                 self._do(action)
             if advice.settled or not advice.actions:
                 if advice.wake_s is not None:
-                    self._wake_at(max(advice.wake_s, self._next_look_s))
+                    self._wake_at(advice.wake_s)
                 return
         raise RuntimeError(f"policy {self._policy.name} wants ever more at {self.state.now_s} s")
 
@@ -281,14 +263,6 @@ class World:
         one.changes += 1
         state.changes += 1
         self._pace.gone(one, rows)
-
-    def _unfinished(self, number: int) -> JobOutcome:
-        """The story of a job that had not ended when the run was."""
-        one = self._states.get(number)
-        if one is None:
-            return JobOutcome(self._scenario.jobs[number], Fate.NEVER_STARTED, None, None, None)
-        self._pace.settle(one)
-        return one.unfinished(cut=self._scenario.until_s is not None)
 
 
 def run(

@@ -4,7 +4,6 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from time import monotonic
 from typing import Any
 
@@ -17,9 +16,8 @@ from lab.bench.testbed.training.asynchronous import Server
 from lab.bench.testbed.training.data import DATASETS, Floats, batch
 from lab.bench.testbed.training.job import ASYNC, RING, TOPOLOGIES, WITH_SERVER, Job, Trained
 from lab.bench.testbed.training.model import LEARNING_RATE, Model
-from lab.bench.testbed.training.models import JAX, has_jax, model_of
 from lab.bench.testbed.training.ring import all_reduce
-from lab.bench.testbed.training.wire import Meter, prepared, transfer
+from lab.bench.testbed.training.wire import Meter, transfer
 from lab.bench.testbed.training.worker import Rank
 from lab.testbed.processes.network import free_ports
 from tests.example_counts import FEW
@@ -149,32 +147,6 @@ def test_an_asynchronous_job_ends_after_its_updates_and_counts_staleness() -> No
     assert net.gradient(found, *unseen)[0] < 0.8 * net.gradient(net.initial(SEED), *unseen)[0]
 
 
-def test_the_asynchronous_server_never_waits_for_a_worker_that_does_nothing() -> None:
-    """One of two workers pushes six times and the other never: six updates, none of them stale."""
-    with ExitStack() as stack:
-        ends = []
-        for _ in range(2):
-            pair = socket.socketpair()
-            for one in pair:
-                stack.enter_context(one)
-                one.setblocking(False)
-            ends.append(pair)
-        server = Server(np.zeros(4, np.float32))
-
-        def work() -> None:
-            meter, pulled = Meter(monotonic() + 20.0), np.empty(4, np.float32)
-            for _ in range(6):
-                transfer(meter, receive=[(ends[0][1], pulled)])
-                transfer(meter, send=[(ends[0][1], np.ones(4, np.float32))])
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        server.serve([here for here, _ in ends], Meter(monotonic() + 20.0), updates=6)
-        thread.join(10.0)
-    assert server.staleness == [0] * 6
-    np.testing.assert_allclose(server.parameters, -6 * LEARNING_RATE / 2, rtol=1e-5)
-
-
 def test_a_gradient_that_others_overtook_is_stale() -> None:
     """The second worker pulls first and pushes after three updates of the first one: it is three updates late."""
     with ExitStack() as stack:
@@ -199,35 +171,6 @@ def test_a_gradient_that_others_overtook_is_stale() -> None:
         server.serve([here for here, _ in pairs], Meter(monotonic() + 20.0), updates=4)
         thread.join(10.0)
     assert server.staleness == [0, 0, 0, 3]
-
-
-@pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_the_convolutional_network_learns(dataset: str) -> None:
-    """JAX's gradient is the slope of its loss, and steps against it lower the loss."""
-    sizes = DATASETS[dataset]
-    net = model_of(JAX, sizes)
-    parameters, images = net.initial(SEED), batch(sizes, seed=SEED, worker=0, step=0)
-    loss, gradient = net.gradient(parameters, *images)
-    assert gradient.shape == (net.size,)
-    step = np.float32(1e-2 / np.linalg.norm(gradient))
-    above, below = (net.gradient(parameters + sign * step * gradient, *images)[0] for sign in (1, -1))
-    assert (above - below) / 2e-2 == pytest.approx(np.linalg.norm(gradient), rel=0.02)
-    for _ in range(10):
-        parameters = parameters - np.float32(LEARNING_RATE) * net.gradient(parameters, *images)[1]
-    assert net.gradient(parameters, *images)[0] < 0.9 * loss
-
-
-@pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
-def test_ranks_train_the_convolutional_network() -> None:
-    results, found = trained(replace(job("notmnist", RING, 3, steps=2), model=JAX))
-    assert all(one.finished for one in results)
-    assert all(np.array_equal(one, found[0]) for one in found)
-
-
-def test_an_unknown_model_is_named() -> None:
-    with pytest.raises(ValueError, match="no model other: one of numpy, jax"):
-        model_of("other", DATASETS["cifar10"])
 
 
 @FEW
@@ -258,20 +201,3 @@ def test_all_members_get_the_sum(members: int, size: int, seed: int) -> None:
             thread.join(10.0)
     np.testing.assert_allclose(vectors[0], want, atol=1e-5)
     assert all(np.array_equal(one, vectors[0]) for one in vectors)
-
-
-def test_batches_depend_on_seed_worker_and_step_alone() -> None:
-    sizes = DATASETS["notmnist"]
-    first, labels = batch(sizes, seed=1, worker=2, step=3)
-    again, _ = batch(sizes, seed=1, worker=2, step=3)
-    assert np.array_equal(first, again)
-    assert (first.shape, set(labels) <= set(range(10))) == ((sizes.batch, sizes.pixels), True)
-    for other in ({"seed": 0}, {"worker": 1}, {"step": 2}):
-        assert not np.array_equal(first, batch(sizes, **({"seed": 1, "worker": 2, "step": 3} | other))[0])
-
-
-def test_a_connection_of_training_neither_blocks_nor_waits() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as one:
-        assert prepared(one) is one
-        assert one.getblocking() is False
-        assert one.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1

@@ -1,19 +1,17 @@
 """Scenarios in one line, and a world that says what it sees."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from lab.simulator.actions import Advice, Deciding
 from lab.simulator.model import Scenario, SimJob, Sync, Work
-from lab.simulator.scenarios import ScenarioFile, load
 from lab.simulator.state import State
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node, Role
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix
-
-KOD2 = load("kod2")
 
 
 def nodes(count: int = 3, *, cpu: int = 10, zones: int = 1) -> tuple[Node, ...]:
@@ -49,12 +47,13 @@ def job(
     )
 
 
-def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1, until_s: float | None = None) -> Scenario:
-    return Scenario("test", nodes(count, cpu=cpu, zones=zones), NetworkMatrix(), jobs, seed=1, until_s=until_s)
+def scenario(*jobs: SimJob, count: int = 3, cpu: int = 10, zones: int = 1) -> Scenario:
+    return Scenario("test", nodes(count, cpu=cpu, zones=zones), NetworkMatrix(), jobs, seed=1)
 
 
-def small(policies: tuple[str, ...], **work: object) -> ScenarioFile:
-    return KOD2.model_copy(update={"policies": policies, "workload": KOD2.workload.model_copy(update=work)})
+def first_jobs(one: Scenario, count: int) -> Scenario:
+    """The same with the jobs that come first."""
+    return replace(one, jobs=one.jobs[:count])
 
 
 class Watched:

@@ -1,7 +1,7 @@
-"""Comparisons: the same bytes for the same seed, sweeps, and what the command line prints."""
+"""Comparisons: the same bytes for the same seed, sweeps, what the command line prints, and the page's figures."""
 
-import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,22 +10,24 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.main import app
-from lab.simulator.compare import Report, compare, sweep
+from lab.simulator import page
+from lab.simulator.compare import compare, sweep
 from lab.simulator.elastic import COUNTS, unguarded
 from lab.simulator.elastic import row as elastic_row
 from lab.simulator.model import Sync
-from lab.simulator.scenarios import load
+from lab.simulator.scenarios import ScenarioFile, load
 from lab.simulator.summary import Row
 from scoring.scaling.job import Wants
-from tests.simulator.simulated import small
 
-pytestmark = pytest.mark.slow  # seconds each: processes, simulations or many plans
+ROOT = Path(__file__).parents[2]
+EXAMPLE = str(ROOT / "examples" / "simulate.yaml")
+KOD2 = load("kod2")
+PAGE = page.PAGE.read_text()
 
-RECORDS = Path(__file__).parents[2] / "lab" / "simulator" / "records"
 
-
-def printed(report: Report) -> str:
-    return json.dumps(report.document(), indent=2) + "\n"
+def small(policies: tuple[str, ...], **work: object) -> ScenarioFile:
+    workload = KOD2.workload.model_copy(update={"models": ("cnn-rand",), "batches": (128,), **work})
+    return KOD2.model_copy(update={"policies": policies, "workload": workload})
 
 
 def value(row: Row, column: str) -> float:
@@ -34,55 +36,38 @@ def value(row: Row, column: str) -> float:
     return found
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bytes_in_every_process() -> None:
     """Nothing depends on the order of sets or on the process."""
-    policies = ("default", "kod2-literal", "netgang-elastic")
-    asked = [word for policy in policies for word in ("--policy", policy)]
-    command = [sys.executable, "-m", "cli.main", "simulate", str(_small_file()), "--json", *asked]
+    command = [sys.executable, "-m", "lab.simulator", EXAMPLE, "--json", "--set", "elastic.condition=levels"]
     running = [
-        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE)
+        subprocess.Popen(command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE, cwd=ROOT)
         for seed in ("1", "2")
     ]
     first, second = (one.communicate()[0] for one in running)
     assert first == second
-    assert {(row["policy"], row["jobs"]) for row in json.loads(first)["rows"]} == {(one, 6) for one in policies}
+    assert b"netgang elastic.condition=levels" in first
 
 
-def _small_file() -> Path:
-    return Path(__file__).parents[2] / "examples" / "simulate.yaml"
-
-
-def test_another_seed_gives_another_workload() -> None:
-    one, other = (
-        compare(small(("netgang-elastic",), models=("vgg16",), batches=(64,)).model_copy(update={"seed": seed})).rows
-        for seed in (1, 2)
-    )
-    assert one != other
+def test_seeds_give_medians_and_ratios_of_equal_jobs() -> None:
+    file = small(("coscheduling", "netgang"))
+    drawn = [compare(file.model_copy(update={"seed": seed})).rows for seed in (1, 2, 3)]
+    gangs, ours = ([value(rows[place], "jct_mean_s") for rows in drawn] for place in (0, 1))
+    assert len(set(ours)) == 3, "another seed gives another workload"
+    report = compare(file, seeds=3)
+    row, whole = report.rows[1], report.more["over_all_runs"][1]
+    assert (row["jct_median_s"], row["jct_least_s"], row["jct_most_s"]) == (sorted(ours)[1], min(ours), max(ours))
+    ratios = sorted(one / other for one, other in zip(ours, gangs, strict=True))
+    assert row["beside_gangs_ratio"] == whole["worst_beside_gangs_ratio"] == round(ratios[1], 3)
+    assert whole["beside_gangs_ratio"] == pytest.approx(sum(ours) / sum(gangs), abs=0.001)
 
 
 def test_a_sweep_changes_one_assumption_at_a_time() -> None:
-    """Its first rows are as assumed; no stall makes elastic policies faster, and leaves the default scheduler alone."""
-    file = small(("default", "netgang-elastic"), models=("vgg16",), batches=(64,)).model_copy(
-        update={"sweep": {"stall_factor": (0.0,)}, "cases": ()}
-    )
-    rows = {(row["assumption"], row["policy"]): row for row in sweep(file).rows}
-    assert rows["stall_factor", "default"]["jct_mean_s"] == rows["as assumed", "default"]["jct_mean_s"]
-    free, stalled = (value(rows[name, "netgang-elastic"], "jct_mean_s") for name in ("stall_factor", "as assumed"))
-    assert free < stalled
-
-
-def test_a_case_changes_several_assumptions_and_the_seed() -> None:
-    """Its rows are those of the scenario with all of them, beside KOD2 as published under the same ones."""
-    file = small(("kod2-literal", "netgang-elastic"), models=("vgg16",), batches=(64,))
-    case = {"seed": 2.0, "starve_limit_s": 60.0}
-    rows = sweep(file.model_copy(update={"sweep": {}, "cases": (case,)})).rows[2:]
-    assume = file.assume.model_copy(update={"starve_limit_s": 60.0})
-    changed = file.model_copy(update={"seed": 2, "assume": assume})
-    literal, ours = (value(row, "jct_mean_s") for row in compare(changed).rows)
-    assert {row["assumption"] for row in rows} == {"seed 2, starve_limit_s 60"}
-    assert [row["jct_mean_s"] for row in rows] == [literal, ours]
-    assert (rows[1]["slower_runs"], rows[1]["worst_ratio"]) == (int(ours > literal), round(ours / literal, 3))
-    assert "worst_ratio" not in rows[0]
+    """Its first rows are as assumed; no stall makes elastic jobs faster, and leaves the default scheduler alone."""
+    file = small(("default", "kod2-literal")).model_copy(update={"sweep": {"stall_factor": (0.0,)}})
+    times = {(row["assumption"], row["policy"]): value(row, "jct_mean_s") for row in sweep(file).rows}
+    assert times["stall_factor: 0", "default"] == times["as assumed", "default"]
+    assert times["stall_factor: 0", "kod2-literal"] < times["as assumed", "kod2-literal"]
 
 
 def test_jobs_that_cannot_run_are_said_and_not_averaged(tmp_path: Path) -> None:
@@ -90,7 +75,7 @@ def test_jobs_that_cannot_run_are_said_and_not_averaged(tmp_path: Path) -> None:
     path = tmp_path / "never.yaml"
     path.write_text(
         "name: never\nnodes: [{count: 1, cpu: 1, memory: 1Gi}]\nsweep: {stall_factor: [0]}\n"
-        "workload: {kind: list, jobs: [{name: a, workers: 2, work: {model: lstm, batch: 1, samples: 1}}]}\n"
+        "workload: {kind: list, jobs: [{name: a, workers: 2, work: {model: vgg16, batch: 1, samples: 1}}]}\n"
     )
     file = load(str(path))
     times = {row["policy"]: row["jct_mean_s"] for row in compare(file).rows}
@@ -111,25 +96,19 @@ def test_elastic_rows_tell_the_story_of_the_paper() -> None:
     assert str(by_loss["workers"]).startswith("3 → 6 → 9 → 12 → 9")
     hasty = elastic_row(sync, "iterations", unguarded(50), Wants.ITERATIONS, 50, 3, 1)
     assert value(hasty, "run_time_s") > times[0], "slower than three workers that are left alone"
-    calm = elastic_row(sync, "iterations", unguarded(1000), Wants.ITERATIONS, 1000, 3, 1)
-    assert str(calm["workers"]).startswith("3 → 6 → 9 → 12 → 3")
+    assert f"|asyn|fixed 9|9|{value(fixed[2], 'loss'):.3f}|{times[2]:,.0f}|0|" in PAGE
 
 
-def test_the_command_line(tmp_path: Path) -> None:
-    """Tables, JSON, plots and a list; what is wrong is a sentence and exit code 2."""
+def test_the_command_line() -> None:
+    """Tables and a list, through `netgang simulate`; what is wrong is a sentence and exit code 2."""
     runner = CliRunner(env={"COLUMNS": "200"})
-    example = str(_small_file())
-    table = runner.invoke(app, ["simulate", example, "--policy", "netgang-elastic"])
+    table = runner.invoke(app, ["simulate", EXAMPLE, "--policy", "netgang", "--set", "queue.order=fifo"])
     assert table.exit_code == 0
-    assert "makespan" in table.output
-    assert "netgang-elastic" in table.output
-    plotted = runner.invoke(app, ["simulate", example, "--json", "--plot", str(tmp_path / "plots")])
-    assert plotted.exit_code == 0
-    assert {path.suffix for path in (tmp_path / "plots").iterdir()} == {".png", ".svg"}
-    assert "elastic" in runner.invoke(app, ["simulate", "--list"]).output
+    assert "netgang queue.order=fifo" in table.output
+    assert "elastic" in runner.invoke(app, ["simulate"]).output
     for wrong in (
-        *(["nothing"], ["elastic", "--sweep"], [example, "--policy", "best"], [example, "--sweep"]),
-        ["kod2", "--seeds", "2", "--sweep"],
+        *(["nothing"], ["elastic", "--sweep"], [EXAMPLE, "--policy", "best"], [EXAMPLE, "--sweep"]),
+        *(["kod2", "--set", "luck=1"], ["kod2", "--seeds", "2", "--sweep"], ["kod2", "--nodes", "3"]),
     ):
         refused = runner.invoke(app, ["simulate", *wrong])
         assert refused.exit_code == 2, refused.output
@@ -137,6 +116,28 @@ def test_the_command_line(tmp_path: Path) -> None:
         assert "Traceback" not in refused.output
 
 
-def test_the_record_of_the_example_is_what_it_prints() -> None:
-    made = printed(compare(load(str(_small_file()))))
-    assert made == (RECORDS / "example.json").read_text()
+def test_without_a_checkout_the_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lab.simulator.command", None)
+    refused = CliRunner().invoke(app, ["simulate", "kod2"])
+    assert refused.exit_code == 2
+    assert "make setup" in refused.output
+
+
+def test_every_table_of_the_page_has_its_place() -> None:
+    names = re.findall(r"<!-- table: ([^\n]+) -->\n\n\|", PAGE)
+    assert names == ["kod2", "kod2 over all", "kod2 sweep", "pollux", "philly", "elastic"]
+    assert "|new|" in page.written(PAGE, "philly", "|new|")
+    with pytest.raises(ValueError, match="no place"):
+        page.written(PAGE, "other", "")
+
+
+@pytest.mark.slow
+def test_a_cell_of_the_page_is_what_is_simulated() -> None:
+    report = compare(small(KOD2.policies), seeds=page.SEEDS)
+    assert page.cells(report).splitlines()[2] in PAGE.splitlines()
+
+
+@pytest.mark.slow
+def test_netgang_as_installed_has_the_page_s_figures_on_recorded_workloads() -> None:
+    rows = compare(load("pollux", changes={"policies": ["coscheduling", "netgang"]})).more["over_all_runs"]
+    assert page.workloads(rows).splitlines()[3] in PAGE.splitlines()

@@ -6,7 +6,6 @@ import pytest
 
 from lab.simulator.scenarios import ScenarioError, builtin_names, load, scenarios
 from lab.simulator.scenarios import parse as read
-from lab.simulator.scenarios.jobs import Trace
 from scoring.model.resources import CPU
 
 GOOD = """
@@ -24,7 +23,7 @@ workload:
       ps_count: 1
 """
 
-LSTM = "work: {model: lstm, batch: 1, samples: 1}"
+LSTM = "work: {model: resnet50, batch: 1, samples: 1}"
 
 BAD = {  # case: (what is replaced, by what, what the error names)
     "unknown field": ("name: mine", "name: mine\ncolour: red", "colour"),
@@ -36,6 +35,8 @@ BAD = {  # case: (what is replaced, by what, what the error names)
     "not finite": ("samples: 1000", "samples: .inf", "samples"),
     "not a quantity": ("cpu: 8", "cpu: many", "'many' is not a quantity"),
     "no such node": ("delay_ms: 1", "impaired: [{node: n9}]", "no node is named n9"),
+    "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=levels]", "settings are netgang's"),
+    "no such setting": ("[coscheduling, netgang]", "[netgang luck=1]", "setting 'luck' is not one of queue.order"),
     "too many links": ("count: 4", "count: 2000", "at most 500 nodes a zone"),
     "same prefix": ("nodes: [", "nodes: [{count: 1, cpu: 1, memory: 1Gi}, ", "different prefixes"),
     "another kind": ("kind: list", "kind: magic", "periodic"),
@@ -60,7 +61,7 @@ def test_a_written_job_is_taken_as_it_is() -> None:
     [(labels, scenario)] = scenarios(read(GOOD, name="mine"))
     assert labels == {}
     [job] = scenario.jobs
-    assert (job.min_workers, job.workers, job.max_workers, job.ps_count, job.min_pods) == (2, 4, None, 1, 3)
+    assert (job.min_workers, job.workers, job.max_workers, job.ps_count) == (2, 4, None, 1)
     assert [str(node.zone) for node in scenario.nodes] == ["a", "a", "b", "b"]
 
 
@@ -69,8 +70,8 @@ def test_names_and_files(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(GOOD)
     assert load(str(path), changes={"seed": 7}).seed == 7
-    assert builtin_names() == ("generated", "kod2", "large", "philly", "pollux")
-    with pytest.raises(ScenarioError, match="elastic, generated, kod2, large, philly, pollux"):
+    assert builtin_names() == ("kod2", "philly", "pollux")
+    with pytest.raises(ScenarioError, match="elastic, kod2, philly, pollux"):
         load("nothing")
     with pytest.raises(ScenarioError, match="No such file"):
         load("nothing.yaml")
@@ -96,17 +97,3 @@ def test_more_jobs_change_none_before_them() -> None:
     more = file.model_copy(update={"workload": file.workload.model_copy(update={"count": 12})})
     few, many = (next(iter(scenarios(one)))[1].jobs for one in (file, more))
     assert many[:10] == few
-
-
-def test_the_trace_has_the_shape_it_was_drawn_from() -> None:
-    """As in Pollux: 160 jobs in 8 hours, most of them small, arrivals as in its hours, a GPU a worker."""
-    file = load("generated")
-    assert isinstance(file.workload, Trace)
-    jobs = next(iter(scenarios(file)))[1].jobs
-    assert len(jobs) == 160
-    assert [job.arrival_s for job in jobs] == sorted(job.arrival_s for job in jobs)
-    assert jobs[-1].arrival_s < 8 * 3600.0
-    single = sum(job.workers == 1 for job in jobs) / 160
-    assert single == pytest.approx(69 / 164, abs=0.1)
-    assert all((job.workers + 1) // 2 == job.min_workers and job.max_workers == 2 * job.workers
-               for job in jobs if job.workers > 1)  # fmt: skip

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of
 from lab.simulator.speed.loss import LossModel
-from lab.simulator.speed.table import KOD2_MODELS
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
 from tests.simulator.simulated import job, nodes
@@ -26,7 +25,7 @@ def seconds(one: SimJob, workers: int, *, wires: Wires = BLANK, crowd: Crowd = A
     return one.work.samples / speed_of(one, at, wires, crowd).samples_per_s
 
 
-@pytest.mark.parametrize("model", KOD2_MODELS)
+@pytest.mark.parametrize("model", PROFILES)
 def test_more_workers_never_take_longer(model: str) -> None:
     """K8: time falls with workers as long as the ps is no bottleneck, and does not rise when it is."""
     one = job("j", model=model, batch=128)
@@ -35,7 +34,7 @@ def test_more_workers_never_take_longer(model: str) -> None:
     assert times[3] < 0.3 * times[0]
 
 
-@pytest.mark.parametrize("model", KOD2_MODELS)
+@pytest.mark.parametrize("model", PROFILES)
 def test_large_batches_move_the_bottleneck_to_more_workers(model: str) -> None:
     """With small batches the ps is the bottleneck with few workers; with large ones later, or never."""
 

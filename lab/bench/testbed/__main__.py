@@ -1,4 +1,4 @@
-"""`python -m bench.testbed`: run the experiment, `check` the machine, `clean` up, or print a kept result's `table`."""
+"""`python -m lab.bench.testbed`: run the experiment, `check` the machine, `clean` up, or print a result's `table`."""
 
 import argparse
 import json
@@ -15,13 +15,11 @@ from lab.bench.testbed.cases import SWEEP, Impairment
 from lab.bench.testbed.errors import BedError, BedUnavailable
 from lab.bench.testbed.experiment import Wanted, experiment
 from lab.bench.testbed.kernel import Kernel, examined
-from lab.bench.testbed.plot import can_draw, draw
 from lab.bench.testbed.record import clean
 from lab.bench.testbed.report import as_json, from_json, table
 from lab.bench.testbed.result import Result
 from lab.bench.testbed.training.data import DATASETS
-from lab.bench.testbed.training.job import GLOO, TOPOLOGIES
-from lab.bench.testbed.training.models import JAX, MODELS, NUMPY, has_jax
+from lab.bench.testbed.training.job import TOPOLOGIES
 
 _UNAVAILABLE = 3
 """Exit code: this machine cannot have a bed."""
@@ -43,15 +41,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", action="append", choices=tuple(DATASETS), help="only this one; may be repeated")
-    parser.add_argument(
-        "--topology", action="append", choices=(*TOPOLOGIES, GLOO), help="only this one; may be repeated"
-    )
-    parser.add_argument(
-        "--model",
-        action="append",
-        choices=MODELS,
-        help="what computes (default: numpy; jax: extra `bench`); repeatable",
-    )
+    parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="only this one; may be repeated")
     for impairment, values in SWEEP.items():
         shown = ",".join(f"{one:g}" for one in values)
         parser.add_argument(
@@ -63,7 +53,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json", type=Path, default=Path("lab/bench/out/testbed.json"), help="where the result goes; `table` reads it"
     )
-    parser.add_argument("--plot", type=Path, default=Path("lab/bench/out/testbed.png"), help="where the picture goes")
     return parser
 
 
@@ -78,7 +67,6 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
         sweep={one: SWEEP[one] if values is None else values for one, values in given.items()},
         datasets=tuple(options.dataset or DATASETS),
         topologies=tuple(options.topology or TOPOLOGIES),
-        models=tuple(options.model or (NUMPY,)),
         rounds=options.runs,
         draws=options.draws,
         seed=options.seed,
@@ -103,8 +91,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"network namespaces: yes; delay by {kernel.delay_by}", file=sys.stderr, flush=True)
         if options.action == "check":
             return
-        if JAX in wanted_of(options).models and not has_jax():
-            raise BedUnavailable("jax is not installed: uv sync --frozen --extra bench")
         continued = options.continued and options.json.exists()
         result = _read(options.json) if continued else Result(options.seed, kernel.delay_by)
         _run(kernel, wanted_of(options), result)
@@ -122,11 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(130)
     _write(result, options.json)
     print(table(result))
-    if can_draw():
-        draw(result.rows, options.plot)
-        print(f"\n{options.json}, {options.plot}")
-    else:
-        print(f"\n{options.json}; no picture: matplotlib is not installed (extra `plots`)")
+    print(f"\n{options.json}")
 
 
 def _read(path: Path) -> Result:

@@ -11,8 +11,7 @@ from typing import Any
 
 from lab.bench.testbed.nodes import small_packets_only
 from lab.bench.testbed.probing import Listening, measured_bps, send_packets
-from lab.bench.testbed.training.gloo import GlooRank
-from lab.bench.testbed.training.job import GLOO, Job
+from lab.bench.testbed.training.job import Job
 from lab.bench.testbed.training.wire import prefer_cubic
 from lab.bench.testbed.training.worker import Rank
 
@@ -24,7 +23,7 @@ class Agent:
         self._node = node
         self._address = address
         self._listening = Listening(address)
-        self._rank: Rank | GlooRank | None = None
+        self._rank: Rank | None = None
 
     def send(self, given: dict[str, Any]) -> Any:
         """Send probe packets to all targets in turn."""
@@ -49,8 +48,7 @@ class Agent:
     def listen(self, given: dict[str, Any]) -> Any:
         """Be a rank of a job."""
         self.close(given)
-        job = Job.from_json(given["job"])
-        self._rank = GlooRank(job, given["rank"]) if job.topology == GLOO else Rank(job, given["rank"])
+        self._rank = Rank(Job.from_json(given["job"]), given["rank"])
         self._rank.listen()
         return None
 

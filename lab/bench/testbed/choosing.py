@@ -1,22 +1,21 @@
-"""Let netgang choose: the whole service, over a saved cluster of the bed's nodes and the bed's MaDDash.
+"""Let netgang choose: the whole service, over a saved cluster of the bed's nodes and a mesh file of what was measured.
 
-Nothing of the choice is here. The service's own client reads the grids, its own mapping finds the nodes, its own
-planner plans a gang of six pods of which one fits on a node; the plan is read off as kube-scheduler would get it.
+Nothing of the choice is here. The service's own source reads the file, its own planner plans a gang of six pods of
+which one fits on a node; the plan is read off as kube-scheduler would get it.
 """
 
 import asyncio
 import json
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from extender import bootstrap
 from extender.bootstrap.serve import running
-from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from lab.bench.testbed.cases import WANTED
 from lab.bench.testbed.errors import BedError
-from lab.bench.testbed.maddash_view import served
 from lab.bench.testbed.nodes import NODES, address
 from lab.bench.testbed.probes import Measured
 from lab.testbed.objects import gang_pods
@@ -65,14 +64,24 @@ def cluster(nodes: tuple[str, ...] = NODES) -> dict[str, Any]:
 
 def chosen(measured: Measured) -> tuple[str, ...]:
     """The six nodes, in the order of the gang's members. Errors: BedError if there is no plan."""
-    now_s = SystemClock().now_s()
-    with TemporaryDirectory(prefix="netgang-testbed-") as folder, served(measured, checked_at_s=now_s) as url:
+    with TemporaryDirectory(prefix="netgang-testbed-") as folder:
         snapshot = Path(folder) / "cluster.json"
         snapshot.write_text(json.dumps(cluster(tuple(sorted({source for source, _ in measured})))))
-        source = {"kind": "maddash", "url": url, "interval_s": 60}
+        mesh = Path(folder) / "mesh.json"
+        mesh.write_text(json.dumps(links(measured)))
+        source = {"kind": "file", "path": str(mesh)}
         settings = Settings.load(None, {"snapshot": snapshot, "network": {"sources": [source]}})
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             return runner.run(_planned(settings))
+
+
+def links(measured: Measured) -> list[dict[str, Any]]:
+    """What a mesh file says of each directed pair; a probe that got no value has none."""
+    return [
+        {"source": source, "target": target}
+        | {name: value for name, value in asdict(link).items() if value is not None}
+        for (source, target), link in measured.items()
+    ]
 
 
 async def _planned(settings: Settings) -> tuple[str, ...]:

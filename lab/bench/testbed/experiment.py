@@ -25,8 +25,7 @@ from lab.bench.testbed.result import Result, Row
 from lab.bench.testbed.running_job import CONNECT_LIMITS, NEVER_BEGAN, run_job
 from lab.bench.testbed.shaping import shaped
 from lab.bench.testbed.training.data import DATASETS
-from lab.bench.testbed.training.job import GLOO, TOPOLOGIES, WITH_SERVER
-from lab.bench.testbed.training.models import JAX, NUMPY
+from lab.bench.testbed.training.job import TOPOLOGIES, WITH_SERVER
 
 SETTING_S: Final = 40.0
 """What making and measuring a setting takes at most, and netgang's choice."""
@@ -39,7 +38,6 @@ class Wanted:
     sweep: dict[Impairment, tuple[float, ...]] = field(default_factory=lambda: dict(SWEEP))
     datasets: tuple[str, ...] = tuple(DATASETS)
     topologies: tuple[str, ...] = TOPOLOGIES
-    models: tuple[str, ...] = (NUMPY,)
     rounds: int = 1
     draws: int = 1
     """Random choices beside each of netgang's."""
@@ -138,7 +136,6 @@ def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequenc
         seed=running.wanted.seed + planned.round,
         limit_s=running.wanted.run_s,
         steps=running.wanted.steps,
-        model=planned.model,
     )
     return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), run=run)
 
@@ -149,41 +146,37 @@ def _runs_of_a_round(wanted: Wanted) -> int:
 
 def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
     """The runs of a setting and round, with nothing run yet; netgang's have no nodes yet."""
-    for model in wanted.models:
-        for dataset in wanted.datasets:
-            for topology in wanted.topologies:
-                if topology == GLOO and model != JAX:
-                    continue
-                choices: list[tuple[Choice, tuple[str, ...]]] = [
-                    (Choice.NETGANG, ()),
-                    (Choice.WORST, worst_case(setting.impaired)),
-                ]
-                if topology in WITH_SERVER:
-                    choices.append((Choice.CLEAN_PS, clean_ps_case(setting.impaired)))
-                for draw in range(wanted.draws):
-                    seed = f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/{draw}"
-                    choices.append((Choice.RANDOM, drawn(seed)))
-                for number, (choice, nodes) in enumerate(choices):
-                    yield Row(
-                        dataset,
-                        topology,
-                        setting.impairment.value,
-                        setting.value,
-                        choice.value,
-                        nodes,
-                        impaired=0,
-                        run=NEVER_BEGAN,
-                        model=model,
-                        round=round_,
-                        draw=max(0, number - (len(choices) - wanted.draws)),
-                    )
+    for dataset in wanted.datasets:
+        for topology in wanted.topologies:
+            choices: list[tuple[Choice, tuple[str, ...]]] = [
+                (Choice.NETGANG, ()),
+                (Choice.WORST, worst_case(setting.impaired)),
+            ]
+            if topology in WITH_SERVER:
+                choices.append((Choice.CLEAN_PS, clean_ps_case(setting.impaired)))
+            for draw in range(wanted.draws):
+                seed = f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/{draw}"
+                choices.append((Choice.RANDOM, drawn(seed)))
+            for number, (choice, nodes) in enumerate(choices):
+                yield Row(
+                    dataset,
+                    topology,
+                    setting.impairment.value,
+                    setting.value,
+                    choice.value,
+                    nodes,
+                    impaired=0,
+                    run=NEVER_BEGAN,
+                    round=round_,
+                    draw=max(0, number - (len(choices) - wanted.draws)),
+                )
 
 
 def _line(row: Row) -> str:
     run = row.run
     time = "never began" if run.seconds is None else f"{run.seconds:.2f} s{'' if run.finished else ' (projected)'}"
     stale = "" if run.staleness is None else f", staleness {run.staleness:.1f}, steps {list(run.worker_steps)}"
-    return f"  {row.model:5} {row.dataset:8} {row.topology:5} {row.choice:8} {row.impaired} impaired: {time}{stale}"
+    return f"  {row.dataset:8} {row.topology:5} {row.choice:8} {row.impaired} impaired: {time}{stale}"
 
 
 def summary(measured: Measured, setting: Setting) -> dict[str, float | None]:

@@ -14,8 +14,7 @@ from typing import Final
 
 from lab.bench.testbed.cases import Choice, Impairment
 from lab.bench.testbed.result import Row
-from lab.bench.testbed.training.job import GLOO, TOPOLOGIES
-from lab.bench.testbed.training.models import MODELS
+from lab.bench.testbed.training.job import TOPOLOGIES
 
 COMPARED: Final = (Choice.NETGANG, Choice.RANDOM)
 """Choices that are compared with a worst case."""
@@ -27,7 +26,6 @@ class Gain:
 
     impairment: str
     dataset: str
-    model: str
     topology: str
     worst: str
     """The worst case: its ps on an impaired node, or on a clean one."""
@@ -52,11 +50,11 @@ class Gain:
 def gains(rows: Sequence[Row]) -> list[Gain]:
     """All gains, in the order of the table."""
     datasets = sorted({row.dataset for row in rows})
-    jobs = product(Impairment, datasets, MODELS, (*TOPOLOGIES, GLOO))
+    jobs = product(Impairment, datasets, TOPOLOGIES)
     return [
         _gain(of, worst, choice)
         for job in jobs
-        if (of := [row for row in rows if (row.impairment, row.dataset, row.model, row.topology) == job])
+        if (of := [row for row in rows if (row.impairment, row.dataset, row.topology) == job])
         for worst in (Choice.WORST, Choice.CLEAN_PS)
         if any(row.choice == worst for row in of)
         for choice in COMPARED
@@ -82,7 +80,6 @@ def _gain(rows: Sequence[Row], worst: Choice, choice: Choice) -> Gain:
     return Gain(
         impairment=first.impairment,
         dataset=first.dataset,
-        model=first.model,
         topology=first.topology,
         worst=worst.value,
         choice=choice.value,

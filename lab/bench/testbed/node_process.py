@@ -19,12 +19,7 @@ from lab.bench.testbed.errors import NodeFailed
 _ROOT = Path(__file__).parents[3]
 _START_S = 30.0
 _END_S = 5.0
-_ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-}
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 class NodeProcess:

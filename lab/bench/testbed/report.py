@@ -13,7 +13,6 @@ from typing import Any, Final
 from lab.bench.testbed.cases import Choice
 from lab.bench.testbed.gains import COMPARED, Gain, gains
 from lab.bench.testbed.result import Result, Row
-from lab.bench.testbed.training.models import NUMPY
 
 PUBLISHED: Final = {
     ("bandwidth", "cifar10"): 1.40,
@@ -43,12 +42,11 @@ def as_json(result: Result) -> dict[str, Any]:
         "left_out": result.left_out,
         "probes": result.probes,
         "rows": [row.as_json() for row in result.rows],
-        "gains": [{name: getattr(one, name) for name in one.__dataclass_fields__} for one in gains(result.rows)],
     }
 
 
 def from_json(document: Mapping[str, Any]) -> Result:
-    """The result that `as_json` wrote, for its table and picture."""
+    """The result that `as_json` wrote, for its table."""
     return Result(
         seed=document["seed"],
         delay_by=document["delay_by"],
@@ -99,19 +97,8 @@ def table(result: Result) -> str:
 
 
 def job(gain: Gain) -> str:
-    """What ran, for people: topology, where the worst case's server is, and what computes if not numpy.
-
-    >>> from dataclasses import fields
-    >>> unsaid = {field.name: None for field in fields(Gain)}
-    >>> job(Gain(**unsaid | {"topology": "ps", "worst": "clean ps", "model": "jax"}))
-    'ps, clean ps, jax'
-    """
-    parts = [gain.topology]
-    if gain.worst == Choice.CLEAN_PS:
-        parts.append(gain.worst)
-    if gain.model != NUMPY:
-        parts.append(gain.model)
-    return ", ".join(parts)
+    """What ran, for people: topology, and where the worst case's server is."""
+    return f"{gain.topology}, {gain.worst}" if gain.worst == Choice.CLEAN_PS else gain.topology
 
 
 def _ratio(gain: Gain) -> str:

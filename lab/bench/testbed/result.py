@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from lab.bench.testbed.running_job import Run
-from lab.bench.testbed.training.models import NUMPY
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,6 @@ class Row:
     impaired: int
     """How many of the three impaired nodes are among them."""
     run: Run
-    model: str = NUMPY
     round: int = 0
     draw: int = 0
     """Of the random choices of one setting and round: which one."""
@@ -29,16 +27,7 @@ class Row:
     @property
     def key(self) -> tuple[str | float, ...]:
         """What a continued experiment does not run again."""
-        return (
-            self.round,
-            self.impairment,
-            self.value,
-            self.model,
-            self.dataset,
-            self.topology,
-            self.choice,
-            self.draw,
-        )
+        return self.round, self.impairment, self.value, self.dataset, self.topology, self.choice, self.draw
 
     def as_json(self) -> dict[str, Any]:
         """One flat object."""
@@ -48,7 +37,7 @@ class Row:
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
         """As `as_json` wrote it."""
-        told = {name: given[name] for name in Run.__dataclass_fields__ if name in given}  # old records have fewer
+        told = {name: given[name] for name in Run.__dataclass_fields__}
         run = Run(**{**told, "worker_steps": tuple(given.get("worker_steps", ()))})
         own = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
         return cls(**{**own, "nodes": tuple(given["nodes"]), "run": run})

@@ -8,7 +8,6 @@ from typing import Any, Final
 from lab.bench.testbed.nodes import Bed, address
 from lab.bench.testbed.training.data import DATASETS
 from lab.bench.testbed.training.job import Job
-from lab.bench.testbed.training.models import NUMPY
 
 _PORTS = count(20_000)
 CONNECT_LIMITS: Final = 2.0
@@ -54,7 +53,6 @@ def run_job(
     seed: int,
     limit_s: float,
     steps: int | None = None,
-    model: str = NUMPY,
 ) -> Run:
     """Train on these nodes; the first is rank 0. Errors: NodeFailed if a node's process fails."""
     job = Job(
@@ -66,7 +64,6 @@ def run_job(
         steps=DATASETS[dataset].steps if steps is None else steps,
         limit_s=limit_s,
         connect_s=CONNECT_LIMITS * limit_s,
-        model=model,
     )
     ranks = [bed.processes[node] for node in nodes]
     for number, rank in enumerate(ranks):

@@ -1,29 +1,23 @@
-"""KOD2 as it was published: Algorithms 1 to 3, and its placement on few nodes (PAPERS K3–K6).
+"""KOD2 as it was published: Algorithms 1 to 3 (`kod2_algorithms`), its weight (K1), its placement on few nodes (K6).
 
-The algorithms are `lab.simulator.kod2_queue` and `lab.simulator.kod2_scaling`; here their answers become actions.
-Where the paper leaves something open the reading is the kind one: a job whose minimum fits the sum of what is idle but
-no nodes goes on waiting (a literal operator would make its pods and leave them half placed); a pass follows every
-change, so one event may start several jobs; scale-out is tried once at each moment, after the passes. A job starts with
-its minimum. l_dw and l_iw are 2, as netgang's defaults; STARVELIMIT is 30 minutes.
+Where the paper leaves something open: the weight's requests are those of one worker, normalised by the cluster's
+totals, and compared as ω′, because ω saturates. A STARVING job weighs more than all that are not, from the pass that
+says so until its end. A pass follows every event; a job that starts is one, a worker that comes or goes is not, else
+l_dw and l_iw would mean nothing. A job whose minimum fits the sum of what is idle but no nodes goes on waiting (a
+literal operator would make its pods and leave them half placed). A job starts with its minimum.
 """
-
-from collections.abc import Sequence
 
 import numpy as np
 
-from lab.simulator import kod2_scaling
 from lab.simulator.actions import Action, Advice, Place, Remove
-from lab.simulator.gangs import Gangs, elastic_job
-from lab.simulator.kod2_queue import Pass, Waiter, WeightKey, algorithm_1
 from lab.simulator.model import SimJob
+from lab.simulator.policies.kod2_algorithms import Running, Waiting, algorithm_1, algorithm_2, algorithm_3
 from lab.simulator.state import JobState, Slot, State
 from scoring.model import Role
-from scoring.model.policy import Policy, QueuePolicy
+from scoring.model.resources import CPU, MEMORY
 from scoring.network.matrix import Ints
-from scoring.queue.weights import Scale, weight_of
-from scoring.scaling.job import ElasticJob
 
-_POLICY = Policy(queue=QueuePolicy(extended=()))
+_STARVING = float("inf")
 
 
 class Kod2:
@@ -33,92 +27,72 @@ class Kod2:
     elastic = True
 
     def __init__(self, *, most_at_once: int | None = 2, starve_limit_s: float = 1800.0) -> None:
-        """`most_at_once`: l_dw and l_iw."""
+        """`most_at_once`: l_dw and l_iw; `starve_limit_s`: STARVELIMIT."""
         self._most, self._starve_s = most_at_once, starve_limit_s
-        self._gangs: Gangs | None = None
-        self._weights: dict[str, WeightKey] = {}
-        self._grown_at_s: float | None = None
-        self._version = 0
+        self._weights: dict[str, float] = {}
+        self._again = self._scales_out = False
+        """Whether a job has started in this pass; whether what is left of the pass is its scale-out"""
 
     def wanted(self, job: SimJob) -> int:
         """The minimum: further ones come by scale-out."""
         return job.min_workers
 
     def decide(self, state: State) -> Advice:
-        """One pass of Algorithm 1, then scale-in or scale-out."""
-        gangs = self._gangs = self._gangs or Gangs(state.table)
-        gangs.forget(state)
+        """Algorithm 1, then scale-out as its end; and all of it again if a job has started."""
         for name in [name for name in self._weights if name not in state.waiting and name not in state.running]:
             del self._weights[name]
-        actions: list[Action] = []
-        if state.waiting:
-            made = self._pass(state)
-            free = state.free()
-            for key in made.placed:
-                one = next(one for one in state.waiting.values() if one.key == key)
-                put = packed(state, one, free)
-                if put is not None:
-                    actions.append(Place(one.job.name, put, wanted=one.job.min_workers))
-            if made.scale_in_for is not None:
-                actions += self._scale_in(state, next(o for o in state.waiting.values() if o.key == made.scale_in_for))
-        if not actions and self._grown_at_s != state.now_s:
-            self._grown_at_s = state.now_s
-            actions = self._scale_out(state)
-        return Advice(actions, wake_s=self._wake_s(state))
+        while True:
+            if self._scales_out:
+                self._scales_out = False
+                grown = self._grown(state)
+                if grown or not self._again:
+                    return Advice(grown, settled=not self._again, wake_s=self._wake_s(state))
+            actions = self._started(state, state.free())
+            self._again = any(isinstance(one, Place) for one in actions)
+            self._scales_out = True
+            if actions:
+                return Advice(actions)
 
-    def _pass(self, state: State) -> Pass:
-        waiters = [
-            Waiter(
-                one.key,
-                self._weight(state, one),
-                _minimum(state, one),
-                one.job.arrival_s,
-                starving=state.now_s >= one.job.arrival_s + self._starve_s,
-            )
+    def _started(self, state: State, free: Ints) -> list[Action]:
+        """What Algorithm 1 does with WQ; taken from `free`."""
+        queue = [
+            Waiting(one.job.name, self._weight(state, one), one.number, _minimum(state, one).tolist())
             for one in state.waiting.values()
         ]
-        running = min((self._weight(state, one) for one in state.running.values()), default=None)
-        return algorithm_1(waiters, running, state.free().sum(axis=0))
+        running = [self._weight(state, one) for one in state.running.values()]
+        made = algorithm_1(queue, max(running, default=None), free.sum(axis=0).tolist())
+        actions: list[Action] = []
+        for name in made.placed:
+            put = packed(state, state.waiting[name], free)
+            if put is not None:
+                actions.append(Place(name, put, wanted=state.waiting[name].job.min_workers))
+        if made.scale_in_for is not None:
+            new = next(one for one in queue if one.name == made.scale_in_for)
+            actions = self._scaled_in(state, new)
+        if made.back_filled:
+            for name, one in state.waiting.items():
+                if name not in made.placed and state.now_s >= one.job.arrival_s + self._starve_s:
+                    self._weights[name] = _STARVING
+        return actions
 
-    def _weight(self, state: State, one: JobState) -> WeightKey:
-        found = self._weights.get(one.job.name)
-        if found is None:
-            assert self._gangs is not None
-            weight = weight_of(self._gangs.of(one), Scale.of(state.table), _POLICY.queue)
-            found = self._weights[one.job.name] = (-weight.omega,)
-        return found
-
-    def _elastic(self, state: State) -> list[ElasticJob]:
-        return [elastic_job(one) for one in state.elastic.values()]
-
-    def _scale_in(self, state: State, new: JobState) -> list[Action]:
+    def _scaled_in(self, state: State, new: Waiting) -> list[Action]:
         """Algorithm 2: remove workers, and place the new job on the node that then has room."""
-        assert self._gangs is not None
-        jobs = self._elastic(state)
-        self._version += 1
-        snapshot = self._gangs.snapshot(state, (new, *state.running.values()), version=self._version)
-        found = kod2_scaling.scale_in(snapshot, jobs, new.key, _POLICY, decrement=self._most)
+        found = algorithm_2(self._running(state), new, dict(enumerate(state.free().tolist())), decrement=self._most)
         if not found.possible or found.node is None:
             return []
         leaving: dict[str, list[int]] = {}
-        for removal in found.plan:
-            leaving.setdefault(removal.job.name, []).append(self._gangs.slot(removal.pod)[1])
-        row = state.table.index[found.node]
-        put: dict[Slot, int] = dict.fromkeys(_least(new), row)
+        for name, index, _ in found.plan:
+            leaving.setdefault(name, []).append(index)
+        one = state.waiting[new.name]
         removals: list[Action] = [Remove(name, sorted(indexes)) for name, indexes in sorted(leaving.items())]
-        return [*removals, Place(new.job.name, put, wanted=new.job.min_workers)]
+        return [*removals, Place(new.name, dict.fromkeys(_least(one), found.node), wanted=one.job.min_workers)]
 
-    def _scale_out(self, state: State) -> list[Action]:
+    def _grown(self, state: State) -> list[Action]:
         """Algorithm 3."""
-        assert self._gangs is not None
-        jobs = self._elastic(state)
-        if all(not job.can_gain for job in jobs):
-            return []
-        self._version += 1
-        snapshot = self._gangs.snapshot(state, state.running.values(), version=self._version)
         more: dict[str, list[int]] = {}
-        for key, node in kod2_scaling.scale_out(snapshot, jobs, _POLICY, increment=self._most):
-            more.setdefault(key.name, []).append(state.table.index[node])
+        idle = dict(enumerate(state.free().tolist()))
+        for name, row in algorithm_3(self._running(state), idle, increment=self._most):
+            more.setdefault(name, []).append(row)
         actions: list[Action] = []
         for name, rows in more.items():
             held = state.running[name].workers
@@ -127,9 +101,46 @@ class Kod2:
             actions.append(Place(name, put, wanted=len(held) + len(rows)))
         return actions
 
+    def _running(self, state: State) -> list[Running]:
+        found = []
+        for name, one in state.running.items():
+            workers: dict[int, list[int]] = {}
+            for index, row in one.workers.items():
+                workers.setdefault(row, []).append(index)
+            found.append(
+                Running(
+                    name,
+                    self._weight(state, one),
+                    one.number,
+                    workers,
+                    frozenset(one.ps.values()),
+                    _worker(state, one).tolist(),
+                    least=one.job.min_workers,
+                    most=one.most,
+                )
+            )
+        return found
+
+    def _weight(self, state: State, one: JobState) -> float:
+        """ω′ (K1): the minimum number of workers by the share of the cluster that one of them requests."""
+        found = self._weights.get(one.job.name)
+        if found is None:
+            totals = state.table.allocatable.sum(axis=0)
+            worker, axis = one.job.worker, state.table.axis
+            share = sum(worker.get(name) / totals[axis.index(name)] for name in (CPU, MEMORY))
+            found = self._weights[one.job.name] = one.job.min_workers / share if share else _STARVING
+        return found
+
     def _wake_s(self, state: State) -> float | None:
         found = (one.job.arrival_s + self._starve_s for one in state.waiting.values())
         return min((at_s for at_s in found if at_s > state.now_s), default=None)
+
+
+def _worker(state: State, one: JobState) -> Ints:
+    """Request of one worker of a job that runs."""
+    vector = state.vector(one, Role.WORKER)
+    assert vector is not None
+    return vector
 
 
 def _least(one: JobState) -> list[Slot]:
@@ -140,9 +151,9 @@ def _least(one: JobState) -> list[Slot]:
 
 def _minimum(state: State, one: JobState) -> Ints:
     """What the minimum requests together; more than there is if a resource is nowhere."""
-    vectors: Sequence[Ints | None] = [state.vector(one, role) for role, _ in _least(one)]
-    known = [vector for vector in vectors if vector is not None]
-    if len(known) < len(vectors):
+    found = [state.vector(one, role) for role, _ in _least(one)]
+    known = [vector for vector in found if vector is not None]
+    if len(known) < len(found):
         return np.asarray(state.table.allocatable.sum(axis=0) + 1)
     return np.asarray(np.sum(known, axis=0))
 

@@ -5,15 +5,14 @@ the previous plan, as in the service, and elastic jobs are adjusted by `scoring.
 admits starts whole, on the nodes of the plan; scaling is looked at only when the plan admits none.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from lab.simulator.actions import Action, Advice, Place, Remove, Suspend
 from lab.simulator.gangs import Gangs, elastic_job
-from lab.simulator.lengths import Lengths
 from lab.simulator.model import SimJob
 from lab.simulator.state import JobState, State
 from scoring.model import Role
-from scoring.model.policy import Backfill, Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.preempt.candidates import Candidates
@@ -36,25 +35,11 @@ PAPER_N = Policy(
 class Planned:
     """The planner, and perhaps the scaling code."""
 
-    def __init__(
-        self,
-        name: str,
-        policy: Policy,
-        scaling: Options | None = None,
-        *,
-        lengths: Lengths | None = None,
-        looks: Callable[[State], None] | None = None,
-        watched: Callable[[Snapshot, Plan, float], None] = lambda _snapshot, _plan, _now_s: None,
-    ) -> None:
-        """`None` for `scaling`: worker counts stay as jobs started; for `lengths`: nothing is said.
-
-        `looks` is shown the cluster before each decision; `watched` each plan, what it was made from, and the moment.
-        """
+    def __init__(self, name: str, policy: Policy, scaling: Options | None = None) -> None:
+        """`None` for `scaling`: worker counts stay as jobs started."""
         self.name = name
         self.elastic = scaling is not None
-        self._policy, self._scaling, self._lengths = policy, scaling, lengths
-        self._looks = looks
-        self._watched = watched
+        self._policy, self._scaling = policy, scaling
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
         self._candidates = Candidates()
@@ -67,21 +52,17 @@ class Planned:
 
     def decide(self, state: State) -> Advice:
         """Start the gangs that the plan admits; else change worker counts."""
-        if self._looks is not None:
-            self._looks(state)
-        gangs = self._gangs = self._gangs or Gangs(state.table, lengths=self._lengths)
+        gangs = self._gangs = self._gangs or Gangs(state.table)
         gangs.forget(state)
         running = [] if self._scaling is None else list(state.elastic.values())
         others = [one for one in state.running.values() if not one.elastic or self._scaling is None]
-        backfills = self._policy.queue.backfill is not Backfill.NONE
-        load = others if self._policy.preemption is not Preempting.OFF or backfills else []
+        load = others if self._policy.preemption is not Preempting.OFF else []
         if not state.waiting and not running:
             return Advice()
         self._version += 1
         snapshot = gangs.snapshot(state, (*state.waiting.values(), *running, *load), version=self._version)
         now_s = state.now_s
         self._plan = plan(snapshot, self._policy, now_s=now_s, previous=self._plan, cache=self._cache)
-        self._watched(snapshot, self._plan, now_s)
         actions: list[Action] = []
         index = state.table.index
         for admission in sorted(self._plan.admitted.values(), key=lambda one: one.rank):

@@ -2,13 +2,12 @@
 
 At each look all jobs that have arrived are put in order, and the cluster is given to them from the first on, each at
 the size that it asked for; running jobs that get nothing are suspended and wait. Every job may be suspended here,
-whatever its owner says, as both methods assume; but for `srpt-suspendable`.
+whatever its owner says, as both methods assume.
 
 - `tiresias`: two levels of attained service (GPU × seconds), first come, first served within each (Gu et al., NSDI
   2019: discretised two-dimensional least attained service, two queues). The threshold is that of the Pollux artifact.
 - `srpt`: the shortest remaining time at the size asked for, as if lengths were known: no real queue can do it, so it is
   a bound for the mean.
-- `srpt-suspendable`: the same, but jobs that may not be suspended keep what they have until they end.
 """
 
 from collections.abc import Callable
@@ -46,10 +45,10 @@ class Preemptive:
 
     elastic = False
 
-    def __init__(self, name: str, rank: Rank, *, levels: bool = False, any_job: bool = True) -> None:
-        """`levels`: the order changes when a job comes to the second level; `any_job`: whatever its owner says."""
+    def __init__(self, name: str, rank: Rank, *, levels: bool = False) -> None:
+        """`levels`: the order changes when a job comes to the second level."""
         self.name = name
-        self._rank, self._levels, self._any_job = rank, levels, any_job
+        self._rank, self._levels = rank, levels
         self._looked_at = (-1, -1.0)
 
     def wanted(self, job: SimJob) -> int:
@@ -63,9 +62,7 @@ class Preemptive:
             return Advice((), wake_s=self._next_level_s(state))
         left = state.table.allocatable.sum(axis=0)
         first: list[JobState] = []
-        for one in sorted(
-            state.jobs().values(), key=lambda one: (not self._stays(state, one), *self._rank(one, now_s))
-        ):
+        for one in sorted(state.jobs().values(), key=lambda one: self._rank(one, now_s)):
             needs = _needs(state, one)
             if needs is not None and (needs <= left).all():
                 left = left - needs
@@ -87,9 +84,6 @@ class Preemptive:
         ]
         self._looked_at = (state.changes, now_s)
         return Advice(actions, settled=True, wake_s=self._next_level_s(state))
-
-    def _stays(self, state: State, one: JobState) -> bool:
-        return not self._any_job and not one.job.suspendable and one.job.name in state.running
 
     def _next_level_s(self, state: State) -> float | None:
         """When the first running job comes to the second level."""

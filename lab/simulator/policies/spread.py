@@ -28,18 +28,15 @@ class Room:
         self._scores: dict[int, tuple[Ints, Floats]] = {}
         """id of a request's vector → the vector, and (nodes,): the score of each node, −∞ where it does not fit"""
 
-    def put(self, vector: Ints | None, *, rows: Ints | None = None) -> int | None:
-        """Take room for one pod on the emptiest node; `rows`: one of these, ascending. `None`: it fits nowhere.
-
-        Cost: O(nodes), and a few times that for the first pod of a kind.
-        """
-        if vector is None or (rows is not None and not len(rows)):
+    def put(self, vector: Ints | None) -> int | None:
+        """Take room for one pod on the emptiest node. `None`: it fits nowhere. Cost: O(nodes)."""
+        if vector is None:
             return None
         known = self._scores.get(id(vector))
         if known is None:
             known = self._scores[id(vector)] = (vector, self._score(vector, slice(None)))
         score = known[1]
-        row = int(score.argmax()) if rows is None else int(rows[score[rows].argmax()])
+        row = int(score.argmax())
         if score[row] == -np.inf:
             return None
         self._free[row] -= vector
@@ -64,23 +61,18 @@ class Room:
 
 
 def whole(room: Room, state: State, one: JobState, slots: Sequence[Slot]) -> dict[Slot, int] | None:
-    """Rows for all of these pods, or none; room is taken only for all. Jobs keep to one allowed zone each."""
-    zones = [zone for zone in one.job.zones if zone in state.table.zones]
-    choices: list[Ints | None] = [state.table.zones[zone] for zone in zones] if zones else [None]  # type: ignore[index]
-    for rows in choices:
-        put: dict[Slot, int] = {}
-        for slot in slots:
-            row = room.put(state.vector(one, slot[0]), rows=rows)
-            if row is None:
-                break
-            put[slot] = row
-        else:
-            return put
-        for (role, _), row in put.items():
-            vector = state.vector(one, role)
-            assert vector is not None
-            room.give_back(vector, row)
-    return None
+    """Rows for all of these pods, or none; room is taken only for all."""
+    put: dict[Slot, int] = {}
+    for slot in slots:
+        row = room.put(state.vector(one, slot[0]))
+        if row is None:
+            for (role, _), taken in put.items():
+                vector = state.vector(one, role)
+                assert vector is not None
+                room.give_back(vector, taken)
+            return None
+        put[slot] = row
+    return put
 
 
 def slots_of(one: JobState) -> list[Slot]:

@@ -60,7 +60,7 @@ def load_csv(
     """A scenario of the jobs in a CSV file on equal nodes; `workload`: fields of `RecordedJobs` besides its files."""
     document = {
         "name": re.sub("[^a-z0-9]+", "-", Path(name).stem.lower()).strip("-") or "jobs",
-        "policies": ("coscheduling", "tiresias", "srpt", "netgang"),
+        "policies": ("coscheduling", "tiresias", "srpt", "netgang", "netgang preemption=levels"),
         "nodes": [{"count": nodes, "cpu": 12 * gpus, "memory": f"{48 * gpus}Gi", "gpu": gpus}],
         "workload": {"kind": "recorded", "files": [name], **_ELASTIC, **workload},
     }

@@ -1,4 +1,4 @@
-"""What a scenario file may say: nodes, network, jobs, policies, assumptions (docs/research/simulator.md).
+"""What a scenario file may say: nodes, network, jobs, policies, assumptions.
 
 Why pydantic: people write these files, and an error must name the field and what it accepts. Rule: nothing is read
 silently: an unknown field is an error, and every default is the one described beside it.
@@ -9,10 +9,8 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from extender.errors import ConfigError
-from lab.simulator.policies import POLICIES
+from lab.simulator.policies import POLICIES, Choices, made
 from lab.simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload
-from scoring.model.policy import QueuePolicy, Surplus
-from scoring.scaling.options import Condition, Options
 
 _MOST_MEASURED = 500
 """Nodes of a zone whose links are all measured: a quarter of a million pairs."""
@@ -66,23 +64,13 @@ class Assume(Part):
     resubmit: bool = True
     """`default`: whether such a job is submitted again at once; else it ends there, without completion."""
     starve_limit_s: Positive = 1800.0
-    """`netgang-elastic`: STARVELIMIT."""
-    kod2_starve_limit_s: Positive = 1800.0
     """`kod2-literal`: STARVELIMIT."""
     most_at_once: Annotated[int, Field(ge=0)] = 2
-    """`netgang-elastic`, `kod2-literal`: l_dw and l_iw; 0: no limit."""
-    cool_down_s: NotNegative = 60.0
-    """`netgang-elastic`: least time between two changes of one job."""
-    surplus: Surplus = QueuePolicy().surplus
-    """`netgang-elastic`: when members beyond the minimum of a job that has started get room."""
-    condition: Condition = Options().condition
-    """`netgang-elastic`: which gangs running jobs give up workers (`elastic.condition`)."""
+    """`kod2-literal`: l_dw and l_iw; 0: no limit."""
     unmeasured_bps: Positive = 1e9
     """Rate of a link without a measurement."""
     card_bps: Positive = 1e10
     """What a node's network card moves, each way."""
-    decide_every_s: NotNegative = 0.0
-    """Least time between two looks of the policy; events between them are taken together."""
 
 
 class ScenarioFile(Part):
@@ -97,11 +85,8 @@ class ScenarioFile(Part):
     """Default: nothing is measured."""
     workload: Workload
     assume: Assume = Assume()
-    until_s: Positive | None = None
-    sweep: dict[str, tuple[float | Surplus | Condition, ...]] = Field(default_factory=dict)
+    sweep: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     """Assumption → values it takes, one at a time, with `--sweep`."""
-    cases: tuple[dict[str, float | Surplus | Condition], ...] = ()
-    """Further cases of `--sweep`, each of several assumptions; `seed` may be among them."""
 
     @model_validator(mode="after")
     def _nodes_agree(self) -> "ScenarioFile":
@@ -121,8 +106,7 @@ class ScenarioFile(Part):
     @classmethod
     def _known(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
         for policy in policies:
-            if policy not in POLICIES:
-                raise ValueError(f"policy {policy!r} is not one of {', '.join(POLICIES)}")
+            made(policy, Choices())
         return policies
 
     @model_validator(mode="after")
@@ -130,8 +114,4 @@ class ScenarioFile(Part):
         for name in self.sweep:
             if name not in Assume.model_fields:
                 raise ValueError(f"sweep: {name!r} is not one of {', '.join(Assume.model_fields)}")
-        known = (*Assume.model_fields, "seed")
-        for name in (name for case in self.cases for name in case):
-            if name not in known:
-                raise ValueError(f"cases: {name!r} is not one of {', '.join(known)}")
         return self

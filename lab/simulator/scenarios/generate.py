@@ -5,20 +5,17 @@ job changes none before it.
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import accumulate
-from math import exp, log
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from lab.simulator.model import Scenario, SimJob, Sync, Work
+from lab.simulator.model import Scenario, SimJob, Work
 from lab.simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
-from lab.simulator.scenarios.jobs import Job, Periodic, Pods, RecordedJobs, Trace, TraceClass, Written
+from lab.simulator.scenarios.jobs import Job, Periodic, Pods, RecordedJobs, Written
 from lab.simulator.scenarios.recorded import Sizes, jobs_of, steps_of
-from lab.simulator.speed import profile_of
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.model.resources import CPU, Resources
+from scoring.model.resources import Resources
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 
 _GPU = "nvidia.com/gpu"
@@ -43,8 +40,6 @@ def scenarios(file: ScenarioFile) -> Iterator[tuple[Labels, Scenario]]:
                     yield {"model": model, "batch": batch}, _scenario(file, nodes, network, periodic(one, file.seed))
         case Periodic():
             yield {}, _scenario(file, nodes, network, periodic(work, file.seed))
-        case Trace():
-            yield {}, _scenario(file, nodes, network, trace(work, file.seed))
         case Written():
             yield {}, _scenario(file, nodes, network, tuple(written(job) for job in work.jobs))
         case RecordedJobs():
@@ -74,7 +69,7 @@ def _sized(group: NodeGroup, jobs: tuple[SimJob, ...], load: float) -> NodeGroup
 def _scenario(
     file: ScenarioFile, nodes: tuple[Node, ...], network: NetworkMatrix, jobs: tuple[SimJob, ...]
 ) -> Scenario:
-    return Scenario(file.name, nodes, network, jobs, seed=file.seed, until_s=file.until_s)
+    return Scenario(file.name, nodes, network, jobs, seed=file.seed)
 
 
 def nodes_of(group: NodeGroup) -> Iterator[Node]:
@@ -131,9 +126,6 @@ def written(job: Job) -> SimJob:
         max_workers=job.max_workers,
         ps=requests(job.ps),
         ps_count=job.ps_count,
-        priority=job.priority,
-        namespace=job.namespace,
-        zones=job.zones,
     )
 
 
@@ -157,46 +149,6 @@ def periodic(work: Periodic, seed: int) -> tuple[SimJob, ...]:
                 min_workers=least,
                 ps=ps,
                 ps_count=work.ps_count,
-            )
-        )
-    return tuple(jobs)
-
-
-def trace(work: Trace, seed: int) -> tuple[SimJob, ...]:
-    """Jobs in the order of arrival; a job's samples are what its GPUs train undisturbed in its GPU hours."""
-    hours = list(accumulate(work.arrivals_per_hour))
-    shares = list(accumulate(one.share for one in work.classes))
-    worker = requests(work.worker)
-    drawn: list[tuple[float, int, TraceClass, int, float]] = []
-    for number in range(work.count):
-        chance = Random(f"{seed} {number}")  # noqa: S311 - as above
-        hour = chance.choices(range(len(hours)), cum_weights=hours)[0]
-        arrival_s = round((hour + chance.random()) * 3600.0, 3)
-        kind = chance.choices(work.classes, cum_weights=shares)[0]
-        low, high = kind.gpu_hours
-        gpu_hours = exp(chance.uniform(log(low), log(high)))
-        drawn.append((arrival_s, number, kind, chance.choice(kind.gpus), gpu_hours))
-    drawn.sort(key=lambda one: one[:2])
-    digits = len(str(work.count - 1))
-    jobs: list[SimJob] = []
-    cores, gpus_each = worker.get(CPU) / 1000.0, max(work.worker.gpu, 1)
-    steps_s = {
-        (one.model, one.batch): profile_of(one.model).compute_s(one.batch, cores=cores, gpus=gpus_each)
-        for one in work.classes
-    }
-    for place, (arrival_s, number, kind, gpus, gpu_hours) in enumerate(drawn):
-        step_s = steps_s[kind.model, kind.batch]
-        elastic = kind.elastic and gpus > 1
-        jobs.append(
-            SimJob(
-                name=f"{kind.model}-{place:0{digits}}",
-                arrival_s=arrival_s,
-                work=Work(kind.model, kind.batch, gpu_hours * 3600.0 / step_s * kind.batch, Sync.SYNCHRONOUS),
-                worker=worker,
-                workers=gpus,
-                min_workers=(gpus + 1) // 2 if elastic else gpus,
-                max_workers=2 * gpus if elastic else gpus,
-                suspendable=Random(f"{seed} {number} suspendable").random() < work.suspendable,  # noqa: S311 - as above
             )
         )
     return tuple(jobs)

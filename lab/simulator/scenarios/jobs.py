@@ -1,4 +1,4 @@
-"""What a scenario file may say of jobs: written out, at equal intervals, or as in a trace.
+"""What a scenario file may say of jobs: written out, at equal intervals, or as they were recorded.
 
 Why apart from the rest of the file: each way of saying it is a model of its own, distinguished by `kind`. Rule: as for
 the whole file (`lab.simulator.scenarios.document`).
@@ -70,9 +70,6 @@ class Job(Part):
     """Default: as many as `workers`."""
     ps: Pods = Pods()
     ps_count: Annotated[int, Field(ge=0)] = 0
-    priority: int = 0
-    namespace: Name = "default"
-    zones: tuple[Name, ...] = ()
 
     @model_validator(mode="after")
     def _in_order(self) -> "Job":
@@ -123,53 +120,6 @@ class Periodic(Part):
         return tuple(profile_of(model).name for model in models)
 
 
-class TraceClass(Part):
-    """Jobs of one kind in a trace."""
-
-    share: Positive
-    """Of all jobs; shares are scaled to a sum of 1."""
-    model: str
-    batch: Count
-    gpus: Annotated[tuple[Count, ...], Field(min_length=1)]
-    """Drawn evenly; a worker has one GPU."""
-    gpu_hours: tuple[Positive, Positive]
-    """Drawn evenly on a logarithmic scale between these."""
-    elastic: bool = True
-    """Jobs of more than one GPU may have from half to twice as many; else exactly as many."""
-
-    @field_validator("model")
-    @classmethod
-    def _known(cls, model: str) -> str:
-        return profile_of(model).name
-
-    @field_validator("gpu_hours")
-    @classmethod
-    def _rising(cls, hours: tuple[float, float]) -> tuple[float, float]:
-        if hours[0] > hours[1]:
-            raise ValueError("the first of gpu_hours must not be above the second")
-        return hours
-
-
-class Trace(Part):
-    """All-reduce jobs on GPUs with the arrivals and sizes of a public trace, generated from its statistics."""
-
-    kind: Literal["trace"]
-    count: Count
-    arrivals_per_hour: Annotated[tuple[NotNegative, ...], Field(min_length=1)]
-    """Relative number of arrivals in each hour."""
-    classes: Annotated[tuple[TraceClass, ...], Field(min_length=1)]
-    suspendable: Share = 0.0
-    """Share of the jobs that may be suspended as a whole, drawn from the seed."""
-    worker: Pods = Pods(cpu=4, memory="8Gi", gpu=1)
-
-    @field_validator("arrivals_per_hour")
-    @classmethod
-    def _some(cls, weights: tuple[float, ...]) -> tuple[float, ...]:
-        if sum(weights) <= 0.0:
-            raise ValueError("some hour must have arrivals")
-        return weights
-
-
 class RecordedJobs(Part):
     """Jobs that were recorded on real clusters, one run for each file (`lab.simulator.scenarios.recorded`)."""
 
@@ -189,4 +139,4 @@ class RecordedJobs(Part):
     """One run for each: as many nodes as make the files' GPU hours this share of a week's. Empty: nodes as given."""
 
 
-Workload: TypeAlias = Annotated[Written | Periodic | Trace | RecordedJobs, Field(discriminator="kind")]
+Workload: TypeAlias = Annotated[Written | Periodic | RecordedJobs, Field(discriminator="kind")]

@@ -23,10 +23,8 @@ from dataclasses import dataclass
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed.table import Profile, profile_of
 from lab.simulator.speed.traffic import Wires
-from scoring.ids import ResourceName
 from scoring.model.resources import CPU
 
-GPU = ResourceName("nvidia.com/gpu")
 _PS_BYTES_PER_CORE_S = 400e6
 """Parameters that one core of a ps receives, adds and sends, bytes a second."""
 _CROWDING = 0.1
@@ -99,8 +97,7 @@ def speed_of(job: SimJob, placement: Placement, wires: Wires, crowd: Crowd) -> S
         return Speed(rate, count * job.worker.get(CPU) / 1000.0, recorded.step_s[recorded.asked])
     profile = profile_of(job.work.model)
     cores = job.worker.get(CPU) / 1000.0
-    gpus = job.worker.get(GPU)
-    base_s = profile.compute_s(job.work.batch, cores=cores, gpus=gpus)
+    base_s = profile.compute_s(job.work.batch, cores=cores)
     ratio = crowd.requested_ratio
     computes = [base_s * (1.0 + _CROWDING * ratio.get(row, 0.0)) for row in placement.workers]
     if placement.ps:

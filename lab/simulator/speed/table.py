@@ -1,22 +1,19 @@
 """What one training step of a model costs: bytes exchanged and processor time.
 
-Sources: parameters and multiply-adds (MAC) of a forward pass are those of the architectures as published, for 32 × 32
-inputs of CIFAR-10 where PAPERS K8 trains on it: VGG-16 14.7 M and 0.31 G (the variant with one dense layer), ResNet-50
-23.5 M and 1.30 G, CNN-rand (sentence classification, 300-wide embeddings of 18,800 words) 6.0 M and 21 M. ResNeXt-110
-is no published variant: twice the 1.7 M and 0.25 G of ResNet-110. The generic ones, rounded: ResNet-50 and VGG-16 on
-ImageNet, BERT-base on 128 tokens, ResNet-18 on CIFAR-10, YOLOv3 on 416 × 416, Deep Speech 2, neural matrix
-factorisation on MovieLens, a small convolutional net and an LSTM language model.
+Sources: parameters and multiply-adds (MAC) of a forward pass are those of the architectures as published, for the 32 ×
+32 inputs of CIFAR-10 where PAPERS K8 trains on it: VGG-16 14.7 M and 0.31 G (the variant with one dense layer),
+ResNet-50 23.5 M and 1.30 G, CNN-rand (sentence classification, 300-wide embeddings of 18,800 words) 6.0 M and 21 M.
+ResNeXt-110 is no published variant: twice the 1.7 M and 0.25 G of ResNet-110.
 
-Assumptions: a training step is three forward passes, two operations a MAC; a core does 20 GFLOP/s and a GPU 4 TFLOP/s
-of what the framework gets out of it in single precision; a step costs 50 ms on cores, 5 ms on a GPU, for any batch.
-Only ratios between models and between compute and network matter to a comparison of policies.
+Assumptions: a training step is three forward passes, two operations a MAC; a core does 20 GFLOP/s of what the framework
+gets out of it in single precision; a step costs 50 ms for any batch. Only ratios between models and between compute and
+network matter to a comparison of policies.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 _CORE_FLOPS = 20e9
-_GPU_FLOPS = 4e12
 _FLOPS_PER_MAC = 6.0
 """Three passes of two operations."""
 
@@ -47,20 +44,13 @@ class Profile:
         """Core seconds that one sample takes in training."""
         return _FLOPS_PER_MAC * self.macs / _CORE_FLOPS
 
-    @property
-    def gpu_s_per_sample(self) -> float:
-        """GPU seconds that one sample takes in training."""
-        return _FLOPS_PER_MAC * self.macs / _GPU_FLOPS
-
-    def compute_s(self, batch: int, *, cores: float, gpus: int = 0) -> float:
-        """Seconds for one step of `batch` samples on this many cores, or GPUs where there are any.
+    def compute_s(self, batch: int, *, cores: float) -> float:
+        """Seconds for one step of `batch` samples on this many cores.
 
         >>> vgg = PROFILES["vgg16"]
         >>> [round(vgg.compute_s(batch, cores=2.0), 2) for batch in (8, 128)]
         [0.42, 6.0]
         """
-        if gpus:
-            return self.step_s / 10.0 + batch * self.gpu_s_per_sample / gpus
         return self.step_s + batch * self.core_s_per_sample / max(cores, 0.01)
 
 
@@ -72,19 +62,8 @@ PROFILES: Mapping[str, Profile] = {
         Profile("vgg16", 14_700_000, 0.31e9),
         Profile("resnet50", 23_500_000, 1.30e9),
         Profile("resnext110", 3_400_000, 0.50e9),
-        Profile("small-cnn", 1_200_000, 15e6),
-        Profile("lstm", 20_000_000, 0.04e9),
-        Profile("neumf", 31_000_000, 0.01e9),
-        Profile("resnet18", 11_200_000, 0.56e9),
-        Profile("deepspeech2", 38_000_000, 3.0e9),
-        Profile("yolov3", 62_000_000, 33.0e9),
-        Profile("bert-base", 110_000_000, 11.0e9),
-        Profile("resnet50-imagenet", 25_600_000, 4.1e9),
-        Profile("vgg16-imagenet", 138_000_000, 15.5e9),
     )
 }
-KOD2_MODELS = ("cnn-rand", "vgg16", "resnet50", "resnext110")
-"""Those of PAPERS K8, in its order."""
 
 
 def profile_of(model: str) -> Profile:

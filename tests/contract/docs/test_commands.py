@@ -35,7 +35,6 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
     "python -m lab.bench.scale …": "takes minutes: tests/bench/test_scale.py runs it on a small cluster",
     "sudo make testbed": _IMPAIRED,
     "sudo make testbed ARGS=--continue": _IMPAIRED,
-    ".venv/bin/uv sync --frozen --extra bench": "0.4 GB, for tests/bench/test_testbed_training.py, which skips without",
     ".venv/bin/python -m lab.bench.testbed check": _IMPAIRED,
     ".venv/bin/python -m lab.bench.testbed clean": _IMPAIRED,
     ".venv/bin/python -m lab.bench.testbed --…": _IMPAIRED,

@@ -25,7 +25,6 @@ from lab.bench.testbed.report import table
 from lab.bench.testbed.result import Result
 from lab.bench.testbed.running_job import run_job
 from lab.bench.testbed.shaping import shaped
-from lab.bench.testbed.training.models import has_jax
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("network-namespaces")]
 THREE = NODES[:3]
@@ -129,15 +128,6 @@ def test_an_asynchronous_job_waits_for_no_slow_worker(three: Bed, kernel: Kernel
     assert (slow_worker.seconds or 0.0) < 0.7 * (slow_server.seconds or 0.0)
     fast, slow = slow_worker.worker_steps
     assert slow < fast
-
-
-@pytest.mark.skipif(not has_jax(), reason="needs the extra `bench`")
-def test_jax_trains_over_the_bed_with_its_own_transport(three: Bed) -> None:
-    """All ranks see the same mean loss, which is that of our ring with the same model."""
-    job: dict[str, Any] = {"dataset": "notmnist", "seed": 0, "limit_s": 30.0, "steps": 3, "model": "jax"}
-    gloo, ring = (run_job(three, THREE, topology=one, **job) for one in ("gloo", "ring"))
-    assert gloo.finished
-    assert (gloo.first_loss, gloo.last_loss) == pytest.approx((ring.first_loss, ring.last_loss), rel=1e-3)
 
 
 def test_everything_is_removed_when_a_run_fails(kernel: Kernel, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 from lab.bench.testbed.training.data import DATASETS, Dataset
-from lab.bench.testbed.training.models import NUMPY
 
 PS: Final = "ps"
 """Synchronous parameter server: each step waits for the slowest worker."""
@@ -12,10 +11,7 @@ ASYNC: Final = "async"
 """Asynchronous parameter server: each worker pulls and pushes for itself."""
 RING: Final = "ring"
 """Synchronous ring all-reduce, without a server."""
-GLOO: Final = "gloo"
-"""Synchronous all-reduce by JAX's own transport."""
 TOPOLOGIES: Final = (PS, ASYNC, RING)
-"""Those over sockets of ours, with any model."""
 WITH_SERVER: Final = (PS, ASYNC)
 """Rank 0 is a parameter server; the others are workers."""
 
@@ -35,8 +31,6 @@ class Job:
     """Longest time for all steps together."""
     connect_s: float
     """Longest time for the connections."""
-    model: str = NUMPY
-    """Which program computes the gradients: a name of `models.MODELS`."""
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Self:

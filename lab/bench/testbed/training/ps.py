@@ -10,8 +10,7 @@ from socket import socket
 import numpy as np
 
 from lab.bench.testbed.training.data import Dataset, Floats, batch
-from lab.bench.testbed.training.model import LEARNING_RATE
-from lab.bench.testbed.training.models import Trainable
+from lab.bench.testbed.training.model import LEARNING_RATE, Model
 from lab.bench.testbed.training.wire import Meter, transfer
 
 
@@ -23,7 +22,7 @@ def serve_step(parameters: Floats, workers: Sequence[socket], inbox: Floats, met
 
 
 def work_step(
-    model: Trainable,
+    model: Model,
     data: Dataset,
     server: socket,
     parameters: Floats,

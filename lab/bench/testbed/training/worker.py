@@ -15,8 +15,7 @@ import numpy as np
 from lab.bench.testbed.training.asynchronous import Server
 from lab.bench.testbed.training.data import Floats, batch
 from lab.bench.testbed.training.job import ASYNC, PS, RING, Job, Trained
-from lab.bench.testbed.training.model import LEARNING_RATE
-from lab.bench.testbed.training.models import model_of
+from lab.bench.testbed.training.model import LEARNING_RATE, Model
 from lab.bench.testbed.training.ps import serve_step, work_step
 from lab.bench.testbed.training.ring import all_reduce
 from lab.bench.testbed.training.wire import Meter, OutOfTime, prepared, retransmitted, transfer
@@ -28,7 +27,7 @@ class Rank:
     def __init__(self, job: Job, rank: int) -> None:
         self._job = job
         self._rank = rank
-        self._model = model_of(job.model, job.data)
+        self._model = Model.of(job.data)
         self._listener: socket.socket | None = None
         self._out: dict[int, socket.socket] = {}
         """rank → connection that we opened"""

@@ -1,0 +1,126 @@
+"""The command line: `python -m lab.simulator SCENARIO`, and `netgang simulate` in a checkout, which is the same."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from extender.errors import ConfigError
+from lab.simulator.compare import Told, compare, sweep
+from lab.simulator.elastic import ABOUT, run_elastic
+from lab.simulator.policies import NETGANG, POLICIES, SETTINGS, Choices, made
+from lab.simulator.scenarios import ScenarioError, ScenarioFile, builtin_names, load, load_csv
+from lab.simulator.tables import show
+
+app = typer.Typer(add_completion=False)
+_ELASTIC = "elastic"
+_WIDTH = 150
+"""Of tables that go to a file."""
+_EXAMPLES = """Examples:
+
+netgang simulate kod2 --json
+
+netgang simulate pollux --policy netgang --set preemption=levels
+
+netgang simulate jobs.csv --nodes 16 --gpus 4"""
+
+
+def _option(words: str, default: str, **more: Any) -> Any:
+    return typer.Option(help=f"{words} Default: {default}.", show_default=False, **more)
+
+
+@app.command(name="simulate", epilog=_EXAMPLES)
+def simulate(
+    scenario: Annotated[
+        str | None, typer.Argument(help="A built-in scenario, a YAML file, or a CSV file of jobs. Default: their list.")
+    ] = None,
+    policy: Annotated[list[str] | None, _option(f"Any of: {', '.join(POLICIES)}.", "the file's")] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help=f"Run {NETGANG} with this besides: {', '.join(SETTINGS)}."),
+    ] = None,
+    seed: Annotated[int | None, _option("Number from which the workload is drawn.", "the file's", min=0)] = None,
+    seeds: Annotated[int, _option("Draw so many workloads: medians and ranges.", "1", min=1)] = 1,
+    sweeping: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
+    nodes: Annotated[int | None, _option("CSV: number of nodes.", "16", min=1)] = None,
+    gpus: Annotated[int | None, _option("CSV: GPUs of a node.", "4", min=1)] = None,
+    scaling: Annotated[str | None, _option("CSV: file of measured step times.", "jobs keep their size")] = None,
+    min_ratio: Annotated[float | None, _option("Least workers, as a share of those asked for.", "CSV: 0.5")] = None,
+    max_ratio: Annotated[float | None, _option("Most workers, as a multiple.", "CSV: 2")] = None,
+    suspendable: Annotated[float | None, _option("Share of jobs that may be suspended.", "CSV: 0.5")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same seed prints the same bytes.")] = False,
+) -> None:
+    """Simulate training jobs under several policies in virtual time: no cluster is needed.
+
+    Exit code: 0 it ran; 2 the scenario cannot be used.
+    """
+    given = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable, "scaling": scaling}
+    workload = {name: one for name, one in given.items() if one is not None}
+    cluster = {name: one for name, one in (("nodes", nodes), ("gpus", gpus)) if one is not None}
+    try:
+        if scenario is None:
+            _list()
+            return
+        if scenario == _ELASTIC:
+            if policy or changes or workload or cluster or sweeping or seeds > 1:
+                raise ScenarioError("elastic compares scaling policies of one job: only --seed and --json apply")
+            with _progress() as told:
+                report = run_elastic(seed=1 if seed is None else seed, told=told)
+        else:
+            fields = {name: one for name, one in (("policies", policy), ("seed", seed)) if one is not None}
+            file = _with(_file(scenario, fields, workload, cluster), changes or [])
+            if sweeping and (seeds > 1 or not file.sweep):
+                raise ScenarioError(f"{scenario}: --sweep is of one seed, and of a scenario with the field sweep")
+            with _progress() as told:
+                report = sweep(file, told=told) if sweeping else compare(file, seeds=seeds, told=told)
+    except ConfigError as error:
+        Console(stderr=True).print(f"error: {escape(str(error))}", highlight=False, soft_wrap=True)
+        raise typer.Exit(2) from error
+    if as_json:
+        typer.echo(json.dumps(report.document(), indent=2, ensure_ascii=False))
+    else:
+        console = Console()
+        show(report, console if console.is_terminal else Console(width=_WIDTH))
+
+
+def _file(name: str, fields: dict[str, Any], workload: dict[str, Any], cluster: dict[str, int]) -> ScenarioFile:
+    """`workload`: fields of the jobs; `cluster`: nodes and GPUs, which a CSV file does not say."""
+    if name.endswith(".csv"):
+        return load_csv(name, **cluster, workload=workload, changes=fields)
+    if cluster:
+        raise ScenarioError("--nodes and --gpus are for a CSV file of jobs: a scenario has its own nodes")
+    return load(name, changes=fields, workload=workload)
+
+
+def _with(file: ScenarioFile, changes: list[str]) -> ScenarioFile:
+    """The same with netgang a second time, with these settings."""
+    if not changes:
+        return file
+    changed = " ".join((NETGANG, *changes))
+    try:
+        made(changed, Choices())
+    except ValueError as error:
+        raise ScenarioError(f"--set: {error}") from error
+    return file.model_copy(update={"policies": (*file.policies, changed)})
+
+
+def _list() -> None:
+    found = {name: load(name).about for name in builtin_names()} | {_ELASTIC: ABOUT}
+    for name, about in sorted(found.items()):
+        Console().print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """A bar on standard error, where that is a terminal."""
+    console = Console(stderr=True)
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True,
+                   disable=not console.is_terminal)  # fmt: skip
+    with bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, words: bar.update(task, completed=done, total=total, description=words)
