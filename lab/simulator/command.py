@@ -21,20 +21,17 @@ app = typer.Typer(add_completion=False)
 _ELASTIC = "elastic"
 _WIDTH = 150
 """Of tables that go to a file."""
-_EXAMPLES = """Examples:
-
-netgang simulate kod2 --json
-
-netgang simulate pollux --policy netgang --set preemption=levels
-
-netgang simulate jobs.csv --nodes 16 --gpus 4"""
+_EXAMPLE = (
+    "Example: netgang simulate kod2 --json; netgang simulate pollux --policy netgang --set preemption=levels; "
+    "netgang simulate jobs.csv --nodes 16 --gpus 4"
+)
 
 
 def _option(words: str, default: str, **more: Any) -> Any:
     return typer.Option(help=f"{words} Default: {default}.", show_default=False, **more)
 
 
-@app.command(name="simulate", epilog=_EXAMPLES)
+@app.command(name="simulate", epilog=_EXAMPLE)
 def simulate(
     scenario: Annotated[
         str | None, typer.Argument(help="A built-in scenario, a YAML file, or a CSV file of jobs. Default: their list.")

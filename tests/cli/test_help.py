@@ -21,7 +21,7 @@ from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
 
-PRINTS_NOTHING = {"serve", "demo", "probe"}  # run until they are stopped
+PRINTS_NOTHING = {"serve", "demo", "probe", "simulate"}  # run until they are stopped; the simulator has its own options
 
 
 def _commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -19,14 +19,12 @@ from tests.newcomer.site_pages import PAGES
 from tests.newcomer.walk import DOCUMENTS as WALKED
 
 _PEERS = "takes minutes and builds a peer's scheduler: tests/bench/test_peers.py, tests/e2e/bed/test_peers.py"
-_SIMULATED = "takes long: tests/simulator/test_seeds.py and tests/simulator/test_records.py make the same rows, or some"
+_SIMULATED = "takes long: tests/simulator/test_compare.py makes some of the same rows"
 _IMPAIRED = "needs root, network namespaces and 14 minutes: tests/bench/test_testbed_cases.py"
 
 NOT_RUN = {  # command, or how it begins → why no test runs it as it is printed, and what is tested in its place
-    "netgang simulate kod2": _SIMULATED,
     "netgang simulate kod2 --…": _SIMULATED,
     "netgang simulate pollux …": _SIMULATED,
-    "netgang simulate generated …": _SIMULATED,
     "netgang simulate jobs.csv …": "the reader's own file: tests/simulator/test_recorded.py reads such",
     "kubectl -n netgang-system create secret generic netgang-notes …": "tests/extender/notes/test_notes.py reads one",
     "kubectl -n netgang-system patch configmap …": "tests/extender/controllers/lengths/test_keeper.py empties it",
