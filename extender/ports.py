@@ -164,25 +164,17 @@ class Identity:
     """The user that a token belongs to; `extra` is what an authenticator adds, key → values."""
 
     username: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Reviews(Protocol):
-    """What the API server says about people who come to us."""
+    """What the API server says about callers that show us a token."""
 
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or for none of `audiences` (none given: for the API server itself).
 
         Errors: ApiError, ApiUnavailableError.
         """
-
-    async def may(self, caller: Identity, verb: str, path: str) -> bool:
-        """Whether `caller` has the right to `verb` (get, post) this address. Errors: ApiError, ApiUnavailableError."""
-
-    async def may_see(self, caller: Identity, namespace: str) -> bool:
-        """Whether `caller` may get `gangs.netgang.io` in the namespace. Errors: ApiError, ApiUnavailableError."""
 
 
 @dataclass(frozen=True, slots=True)

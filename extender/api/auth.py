@@ -1,141 +1,160 @@
-"""Access to the documents: a bearer token of the cluster, and the right to the address, asked of the API server.
+"""Who may report: a service account by its token (TokenReview), or who shows the shared secret.
 
-Why the API server: the right to see the cluster's jobs is already written in its RBAC rules, and its tokens are already
-in everybody's hands (`kubectl create token`). A list of passwords of our own would be a second truth.
+Why the API server: its tokens are already in every pod. A list of passwords of our own would be a second truth.
 
 Rules:
-- A caller without the right to an address may still see documents of one namespace, with the right to `get` resource
-  `gangs.netgang.io` there: no API server serves it, and RBAC's rules can name it all the same. See `namespaces`.
+- A pod reports for jobs of its own namespace, which its token's service account names; an agent of the probe at the
+  probe's address alone.
+- The secret stands for every namespace. It is read when a caller shows an unknown token, so a new one counts at once
+  and an old one while answers are remembered.
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
-- Only so many questions are asked at a time, and so many callers wait for theirs; one more gets 429. Each
+- Only so many questions are asked at a time, and so many callers wait for theirs; one more gets 503. Each
   address may cause a bounded number that are answered no (docs/safety.md S28); what was answered yes once is asked all
   the same, so that other clients at the same address do not keep a caller out.
 """
 
 import asyncio
 import hashlib
+import hmac
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from http import HTTPStatus
-from typing import Final, TypeVar, cast
+from pathlib import Path
+from typing import Final, Generic, TypeVar
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.api.namespaces import OfNamespace, namespace_of
-from extender.api.problems import problem_response
+from extender.api.probe import PROBE_PATH, WAY_OUT
+from extender.api.problems import LAST, problem_response
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Identity, Reviews
 
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
+SHORTEST_SECRET: Final = 16
 _PEERS_MAX: Final = 4096
-_COME_AGAIN_S: Final = "1"
-_TOO_MANY: Final = (
-    "this address has shown too many tokens, or asked for too much, that the API server says no to; come again"
+_YES_S: Final = 60.0
+_AGENTS_YES_S: Final = 300.0  # With agents on each node: 1,000 of them cost three TokenReviews a second, not 17
+_NO_S: Final = 10.0
+_YES_ONCE_S: Final = 3600.0  # As long as a pod's token is good
+_ACCOUNT: Final = "system:serviceaccount:"
+_WITH_SECRET: Final = Identity("netgang:shared-secret")
+_TOO_MANY: Final = "this address has shown too many tokens that the API server does not know; come again"
+_NAMESPACE_WAY_OUT: Final = (
+    "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
+    "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
 )
-_ALL: Final = "*"  # No namespace is named so
-_YES_ONCE_S: Final = 3600.0  # As long as a pod's token, or one of `kubectl create token`, is good
 
-_log = logging.getLogger("netgang.auth")
+_log = logging.getLogger("netgang.reports")
 _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
-class AuthLimits:
-    """How long answers are believed, how many are remembered, how many are asked for at a time."""
+class Reporters:
+    """Whose tokens count, and for what."""
 
-    yes_s: float = 60.0
-    no_s: float = 10.0
-    remembered_max: int = 2048
-    asked_max: int = 4
-    waiting_max: int = 64
+    reviews: Reviews | None  # Knows service accounts; `None`: their tokens are not accepted
+    secret_file: Path | None
+    audiences: tuple[str, ...] = ()  # What a token must be for; empty: for the API server
+    agents: str | None = None  # User name of the probe's service account; `None`: the probe is off
+
+    async def identity(self, token: str) -> Identity | None:
+        """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
+        secret = self._secret()
+        if secret and hmac.compare_digest(token.encode(), secret):
+            return _WITH_SECRET
+        return None if self.reviews is None else await self.reviews.identity(token, audiences=self.audiences)
+
+    def may(self, caller: Identity, path: str) -> bool:
+        """Whether `caller` is the shared secret's owner, or a service account of the namespace in `path`.
+
+        At the probe's address only its agents' account.
+        """
+        if path == PROBE_PATH:
+            return caller.username == self.agents
+        if caller is _WITH_SECRET:
+            return True
+        namespace, _, name = caller.username.removeprefix(_ACCOUNT).partition(":")
+        account = caller.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
+        return account and path.startswith(f"/v1/jobs/{namespace}/")
+
+    def _secret(self) -> bytes:
+        """The secret of now; empty: there is none that can be used, which is logged, and no token is equal to it."""
+        if self.secret_file is None:
+            return b""
+        try:
+            secret = self.secret_file.read_bytes().strip()
+        except OSError as error:
+            _log.warning("reports.secret_file %s cannot be read: %s", self.secret_file, error.strerror)
+            return b""
+        if len(secret) < SHORTEST_SECRET:
+            _log.warning("reports.secret_file %s: shorter than %d bytes", self.secret_file, SHORTEST_SECRET)
+            return b""
+        return secret
 
 
 class TokenAuth:
-    """An ASGI app in front of another one: a caller without the right is refused here."""
+    """An ASGI app in front of another one: a caller that may not report is refused here."""
 
     def __init__(
         self,
         app: ASGIApp,
-        reviews: Reviews,
+        reporters: Reporters,
         clock: Clock,
-        limits: AuthLimits = AuthLimits(),
         *,
-        open_to_all: AbstractSet[str] = frozenset(),
-        namespaces: Callable[[], AbstractSet[str]] = frozenset,
+        remembered_max: int = 8192,  # More than there are jobs and agents whose reports are kept
+        asked_max: int = 4,
+        waiting_max: int = 64,
     ) -> None:
-        """`namespaces`: those that have pods, for callers that may see one of them only."""
         self._app = app
-        self._namespaces = namespaces
-        self._open_to_all = open_to_all  # They show nothing of the cluster; a browser shows no token for a page's files
-        self._reviews = reviews
-        self._limits = limits
-        self._slots = asyncio.Semaphore(limits.asked_max)
-        self._waiting = 0
-        most, now_s = limits.remembered_max, clock.monotonic_s
+        self._reporters = reporters
+        self._slots = asyncio.Semaphore(asked_max)
+        self._waiting, self._waiting_max = 0, waiting_max
+        now_s = clock.monotonic_s
         self._questions = Questions(now_s)
-        self._yes_once, self._yes, self._no = (
-            _Memory(ttl_s, most, now_s) for ttl_s in (_YES_ONCE_S, limits.yes_s, limits.no_s)
-        )
-        """Hash of a token → whose it is, and (user, verb, path) → yes; each with a memory of what was answered no"""
+        yes_s = _YES_S if reporters.agents is None else _AGENTS_YES_S
+        self._yes = _Memory[Identity](yes_s, remembered_max, now_s)  # Hash of a token → whose it is
+        self._yes_once = _Memory[bool](_YES_ONCE_S, remembered_max, now_s)
+        self._no = _Memory[bool](_NO_S, remembered_max, now_s)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through, or refuse it with a problem document."""
-        if scope["path"] in self._open_to_all and scope["method"] in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
-            return
-        found = await self._reach(scope)
+        """Let one request through, with the caller as `scope["user"]`, or refuse it with a problem document."""
         answering: ASGIApp = self._app
-        if isinstance(found, Response):
-            answering = found
-        elif found != _ALL:
-            answering = OfNamespace(self._app, found, self._namespaces)
+        if (refusal := await self._refusal(scope)) is not None:
+            answering = refusal
         await answering(scope, receive, send)
 
-    async def _reach(self, scope: Scope) -> Response | str:
-        """Of which namespace the caller may see the answer, or of all; else the refusal. Sets `scope["user"]`."""
-        token, verb, path, namespace = _bearer_token(scope), scope["method"].lower(), scope["path"], namespace_of(scope)
-        peer = str(scope["client"][0]) if scope.get("client") else ""
+    async def _refusal(self, scope: Scope) -> Response | None:
+        token, path = _bearer_token(scope), scope["path"]
         if not token:
-            return _unauthorized("show a token: Authorization: Bearer TOKEN (kubectl create token NAME)")
+            return _unauthorized("show a token: Authorization: Bearer TOKEN")
         try:
-            key = hashlib.sha256(token.encode()).digest()
-            caller = await self._answer(key, lambda: self._reviews.identity(token), peer)
-            if caller is None:
-                return _unauthorized("the API server does not know this token, or it has expired")
-            scope["user"] = caller
-            may = partial(self._may, caller, verb, path, namespace)
-            if (reach := await self._answer((caller, verb, path, namespace), may, peer)) is not None:
-                return reach
+            caller = await self._identity(token, str(scope["client"][0]) if scope.get("client") else "")
         except _RefusedError as error:
             return error.response
         except (ApiError, ApiUnavailableError) as error:
-            _log.warning("cannot ask the API server for a caller's rights: %s", error)
-            return _unavailable("the API server cannot be asked now for your rights; the log says more")
-        detail = f"{caller.username} may not {verb} {path}: it needs a ClusterRole with this verb and nonResourceURL"
-        own = "; explain, queue?namespace= and jobs?namespace= of one namespace: netgang-namespace-viewer, bound there"
-        return _refused(HTTPStatus.FORBIDDEN, f"{detail}, such as netgang-viewer{own}")
+            _log.warning("cannot ask the API server whose a token is: %s", error)
+            return _unavailable("the API server cannot be asked now whose this token is; the log says more")
+        if caller is None:
+            return _unauthorized("the API server does not know this token, or it has expired")
+        if not self._reporters.may(caller, path):
+            return _refused(HTTPStatus.FORBIDDEN, WAY_OUT if path == PROBE_PATH else _NAMESPACE_WAY_OUT)
+        scope["user"] = caller
+        return None
 
-    async def _may(self, caller: Identity, verb: str, path: str, namespace: str) -> str | None:
-        """Two questions count as one: a caller of one namespace is not to use up those of its address."""
-        if await self._reviews.may(caller, verb, path):
-            return _ALL
-        return namespace if namespace and await self._reviews.may_see(caller, namespace) else None
-
-    async def _answer(self, key: object, ask: Callable[[], Awaitable[_Value | None]], peer: str) -> _Value | None:
-        """What is remembered of `key`, or is asked now; _RefusedError: not now. A no costs `peer` a question."""
+    async def _identity(self, token: str, peer: str) -> Identity | None:
+        """What is remembered of the token, or is asked now; _RefusedError: not now. A no costs `peer` a question."""
+        key = hashlib.sha256(token.encode()).digest()
         if (known := self._yes.get(key)) is not None:
-            return cast("_Value", known)
+            return known
         if self._no.get(key) is not None:
             return None
-        if self._waiting >= self._limits.waiting_max:
+        if self._waiting >= self._waiting_max:
             raise _RefusedError(_unavailable("too many callers are being checked; come again in a moment"))
         counts = self._yes_once.get(key) is None
         if counts and not self._questions.take(peer):
@@ -144,18 +163,18 @@ class TokenAuth:
         refused = False
         try:
             async with self._slots:
-                answer = await ask()
-            refused = not answer
+                caller = await self._reporters.identity(token)
+            refused = caller is None
         finally:
             self._waiting -= 1
             if counts and not refused:
                 self._questions.give_back(peer)
-        if not answer:
+        if caller is None:
             self._no.keep(key, True)
             return None
         self._yes_once.keep(key, True)
-        self._yes.keep(key, answer)
-        return answer
+        self._yes.keep(key, caller)
+        return caller
 
 
 class _RefusedError(Exception):
@@ -164,15 +183,15 @@ class _RefusedError(Exception):
 
 
 @dataclass(slots=True)
-class _Memory:
+class _Memory(Generic[_Value]):
     """Answers that are believed for `ttl_s`; of too many the one that was not asked for longest is forgotten."""
 
     ttl_s: float
     most: int
     now_s: Callable[[], float]
-    kept: OrderedDict[object, tuple[float, object]] = field(default_factory=OrderedDict)
+    kept: OrderedDict[object, tuple[float, _Value]] = field(default_factory=OrderedDict)
 
-    def get(self, key: object) -> object | None:
+    def get(self, key: object) -> _Value | None:
         until_s, value = self.kept.get(key, (0.0, None))
         if self.now_s() >= until_s:
             self.kept.pop(key, None)
@@ -180,7 +199,7 @@ class _Memory:
         self.kept.move_to_end(key)
         return value
 
-    def keep(self, key: object, value: object) -> None:
+    def keep(self, key: object, value: _Value) -> None:
         self.kept[key] = self.now_s() + self.ttl_s, value
         self.kept.move_to_end(key)
         if len(self.kept) > self.most:
@@ -196,7 +215,7 @@ class Questions:
 
     def __init__(self, now_s: Callable[[], float], *, peers_max: int = _PEERS_MAX) -> None:
         self._now_s = now_s
-        self._all_at_s = _Memory(IN_HAND * REFILL_S, peers_max, now_s)
+        self._all_at_s = _Memory[float](IN_HAND * REFILL_S, peers_max, now_s)
 
     def take(self, peer: str) -> bool:
         """Take one, if the peer has one."""
@@ -213,7 +232,7 @@ class Questions:
         return len(self._all_at_s.kept)
 
     def _of(self, peer: str) -> float:
-        return max(cast("float", self._all_at_s.get(peer) or 0.0), self._now_s())
+        return max(self._all_at_s.get(peer) or 0.0, self._now_s())
 
 
 def _bearer_token(scope: Scope) -> str:
@@ -230,9 +249,9 @@ def _unauthorized(detail: str) -> Response:
 
 
 def _unavailable(detail: str) -> Response:
-    return _refused(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"retry-after": _COME_AGAIN_S})
+    return _refused(HTTPStatus.SERVICE_UNAVAILABLE, detail, {"retry-after": "1"})
 
 
 def _refused(status: HTTPStatus, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """The body of a refused request is not read, so what follows on its connection is not either."""
-    return problem_response(status, detail, headers={**(headers or {}), "connection": "close"})
+    return problem_response(status, detail, headers={**(headers or {}), **LAST})

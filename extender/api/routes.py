@@ -41,13 +41,6 @@ _VERBS = """An extender for kube-scheduler: it starts distributed training jobs 
 kube-scheduler calls `POST /filter`, `POST /prioritize` and `POST /bind` with the types of
 `k8s.io/kube-scheduler/extender/v1`; these always answer 200 and say what is wrong in `Error`.
 The documents below are for people."""
-DOCS: Final = frozenset(
-    {
-        *("/docs", "/openapi.json", "/static-offline-docs/swagger-ui-bundle.js"),
-        *("/static-offline-docs/swagger-ui.css", "/static-offline-docs/favicon.png"),
-    }
-)
-"""Addresses of the API's description, which has nothing of the cluster in it."""
 _METRICS_S = 1.0
 MOST_BYTES: Final = 256 * 1024
 _BODY_TIMEOUT_S: Final = 5.0

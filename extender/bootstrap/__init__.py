@@ -46,7 +46,6 @@ from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
-from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
@@ -62,8 +61,7 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         kube = KubeClient(server, clock=clock, rng=rng)
         api = await stack.enter_async_context(kube)
         reviews = None
-        reporting = settings.reports.port is not None and settings.reports.service_accounts
-        if settings.debug_auth is DebugAuth.TOKEN or reporting:
+        if settings.reports.port is not None and settings.reports.service_accounts:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, limits=FEW)))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(

@@ -8,13 +8,12 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from extender.api.auth import TokenAuth
+from extender.api.auth import Reporters
 from extender.api.documents.queue import Expecting
 from extender.api.documents.views import Views
 from extender.api.probe import ProbePort
 from extender.api.problems import PROBES, Only
-from extender.api.reports import Reporters, ReportsDoor, create_reports_app
-from extender.api.routes import DOCS
+from extender.api.reports import ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Caring, Reported
@@ -30,7 +29,7 @@ from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
 from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh
-from extender.ports import Clock, Reviews
+from extender.ports import Reviews
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
@@ -42,11 +41,10 @@ from extender.schemas.readiness import Watch
 from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
-from extender.settings.ports import DebugAuth
 from extender.settings.settings import Settings
 from extender.web.link_history import LinkHistory
 from extender.web.page_sections import sections_in_steps, version
-from extender.web.routes import ADDRESSES, Feed, page_router
+from extender.web.routes import Feed, page_router
 from extender.web.teams import TeamHistory
 from scoring.model.reasons import Reason
 
@@ -188,7 +186,7 @@ def service_of(
         verbs,
         views,
         common.telemetry,
-        *_ports_of(settings, app, clock, reviews, common.cache),
+        *_ports_of(settings, app),
         tls,
         {
             **tasks,
@@ -243,18 +241,10 @@ def _recorder_of(common: Common) -> Recorder | None:
     return recorder
 
 
-def _ports_of(
-    settings: Settings, app: App, clock: Clock, reviews: Reviews | None, cache: ClusterCache
-) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
+def _ports_of(settings: Settings, app: App) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
     """Served for the verbs, people and probes; with client certificates nothing else is beside the verbs."""
-    people: ASGIApp = app.for_people()
-    if settings.debug_auth is DebugAuth.TOKEN:
-        if reviews is None:
-            raise ValueError("debug_auth is token, and no API server is there to review tokens")
-        namespaces = lambda: frozenset(pod.namespace for pod in cache.all_pods())  # noqa: E731 - where it is used
-        people = TokenAuth(people, reviews, clock, open_to_all=ADDRESSES | DOCS, namespaces=namespaces)
     probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
     if settings.tls.client_ca_file is None:
-        return app, people, probes
+        return app, app.for_people(), probes
     documents = Only(app, PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
-    return App(app.dispatch, documents), people, probes
+    return App(app.dispatch, documents), app.for_people(), probes

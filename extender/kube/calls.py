@@ -125,7 +125,6 @@ LEASE_UPDATE = Call("update", LEASES)
 TEXT_GET = Call("get", CONFIG_MAPS)
 TEXT_UPDATE = Call("update", CONFIG_MAPS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
-ACCESS_REVIEW = Call("create", Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False))
 
 READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS, *DEVICES)  # May be listed and watched
 
@@ -144,8 +143,6 @@ CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in PATCHED.values() for verb in ("list", "patch")),
     *(Call("watch", resource) for resource in RESIZED.values()),
 )
-
-REVIEWS: tuple[Call, ...] = (TOKEN_REVIEW, ACCESS_REVIEW)  # Rights in manifests/components/debug-auth
 
 LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in a Role of the Lease's namespace
 

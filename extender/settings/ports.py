@@ -1,4 +1,4 @@
-"""The ports: addresses, certificates, and how callers prove their identity.
+"""The ports: addresses and certificates.
 
 Rule: what would leave a port open to others, let tokens cross a network readable, or close a port to a probe that must
 be answered, is refused when the settings are read, in sentences that say the way out. Whether files can be used is
@@ -6,7 +6,6 @@ found out at start (`extender.server.tls.files`), because only the process itsel
 """
 
 from collections.abc import Iterator
-from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Self
@@ -14,13 +13,6 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from extender.settings.types import Section, names
-
-
-class DebugAuth(StrEnum):
-    """How a caller of `debug_port` proves its identity."""
-
-    OFF = "off"
-    TOKEN = "token"  # noqa: S105 - the word, not a secret
 
 
 class TlsSettings(Section):
@@ -80,11 +72,8 @@ class PortSettings(Section):
     """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
     debug_host: str = Field(default="127.0.0.1", min_length=1)
     """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nothing else."""
-    debug_auth: DebugAuth = DebugAuth.OFF
-    """`token`: a caller of `debug_port` must show a bearer token of the cluster whose owner has the right to the
-    address (TokenReview and SubjectAccessReview on a nonResourceURL); `off`: every client is answered."""
     debug_open: bool = False
-    """`debug_host` may be more than the loopback although no caller has to show a token, or not under TLS."""
+    """`debug_host` may be more than the loopback: every client that reaches it sees every job of the cluster."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
     """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
     client certificate. `null`: none, they are at `port`; 0: a free one."""
@@ -108,27 +97,16 @@ class PortSettings(Section):
 
 def wrong_ports(settings: PortSettings) -> Iterator[str]:
     """A sentence for each mistake; none: nothing is wrong."""
-    tls, saved_cluster, for_people = settings.tls, settings.snapshot is not None, settings.debug_host
-    if tls.client_ca_file is not None and settings.health_port is None:
+    if settings.tls.client_ca_file is not None and settings.health_port is None:
         yield (
             "tls.client_ca_file needs health_port: the kubelet's probes and Prometheus show no client certificate, so "
             "give them a port of their own, such as 8890"
         )
-    if settings.debug_auth is DebugAuth.TOKEN and settings.debug_port is None:
-        yield "debug_auth: token needs debug_port: it guards that port, and there is none"
-    if settings.debug_auth is DebugAuth.TOKEN and saved_cluster:
-        yield "debug_auth: token needs a cluster: no API server is there to review a token; leave it off"
-    if settings.debug_port is not None and not settings.debug_open and not is_loopback(for_people):
-        if settings.debug_auth is DebugAuth.OFF:
-            yield (
-                f"debug_host {for_people} is not this machine alone, and the port for people shows every job of the "
-                "cluster: set debug_auth: token, or debug_open: true if every client may see them"
-            )
-        elif tls.cert_file is None:
-            yield (
-                f"debug_host {for_people} is not this machine alone, and bearer tokens would cross the network "
-                "readable: set tls.cert_file and tls.key_file, or debug_open: true if something else protects them"
-            )
+    if settings.debug_port is not None and not settings.debug_open and not is_loopback(settings.debug_host):
+        yield (
+            f"debug_host {settings.debug_host} is not this machine alone, and the port for people shows every job of "
+            "the cluster: set debug_open: true if every client that reaches it may see them"
+        )
 
 
 def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: bool, probe: bool) -> Iterator[str]:

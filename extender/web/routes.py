@@ -132,8 +132,6 @@ _FILES: Final = (
     *("page.css", "page.js", "stream.js", "draw.js", "heat.js", "links.js", "panels.js", "nodes.js", "teams.js"),
     *("explain.js", "icon.svg"),
 )
-ADDRESSES: Final = frozenset({PAGE, *(f"/page/{name}" for name in _FILES)})
-"""What any client may fetch, since there is nothing of the cluster in it."""
 _HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "

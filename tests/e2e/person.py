@@ -23,11 +23,10 @@ class Person:
     path: Path
     kubectl: Path
 
-    async def says(self, *command: str | Path, code: int = 0, token: str = "") -> str:
+    async def says(self, *command: str | Path, code: int = 0) -> str:
         """What a program prints: on standard output, or on standard error if it is to end with another code."""
         env = {
             **{name: text for name, text in os.environ.items() if not name.startswith("NETGANG_")},
-            **({"NETGANG_TOKEN": token} if token else {}),
             "KUBECONFIG": str(self.kubeconfig),
             "PATH": f"{self.path}:{os.environ['PATH']}",
             "COLUMNS": "160",
@@ -38,11 +37,11 @@ class Person:
         assert process.returncode == code, (out + err).decode()
         return (err if code else out).decode()
 
-    async def netgang(self, *arguments: str, code: int = 0, token: str = "") -> str:
-        return await self.says(sys.executable, "-m", "cli.main", *arguments, code=code, token=token)
+    async def netgang(self, *arguments: str, code: int = 0) -> str:
+        return await self.says(sys.executable, "-m", "cli.main", *arguments, code=code)
 
-    async def plugin(self, *arguments: str, code: int = 0, token: str = "") -> str:
-        return await self.says(self.kubectl, "netgang", *arguments, code=code, token=token)
+    async def plugin(self, *arguments: str, code: int = 0) -> str:
+        return await self.says(self.kubectl, "netgang", *arguments, code=code)
 
     async def token(self) -> str:
         return (await self.cluster.kubectl("create", "token", "ann", "-n", self.namespace)).strip()

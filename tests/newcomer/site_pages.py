@@ -172,8 +172,8 @@ PAGES_OF_USE = (
         "docs/how-to/cli.md",
         before={
             "netgang queue": f"{FORWARDED}\nexport NETGANG_URL=http://127.0.0.1:8889",
-            "NETGANG_TOKEN=$(kubectl create token reader) …": "unset NETGANG_URL",
-            "kubectl netgang explain …": f"{TEAM_A}\n{GANG_JOB} -n team-a\n" + _until("/v1/queue", "team-a/resnet"),
+            "kubectl netgang explain …": f"unset NETGANG_URL\n{TEAM_A}\n{GANG_JOB} -n team-a\n"
+            + _until("/v1/queue", "team-a/resnet"),
         },
         effects={
             "kubectl -n netgang-system create rolebinding operators-ask …": Effect(

@@ -5,7 +5,7 @@ import { explain } from "./explain.js";
 import { drawMesh, watchMesh } from "./heat.js";
 import { drawNodes, drawUse, watchNodes } from "./nodes.js";
 import { panels, tick } from "./panels.js";
-import { Refused, follow, get, show } from "./stream.js";
+import { follow, get } from "./stream.js";
 import { drawTeams } from "./teams.js";
 
 Object.assign(panels, { nodes: drawNodes, use: drawUse, teams: drawTeams });
@@ -21,7 +21,7 @@ async function mesh() {
   try {
     drawMesh(await (await get(address, asked.signal)).json());
   } catch (error) {
-    if (error.name !== "AbortError" && !(error instanceof Refused)) at("heat-cell").textContent = error.message;
+    if (error.name !== "AbortError") at("heat-cell").textContent = error.message;
   }
 }
 
@@ -31,7 +31,6 @@ function open(zone) {
 }
 
 function start() {
-  at("ask").hidden = true;
   follow("/v1/page/stream", {
     heard(name, section) {
       panels[name]?.(section, open, explain);
@@ -46,12 +45,6 @@ function start() {
       at("state").textContent = "no connection, trying again";
       at("state").className = "state lost";
     },
-    refused() {
-      at("state").textContent = "a token is needed";
-      at("state").className = "state lost";
-      at("ask").hidden = false;
-      at("token").focus();
-    },
   });
 }
 
@@ -63,12 +56,6 @@ for (const tab of document.querySelectorAll("[data-metric]")) {
   });
 }
 at("zone").addEventListener("change", mesh);
-at("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  show(at("token").value.trim());
-  at("token").value = "";
-  start();
-});
 for (const name of ["explain", "link"]) at(`${name}-close`).addEventListener("click", () => at(name).close());
 watchNodes(explain);
 watchMesh(open);

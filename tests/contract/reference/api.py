@@ -152,8 +152,8 @@ def _ports_table() -> Iterator[tuple[str, ...]]:
     assert settings.debug_port is settings.health_port is settings.reports.port is None
     named = "kube-scheduler; with `tls.client_ca_file` only clients with a certificate of that authority"
     yield "verbs", f"`port` ({settings.port})", "verbs, documents; with `tls.client_ca_file` verbs and probes", named
-    token = "all clients; with `debug_auth: token` people with a right to the address ([TLS](../how-to/tls.md))"
-    yield "people", "`debug_port` (none)", "everything; no call changes anything", token
+    clients = "all clients that reach it ([TLS](../how-to/tls.md#documents))"
+    yield "people", "`debug_port` (none)", "everything; no call changes anything", clients
     yield "health", "`health_port` (none)", "probes", "kubelet, Prometheus"
     yield (
         "reports",

@@ -227,7 +227,6 @@ class Command:
     says: tuple[str, ...]
     words: tuple[str, ...]
     files: Mapping[str, object] = field(default_factory=dict)
-    token: str = ""
 
 
 def scheduler(change: Callable[[Any], Any]) -> dict[str, object]:
@@ -260,12 +259,10 @@ COMMANDS: dict[str, Command] = {
         ("DefaultPreemption is on",), DOCTOR, scheduler(lambda config: config["profiles"][0].pop("plugins"))),
     "an unknown setting": Command(
         ("quue", "no such setting; did you mean queue?"), DOCTOR, {"--config": {"quue": {"order": "fifo"}}}),
-    "a removed setting": Command(("plan_interval_ms", "50"), DOCTOR, {"--config": {"plan_interval_ms": 20}}),
     "a value out of range": Command(
         ("port = 99999", "less than or equal to 65535"), DOCTOR, {"--config": {"port": 99999}}),
     "a value that is none of the list": Command(
         ("queue.order = 'fif'", "must be 'weight'"), DOCTOR, {"--config": {"queue": {"order": "fif"}}}),
     "a gang that does not exist": Command(("nothing",), ("explain", "NAMESPACE/nothing", "--url", "URL")),
     "no connection": Command(("127.0.0.1:1",), ("queue", "--url", "http://127.0.0.1:1")),
-    "a wrong token": Command(("401", "token"), ("queue", "--url", "PEOPLE"), token="wrong"),
 }  # fmt: skip

@@ -92,7 +92,7 @@ def _objects(path: Path) -> list[Object]:
 
 @pytest.mark.timeout(300)
 async def test_each_mistake_is_answered_in_words_that_name_it(site: Stage, tmp_path: Path) -> None:
-    netgang = await site.netgang({"debug_auth": "token"})
+    netgang = await site.netgang()
     for name, row in GANGS.items():
         await site.api.create_all(row.make(name, _namespace(site, name)))
     in_force = next(iter(APPLIED.values()))
@@ -134,14 +134,14 @@ async def _printed(
 ) -> str:
     """What a command prints that ends as one that failed."""
     name, command = row
-    known = {"URL": netgang.url, "PEOPLE": netgang.debug_url, "NAMESPACE/nothing": f"{site.namespace}/nothing"}
+    known = {"URL": netgang.url, "NAMESPACE/nothing": f"{site.namespace}/nothing"}
     words = [known.get(word, word) for word in command.words]
     for option, content in command.files.items():
         file = tmp_path / f"{name.replace(' ', '-')}.yaml"
         file.write_text(yaml.safe_dump(content))
         words += [option, str(file)] if option else [str(file)]
     env = {key: text for key, text in os.environ.items() if not key.startswith("NETGANG_")}
-    env |= {"COLUMNS": "200", **({"NETGANG_TOKEN": command.token} if command.token else {})}
+    env |= {"COLUMNS": "200"}
     pipe = asyncio.subprocess.PIPE
     async with places:
         process = await asyncio.create_subprocess_exec(

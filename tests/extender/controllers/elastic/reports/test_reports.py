@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.api.reports import Reporters, ReportsDoor, create_reports_app
+from extender.api.auth import Reporters
+from extender.api.reports import ReportsDoor, create_reports_app
 from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.reports.reports import Rates, Reports
 from extender.controllers.elastic.reports.series import SeriesBook
