@@ -42,11 +42,6 @@ def print_json(document: Any) -> None:
     sys.stdout.write("\n")
 
 
-def json_body(document: Any) -> bytes:
-    """A document of plain values as `print_body` takes it."""
-    return json.dumps(document).encode()
-
-
 def print_body(body: bytes) -> None:
     """A document that came as JSON, indented."""
     print_json(json.loads(body))

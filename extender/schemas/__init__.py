@@ -3,9 +3,7 @@
 The server builds and encodes it, the client decodes it; OpenAPI and the docs have the text beside or below each field.
 
 Rules:
-- A field's name and meaning stay. A new field has a default, so that a newer client reads an older server; a client
-  ignores the fields that it does not know, so that an older one reads a newer server. Words of a closed set are `str`
-  for the same reason.
+- A client ignores the fields that it does not know, and words of a closed set are `str`.
 - Nothing here imports the service or the decisions. Watches, cache, election and sources fill the records about
   themselves; `extender.api.documents` fills those about decisions.
 - `UNSET` is a field that is left out; `None` is written as null. NaN is written as null.

@@ -45,8 +45,8 @@ class ElasticJob:
     ...     key=JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"), uid="1", gang=GangKey("team/resnet"),
     ...     workers=6, min_workers=2, max_workers=6, indexes={PodUid("p"): 0}, refusal=None, wants=Wants.OFF,
     ...     changed_s=None)
-    >>> job.floor, job.can_gain
-    (2, 0)
+    >>> job.floor
+    2
     """
 
     key: JobKey
@@ -70,11 +70,6 @@ class ElasticJob:
     def floor(self) -> int:
         """Fewest workers it is ever left with: its minimum, and worker 0 in any case."""
         return max(self.min_workers, 1)
-
-    @property
-    def can_gain(self) -> int:
-        """Workers below the maximum."""
-        return max(self.max_workers - self.workers, 0)
 
     def target(self, demand: int | None) -> int:
         """How many workers it grows to if there is room: what its metrics ask for, else its maximum, within its bounds.

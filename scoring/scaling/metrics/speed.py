@@ -127,25 +127,6 @@ def progress(series: Series, speed: Speed) -> Floats:
     return np.cumsum(np.concatenate([[0.0], np.diff(series.step) * per_step[1:]]))
 
 
-def steps_per_second(series: Series) -> tuple[float, int] | None:
-    """Steps per second, and the worker count with which they were measured: the newest one; `None`: not known.
-
-    >>> from scoring.scaling.metrics.series import Point, ReportHistory
-    >>> history = ReportHistory()
-    >>> for step, time_s, workers in ((0, 0.0, 2), (10, 10.0, 2), (20, 20.0, 2), (30, 70.0, 4)):
-    ...     history.add(Point(step, time_s, workers=workers))
-    >>> steps_per_second(history.series())  # with 4 workers nothing is measured yet
-    (1.0, 2)
-    """
-    rates = _steps_per_second(series)
-    measured = np.flatnonzero(np.isfinite(rates) & (rates > 0.0) & (series.workers > 0))
-    if not len(measured):
-        return None
-    workers = int(series.workers[measured[-1]])
-    same = measured[series.workers[measured] == workers]
-    return float(np.median(rates[same])), workers
-
-
 def _steps_per_second(series: Series) -> Floats:
     """(n,): the rate up to each report from the one before it; NaN at the first one and where the workers changed."""
     rates = np.full(len(series), np.nan)

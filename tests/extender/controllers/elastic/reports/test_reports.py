@@ -14,7 +14,6 @@ from extender.api.reports import ReportsDoor, create_reports_app
 from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.reports.reports import Rates, Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.errors import ApiUnavailableError
 from tests.extender.controllers.elastic.reporting import SECRET, job_key, view, views
 from tests.fakes.clock import FakeClock
 from tests.fakes.reviews import FakeReviews
@@ -211,14 +210,6 @@ async def test_a_secret_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> No
     assert (await port.send(point(1), headers={"authorization": "Bearer "})).status_code == 401
     assert (await port.send(point(1), headers={"authorization": "Bearer x"})).status_code == 401
     assert (await port.send(point(1))).status_code == 200
-
-
-async def test_what_cannot_be_checked_is_refused() -> None:
-    """No API server, no report; training does not notice."""
-    port = Port()
-    port.reviews.error = ApiUnavailableError("no answer")
-    assert (await port.send(point(1))).status_code == 503
-    assert (port.kept(), port.counted) == ([], ["unavailable"])
 
 
 # -- how much ---------------------------------------------------------------------------------------------------------
