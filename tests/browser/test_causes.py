@@ -48,7 +48,7 @@ def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
 
 def missing(case: Case, text: str) -> list[str]:
     """Words of the cause that a reader does not find."""
-    return [words for words in (f"{case.reason.value}: ", *case.says) if words not in text]
+    return [words for words in (f"{case.reason}: ", *case.says) if words not in text]
 
 
 def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: str) -> None:
@@ -61,7 +61,7 @@ def test_a_click_on_a_row_of_the_queue_shows_the_cause(watched: Watched, demo: s
         expect(row).to_contain_text(row_of(case)["reason"])
         row.get_by_role("button").click()
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text(f"{case.reason.value}: ")
+        expect(dialog).to_contain_text(f"{case.reason}: ")
         assert missing(case, dialog.inner_text()) == []
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()

@@ -36,7 +36,7 @@ def explain_document(explanation: Explanation, preemption: schema.Preemption, *,
         zones=tuple(_zone(zone) for zone in explanation.zones),
         network=planned_network_document(explanation.network, at_s=now_s),
         preemption=preemption,
-        cause=None if (cause := explanation.cause) is None else schema.Cause.copied(cause, reason=cause.reason.value),
+        cause=None if explanation.cause is None else schema.Cause.copied(explanation.cause),
     )
 
 

@@ -23,11 +23,19 @@ from scoring.model.policy import Preempting
 from scoring.plan import Plan, Run, Waiting
 from scoring.plan.demand import GangDemand
 from scoring.plan.steps import Steps
+from scoring.queue.admitted_condition import camel_case
 from scoring.queue.service_levels import is_wide
 from scoring.queue.states import JobState
 
 _DETAIL_CHARS: Final = 400
 _ROOM: Final = frozenset({Reason.NO_ROOM, Reason.IMPOSSIBLE, Reason.BEHIND, Reason.RESERVED, Reason.SPILL_WAIT})
+
+_ADVICE: Final = {  # reason whose particulars are the gang's own, and so are said → what helps
+    Reason.INVALID_GROUP: "",
+    Reason.OVER_SHARE: "Wait until gangs of the namespace end, or have its share raised.",
+    Reason.MIXED_SCHEDULERS: "Give all pod templates of the job the same schedulerName.",
+    Reason.MIXED_PRIORITIES: "Give all pod templates of the job the same priorityClassName.",
+}
 
 
 def cause_in_steps(
@@ -48,12 +56,12 @@ def cause_in_steps(
     if waiting is None:
         later = ask.gang.later
         advice = "Wait until it has ended, or give each run a gang name of its own."
-        return Cause(CauseReason.OTHER_RUN, f"{two_runs(ask.gang)}.", advice) if later else None
+        return Cause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
     if waiting.reason in _ROOM:
         cause = yield from placement_cause(run, ask, zones, turn, waiting.reason)
         if cause is not None and waiting.reason is Reason.SPILL_WAIT and cause.reason is CauseReason.NO_ROOM:
             text = f"{cause.message} It waits for room in one zone, and {waiting.detail}."
-            return Cause(CauseReason.SPILL_WAIT, text)
+            return Cause(camel_case(Reason.SPILL_WAIT), text)
         if cause is not None and cause.reason is CauseReason.NO_ROOM and _too_wide(run, ask, turn):
             text = (
                 f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster "
@@ -86,45 +94,20 @@ def _of_reason(
             return incomplete(ask, notes)
         case Reason.FILTERED | Reason.DEVICES:
             return filtered(run, ask, waiting.reason, refusals)
-        case Reason.BEHIND | Reason.SURPLUS | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
-            return _behind(waiting, turn)
-        case Reason.RESERVED:
-            return Cause(CauseReason.RESERVED, "The room that it needs is reserved for a gang that starts before it.")
+        case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
+            return _behind(turn)
         case Reason.NO_ALLOWED_ZONE:
             return _no_zone(run, ask, detail)
-        case Reason.OVER_SHARE:
-            return Cause(
-                CauseReason.SHARE,
-                f"The gangs of namespace {ask.gang.key.partition('/')[0]} would have more of the cluster than "
-                f"queue.share_cap allows: {detail}.",
-                "Wait until gangs of the namespace end, or have its share raised.",
-            )
         case Reason.BACKING_OFF:
             return backing_off(run, ask, detail, refusals)
-        case Reason.MIXED_SCHEDULERS:
-            return Cause(
-                CauseReason.SCHEDULERS,
-                f"Its pods name different schedulers: {detail}.",
-                "Give all pod templates of the job the same schedulerName.",
-            )
-        case Reason.MIXED_PRIORITIES:
-            return Cause(
-                CauseReason.PRIORITIES,
-                f"Its pods have different priorities: {detail}.",
-                "Give all pod templates of the job the same priorityClassName.",
-            )
-        case Reason.INVALID_GROUP:
-            text = detail or "its labels are missing, bad or contradict each other"
-            return Cause(CauseReason.INVALID, f"What its pods say of their gang cannot be used: {text}.")
-        case Reason.NOT_PLANNED:
-            return Cause(CauseReason.NOT_PLANNED, "The gang is about to be planned.")
         case other:
-            return Cause(CauseReason.NO_ROOM, f"{other.removeprefix('netgang: ').capitalize()}.")
+            said = other.removeprefix("netgang: ")
+            own = f": {detail}" if detail and other in _ADVICE else ""
+            text = f"{said[0].upper()}{said[1:]}{own}."
+            return Cause(camel_case(other), text, _ADVICE.get(other, ""))
 
 
-def _behind(waiting: Waiting, turn: Turn) -> Cause:
-    if waiting.reason is Reason.SURPLUS:
-        return Cause(CauseReason.SURPLUS, "The gang runs; its pods beyond the minimum start when there is room.")
+def _behind(turn: Turn) -> Cause:
     ahead, starting = len(turn.ahead.admitted), len(turn.ahead.starting)
     if not ahead and starting:
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
@@ -147,7 +130,7 @@ def _no_zone(run: Run, ask: GangDemand, detail: str) -> Cause:
     meant = next((found for zone in named if (found := nearest(zone, known, like=LIKE_VALUE))), "")
     hint = f" (did you mean {meant}?)" if meant else ""
     return Cause(
-        CauseReason.ZONE_UNKNOWN,
+        camel_case(Reason.NO_ALLOWED_ZONE),
         f"It may use no zone: {detail}{hint if node is None else f' ({node.name} is a node of zone {node.zone})'}.",
         "Correct annotation netgang.io/zones, or give nodes the zone label.",
     )

@@ -13,6 +13,7 @@ from scoring.ids import PodUid
 from scoring.model import Reason
 from scoring.plan import Run
 from scoring.plan.demand import GangDemand
+from scoring.queue.admitted_condition import camel_case
 
 NO_REFUSALS: Final[Mapping[PodUid, str]] = {}
 WORDS_CHARS: Final = 300  # Of kube-scheduler's message
@@ -33,7 +34,7 @@ def backing_off(run: Run, ask: GangDemand, detail: str, refusals: Mapping[PodUid
     """It waits after an admission that lapsed, which its pods' own rules may have made sure of."""
     said = _said(ask, refusals)
     return _too_spread(run, ask, said) or Cause(
-        CauseReason.BACKING_OFF,
+        camel_case(Reason.BACKING_OFF),
         f"It was admitted and not all its pods came to start in time; the next try is {_next_try(detail)}.{said}",
         "The Events AdmissionLapsed and FailedScheduling of its pods say what kept them.",
     )
@@ -44,7 +45,7 @@ def filtered(run: Run, ask: GangDemand, reason: Reason, refusals: Mapping[PodUid
     said = _said(ask, refusals)
     if reason is Reason.DEVICES:
         return Cause(
-            CauseReason.DEVICES,
+            camel_case(Reason.DEVICES),
             f"It waits for devices of Dynamic Resource Allocation, which kube-scheduler counts.{said}",
             "Look at the Event FailedScheduling of its pods, and at kubectl get resourceslices,resourceclaims -A.",
         )

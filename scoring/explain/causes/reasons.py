@@ -1,7 +1,8 @@
 """The closed set of causes for which a gang waits, as one word for programs, and a cause in words for people.
 
 Why beside `scoring.model.reasons`: those are the planner's answers, constant because kube-scheduler repeats them. A
-cause is found when /v1/explain is asked or an Event is written: it says which nodes, which label, which claim.
+cause is found when /v1/explain is asked or an Event is written: it says which nodes, which label, which claim. Where
+there is nothing more to say the planner's reason is the cause.
 """
 
 from dataclasses import dataclass
@@ -35,8 +36,6 @@ class CauseReason(StrEnum):
     """Its minimum is more than any zone that it may use has, even empty."""
     ZONES_EXCLUDED = "ZonesExcluded"
     """Annotation netgang.io/zones leaves out a zone that has room."""
-    ZONE_UNKNOWN = "ZoneUnknown"
-    """The zones that it may use have no nodes."""
     POD_LIMIT = "PodLimitReached"
     """Nodes have as many pods as they may have."""
     NO_ROOM = "InsufficientRoom"
@@ -47,16 +46,6 @@ class CauseReason(StrEnum):
     """Gangs ahead of it in the queue were given the room."""
     COMMITTED = "RoomCommitted"
     """The room is committed to gangs that are starting."""
-    RESERVED = "RoomReserved"
-    """The room is reserved for another gang."""
-    SPILL_WAIT = "WaitsForOneZone"
-    """It may be spread over zones, and first waits for one."""
-    SHARE = "NamespaceShareReached"
-    """Gangs of its namespace would have more than queue.share_cap allows."""
-    OTHER_RUN = "OtherRun"
-    """An earlier run of the same gang has not ended."""
-    DEVICES = "DevicesNotFree"
-    """It waits for devices of Dynamic Resource Allocation, which kube-scheduler counts."""
     CLAIM = "ClaimMissing"
     """kube-scheduler places its pods on no node, because a PersistentVolumeClaim or ResourceClaim is missing."""
     UNPLACEABLE = "PodNotPlaceable"
@@ -69,24 +58,12 @@ class CauseReason(StrEnum):
     """A ResourceQuota of its namespace forbids the missing pods."""
     NODES_LOST = "NodesLost"
     """Members were on nodes that are gone, and were not made again."""
-    SCHEDULERS = "MixedSchedulers"
-    """Its pods name different schedulers."""
-    PRIORITIES = "MixedPriorities"
-    """Its pods have different priorities."""
-    INVALID = "GangInvalid"
-    """What its pods say of their gang is missing, bad or contradicts itself."""
-    BACKING_OFF = "BackingOff"
-    """Its last admission lapsed, and it waits before the next."""
-    SURPLUS = "BeyondMinimum"
-    """The gang runs; the pods that wait are beyond its minimum."""
-    NOT_PLANNED = "NotPlanned"
-    """It is about to be planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why a gang waits. No gang of another namespace is named: Events and conditions carry it."""
 
-    reason: CauseReason
+    reason: str  # A `CauseReason`, or the planner's reason in CamelCase
     message: str  # One or two sentences
     suggestion: str = ""  # What its owner or an administrator can do; empty: nothing but wait

@@ -131,7 +131,7 @@ def test_a_wide_gang_takes_no_room_by_its_level() -> None:
                              (2, 1.0, CauseReason.NO_ROOM)):  # fmt: skip
         found = explained(gang("g", size, cpu="1"), running, nodes=nodes, policy=policy, now_s=now_s)
         assert found.cause is not None
-        assert found.cause.reason is why
+        assert found.cause.reason == why
 
 
 NEAR = {  # case: (problems, near, configured distances)

@@ -36,7 +36,7 @@ from tests.builders import bound, gang, node, pod, snapshot
 class Case:
     """One cause: the gang, its cluster, and what is said of it."""
 
-    reason: CauseReason
+    reason: str
     says: tuple[str, ...]  # Words of the message and the suggestion
     wanted: Gang
     nodes: list[Node]
@@ -189,10 +189,10 @@ CASES: dict[str, Case] = {
         gang("g", 1, options={"zones": "a"}), [*row(1), node("n", zone=""), *row(1, zone="b")],
         pods=[pod("other", cpu="8", node="a0", scheduler_name="x")]),
     "netgang.io/zones names no zone of the cluster": Case(
-        CauseReason.ZONE_UNKNOWN, ("names zone-aa", "did you mean zone-a?"),
+        "NoAllowedZone", ("names zone-aa", "did you mean zone-a?"),
         gang("g", 1, options={"zones": "zone-aa"}), row(1, zone="zone-a")),
     "netgang.io/zones names a node": Case(
-        CauseReason.ZONE_UNKNOWN, ("names a0", "a0 is a node of zone a", "Correct annotation netgang.io/zones"),
+        "NoAllowedZone", ("names a0", "a0 is a node of zone a", "Correct annotation netgang.io/zones"),
         gang("g", 1, options={"zones": "a0"}), row(1)),
     "a host port is taken": Case(
         CauseReason.PORT, ("Host port 8080 is taken on 1 of 1 node of zone a", "Drop hostPort"),
@@ -238,10 +238,10 @@ CASES: dict[str, Case] = {
         gang("g", 1, cpu="8"), row(1), [(STARTING := gang("s", 1, cpu="8", namespace="secret"))],
         rest={"commitments": {"secret/s": {str(STARTING.members[0].uid): "a0"}}}),
     "it waits for one zone": Case(
-        CauseReason.SPILL_WAIT, ("has room for 8 of 9 pods", "may be spread over zones in 300 s"),
+        "SpillWait", ("has room for 8 of 9 pods", "may be spread over zones in 300 s"),
         gang("g", 9, options={"zone-policy": "preferred"}), [*row(1), *row(1, zone="b")]),
     "the namespace has its share": Case(
-        CauseReason.SHARE, ("gangs of namespace default would have more of the cluster than queue.share_cap allows",),
+        "OverShare", ("The gang's namespace would have more than its share of the cluster: ", "have its share raised"),
         gang("g", 4), row(1), policy=Policy(queue=QueuePolicy(share_cap=0.25))),
     "filters that netgang does not model, in kube-scheduler's words": Case(
         CauseReason.REFUSED, ("There is room, but filters of kube-scheduler", "didn't match pod affinity rules"),
@@ -253,7 +253,7 @@ CASES: dict[str, Case] = {
         CauseReason.SPREAD, ("(topologySpreadConstraints)", "waiting does not help"),
         SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
     "devices that kube-scheduler counts": Case(
-        CauseReason.DEVICES, ("Dynamic Resource Allocation", "cannot allocate all claims", "resourceclaims"),
+        "Devices", ("Dynamic Resource Allocation", "cannot allocate all claims", "resourceclaims"),
         CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
     "a PersistentVolumeClaim is missing": Case(
         CauseReason.CLAIM, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
@@ -288,28 +288,28 @@ CASES: dict[str, Case] = {
         CauseReason.NODES_LOST, ("1 of 2 pods exist: the others were on a9, which is gone",),
         gang("g", members=[bound(pod("g-0", gang="g"), "a9"), pod("g-1", gang="g")]), row(1)),
     "different schedulers": Case(
-        CauseReason.SCHEDULERS, ("Its pods name different schedulers: netgang, other.", "schedulerName"),
+        "MixedSchedulers", ("The gang's pods name different schedulers: netgang, other.", "schedulerName"),
         replace(gang("g", 1), problem=Reason.MIXED_SCHEDULERS, problem_detail="netgang, other"), row(1)),
     "different priorities": Case(
-        CauseReason.PRIORITIES, ("Its pods have different priorities: 0, 10.", "priorityClassName"),
+        "MixedPriorities", ("The gang's pods have different priorities: 0, 10.", "priorityClassName"),
         replace(gang("g", 1), problem=Reason.MIXED_PRIORITIES, problem_detail="0, 10"), row(1)),
     "labels that contradict each other": Case(
-        CauseReason.INVALID, ("cannot be used: min-available 2 and 3",),
+        "InvalidGroup", ("bad or contradict each other: min-available 2 and 3",),
         replace(gang("g", 1), problem=Reason.INVALID_GROUP, problem_detail="min-available 2 and 3"), row(1)),
     "it backs off": Case(
-        CauseReason.BACKING_OFF, ("not all its pods came to start in time; the next try is in 20 s", "AdmissionLapsed"),
+        "BackingOff", ("not all its pods came to start in time; the next try is in 20 s", "AdmissionLapsed"),
         gang("g", 1), row(1), rest={"backing_off_until_s": {"default/g": 20.0}}),
     "it backs off, and its pods can never be on so few nodes": Case(
         CauseReason.SPREAD, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
         APART, row(2), rest={"backing_off_until_s": {"default/g": 20.0}}),
     "room that others leave is reserved": Case(
-        CauseReason.RESERVED, ("reserved for a gang that starts before it",),
+        "Reserved", ("The room is reserved for a gang",),
         gang("g", 1, cpu="8"), row(2), [BIG], [pod("late", cpu="8", node="a1")], rest={"claims": {BIG.key: LEFT}}),
     "an earlier run has not ended": Case(
-        CauseReason.OTHER_RUN, ("the pods of new wait until its pods have ended", "a gang name of its own"),
+        "OtherRun", ("the pods of new wait until its pods have ended", "a gang name of its own"),
         NEXT_RUN, row(1)),
     "pods beyond the minimum": Case(
-        CauseReason.SURPLUS, ("The gang runs; its pods beyond the minimum start when there is room",),
+        "Surplus", ("The gang runs, no room for members beyond min-available",),
         gang("g", members=[bound(pod("g-0", gang="g", cpu="8"), "a0"), pod("g-1", gang="g")], min_member=1), row(1)),
 }  # fmt: skip
 
