@@ -95,10 +95,8 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
     fill(cache, saved, now_s=now_s)
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
-        network = settings.network
         given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
-        zone_ttl_s = network.hard_ttl() if network.zone_fallback else None
-        cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=zone_ttl_s, now_s=now_s).matrix)
+        cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=None, now_s=now_s).matrix)
     return cache
 
 

@@ -61,13 +61,13 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         kube = KubeClient(server, clock=clock, rng=rng)
         api = await stack.enter_async_context(kube)
         reviews = None
-        if settings.reports.port is not None and settings.reports.service_accounts:
+        if settings.reports.port is not None:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, limits=FEW)))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
-        home = lease_namespace(settings.lease, OwnPod.of(os.environ))
+        home = lease_namespace(OwnPod.of(os.environ))
         runs = None
         if settings.lengths.enabled:
             runs = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, FORMER_RUNS)

@@ -87,7 +87,7 @@ def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | No
     if not polled:
         return None
     chosen, cache = common.settings.network, common.cache
-    zone_fallback = chosen.zone_fallback or common.settings.probe.enabled  # pairs take turns to be measured
+    zone_fallback = common.settings.probe.enabled  # pairs take turns to be measured
     mapping, soft, hard = mapping_config(common.settings), chosen.soft_ttl(), chosen.hard_ttl()
     return NetworkRefresh(
         polled,
@@ -122,18 +122,16 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
     )
     planner.subscribe(housekeeping.plan_made)
     planner.subscribe(lambda plan: starting.wakes.add(starting.plain.woken_by(plan)))
-    if settings.network.unusable_loss_ratio is not None:
-        hard_ttl_s = settings.network.hard_ttl_s.loss
-        degrading = Degrading(
-            cache,
-            starting.binds,
-            clock,
-            common.log,
-            loss_ratio=settings.network.unusable_loss_ratio,
-            hard_ttl_s=math.inf if hard_ttl_s is None else hard_ttl_s,
-            exclusion_ttl_s=settings.exclusion_ttl_s,
-        )
-        planner.subscribe(degrading.look)
+    hard_ttl_s = settings.network.hard_ttl_s.loss
+    degrading = Degrading(
+        cache,
+        starting.binds,
+        clock,
+        common.log,
+        hard_ttl_s=math.inf if hard_ttl_s is None else hard_ttl_s,
+        exclusion_ttl_s=settings.exclusion_ttl_s,
+    )
+    planner.subscribe(degrading.look)
     planner.subscribe(lambda _: starting.context.quiet.look())
     planner.subscribe(lambda _: caring.overcommits.look())
     planner.subscribe(caring.waiting_times.plan_made)

@@ -61,7 +61,7 @@ async def candidacy(
     times = LeaseTimes.of(lease.duration_s)
     identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
     async with Transport(server, limits=FEW) as transport:
-        home, ours = lease_namespace(lease, pod), pod.namespace if pod is not None else ""
+        home, ours = lease_namespace(pod), pod.namespace if pod is not None else ""
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
         api = KubeLeases(transport, home, lease.name, pods_namespace=ours, call_s=call_s)
         yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.scheduling import Starting
-from extender.controllers.elastic.change_progress import Limits as ElasticLimits
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.elastic_context import Parts
 from extender.controllers.elastic.jobs.objects import Jobs
@@ -103,8 +102,8 @@ class Caring:
         )
         self.preemptions: Preemptions | None = None
         if common.settings.preemption is not Preempting.OFF:
-            words, timeout_s = PreemptionWords(context), common.settings.preemption_timeout_s
-            claims = PreemptionClaims(context, words, self.restarts, timeout_s=timeout_s)
+            words = PreemptionWords(context)
+            claims = PreemptionClaims(context, words, self.restarts)
             self.preemptions = Preemptions(context, claims, words, self.restarts, decide=Decision(planner, clock))
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
@@ -239,7 +238,6 @@ def _elastic_of(
     elastic = Elastic(
         parts,
         limits.options(),
-        ElasticLimits(removal_s=limits.removal_timeout_s),
         ready=feeds.ready,
         synced=feeds.synced,
         demands=reported.demands.in_steps,

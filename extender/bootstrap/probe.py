@@ -21,7 +21,7 @@ class Probing:
 
     def __init__(self, common: Common) -> None:
         chosen, cache = common.settings.probe, common.cache
-        options = ProbeOptions(chosen.interval_s, chosen.peers, chosen.packets_per_s)
+        options = ProbeOptions(chosen.interval_s, packets_per_s=chosen.packets_per_s)
         self.agents = Agents(common.clock, options, bursts=_bursts(common) if chosen.throughput.enabled else None)
         namespace, _, name = chosen.service_account.partition("/")
         account = f"system:serviceaccount:{namespace}:{name}"
@@ -42,10 +42,9 @@ class Probing:
 def _bursts(common: Common) -> Bursts:
     chosen, cache = common.settings.probe, common.cache
     allowed = chosen.throughput
-    limits = BurstLimits(allowed.bursts_per_day, allowed.beside_gangs)
     return Bursts(
         common.clock,
-        BurstOptions(allowed.seconds, allowed.size_bytes, allowed.max_bps, limits),
+        BurstOptions(size_bytes=allowed.size_bytes, limits=BurstLimits(allowed.bursts_per_day)),
         with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
         first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
         count=common.telemetry.probe_burst,

@@ -223,10 +223,8 @@ def _reports_port(
     chosen = common.settings.reports
     if chosen.port is None or (reported is None and probe is None):
         return None
-    if chosen.service_accounts and reviews is None:
-        raise ValueError("reports.service_accounts is set, and no API server is there to review tokens")
     app = create_reports_app(reported.reports if reported is not None else None, acting=common.acting, probe=probe)
-    reporters = Reporters(reviews if chosen.service_accounts else None, chosen.secret_file, chosen.audiences)
+    reporters = Reporters(reviews, chosen.secret_file, chosen.audiences)
     reporters = replace(reporters, agents=probe.account if probe is not None else None)
     telemetry = common.telemetry
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)

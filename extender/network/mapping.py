@@ -23,7 +23,7 @@ from scoring.network.matrix import METRICS, MeasurementTable, Metric
 if TYPE_CHECKING:
     from extender.settings.settings import Settings  # pydantic costs commands without settings 0.2 s
 
-DEFAULT_KEY: Final = "netgang.io/endpoint"
+ENDPOINT_KEY: Final = "netgang.io/endpoint"
 NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
 _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
@@ -88,8 +88,6 @@ class MappingConfig:
     table: Mapping[NodeName, PerMetric] = field(default_factory=dict)  # node → its endpoints; goes first
     zones: Mapping[ZoneName, PerMetric] = field(default_factory=dict)
     """zone → the endpoints of all its nodes for which nothing above is stated: for meshes of one endpoint per site."""
-    key: str = DEFAULT_KEY  # Annotation and label of a node's endpoint; `KEY-loss` and so on for one metric
-    automatic: bool = True
     rules: Sequence[Rule] = ()  # Endpoints made from node names; for each metric the first that matches counts
 
 
@@ -99,8 +97,6 @@ def mapping_config(settings: "Settings") -> MappingConfig:
     return MappingConfig(
         table={node: ends.named() for node, ends in network.mapping.items()},
         zones={zone: ends.named() for zone, ends in network.zone_mapping.items()},
-        key=settings.endpoint_annotation,
-        automatic=network.match_names,
         rules=tuple(Rule(one.pattern, one.endpoint, one.metrics) for one in network.rules),
     )
 
@@ -171,7 +167,7 @@ def stated(
     config: MappingConfig,
 ) -> tuple[str, str] | None:
     """What an operator says first about a node's endpoint: where, and the name of the endpoint."""
-    keys = (f"{config.key}-{metric}", config.key)
+    keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
     said = [("table", config.table.get(name, {}).get(metric))]
     said += [(f"annotation {key}", annotations.get(key)) for key in keys]
     said += [(f"label {key}", labels.get(key)) for key in keys]
@@ -225,8 +221,7 @@ class _Search:
 
     def run(self, nodes: Sequence[_KnownNode]) -> None:
         rest = [node for node in nodes if not self._stated(node)]
-        if self._config.automatic:
-            self._same_host([node for node in rest if not self._same_name(node)])
+        self._same_host([node for node in rest if not self._same_name(node)])
 
     def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
         known = self.found.keys() | self.doubtful.keys()

@@ -141,7 +141,7 @@ class Telemetry:
         ).replace
         self.probe_burst = count(
             "probe_bursts",
-            "Bursts of throughput; outcome: measured, failed, impossible (above max_bps), lapsed, withdrawn (a gang "
+            "Bursts of throughput; outcome: measured, failed, impossible (above 400 Gbit/s), lapsed, withdrawn (a gang "
             "came), not expected (a result of no burst of that agent)",
             "outcome",
         )

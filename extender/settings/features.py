@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
-from extender.settings.types import NotNegative, OnOrOff, Positive, Section
+from extender.settings.types import NotNegative, OnOrOff, Section
 from scoring.model.policy import Repair
 from scoring.scaling.job import Wants
 from scoring.scaling.options import Condition, MetricOptions, Options
@@ -24,8 +24,6 @@ class RepairSettings(Section):
     """For gangs without annotation `netgang.io/repair`. `replace`: successors go first in line, beside those that are
     left; `restart`: the whole gang is started again through its owner's suspend and resume; `none`: successors wait
     their turn."""
-    restarts_per_hour: int = Field(default=3, ge=1, le=60)
-    """`restart`: most restarts of one gang in an hour."""
 
 
 class StatusMode(StrEnum):
@@ -76,20 +74,15 @@ class ElasticSettings(Section):
     increment: Annotated[int, Field(ge=0)] | None = 2
     """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum;
     0: none."""
-    changes_per_hour: Count | None = 12
-    """Most changes of one job within an hour; `null`: no limit."""
     condition: Condition = Condition.LIGHTER
     """`lighter`: jobs shrink for the first waiting gang if they are lighter; `heaviest`: as published, only if that
     gang also weighs at least as much as every job that runs; `any`: all jobs shrink, whatever they weigh, for the
     first in the queue's order that can then start; `levels`: jobs of a higher service level, for the first that can
     then start at the size it asked for, and jobs grow only while no gang waits for room."""
-    removal_timeout_s: Positive = 600.0
-    """How long removed pods may take to go before their room is no longer kept for the gang they make way for: more
-    than the jobs' `terminationGracePeriodSeconds`."""
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()
     """How reported metrics become a wanted worker count."""
 
     def options(self) -> Options:
         """The same as the decisions take it."""
-        others = {"removal_timeout_s", "metrics"}
+        others = {"metrics"}
         return Options(**self.model_dump(exclude=others), metrics=MetricOptions(**dict(self.metrics)))

@@ -86,8 +86,8 @@ def _value(text: str) -> Any:
 def unfold(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Turn dotted names into nested mappings.
 
-    >>> unfold({"port": 1, "network.zone_fallback": True, "network.sources": []})
-    {'port': 1, 'network': {'zone_fallback': True, 'sources': []}}
+    >>> unfold({"port": 1, "network.rules": [], "network.sources": []})
+    {'port': 1, 'network': {'rules': [], 'sources': []}}
     """
     nested: dict[str, Any] = {}
     for name, value in flat.items():

@@ -26,8 +26,6 @@ class LeaseSettings(Section):
 
     name: str = Field(default="netgang-leader", pattern=_NAME)
     """Name of the Lease; replicas of one installation have the same."""
-    namespace: str | None = Field(default=None, pattern=_NAME)
-    """Its namespace; `null`: that of the pod (POD_NAMESPACE), outside a cluster netgang-system."""
     duration_s: int = Field(default=3, ge=1, le=3600)
     """How long the others wait for a leader that gives no sign; whole seconds. From a leader's death until another acts
     it takes at worst this, 1/15 of it (a look of the others), and three answers of the API server: 3.2 s and those
@@ -54,10 +52,10 @@ class OwnPod:
         return cls(namespace, name) if namespace and name else None
 
 
-def lease_namespace(settings: LeaseSettings, pod: OwnPod | None) -> str:
+def lease_namespace(pod: OwnPod | None) -> str:
     """Where the Lease is; outside a cluster as in manifests/.
 
-    >>> lease_namespace(LeaseSettings(), OwnPod("team", "p")), lease_namespace(LeaseSettings(), None)
+    >>> lease_namespace(OwnPod("team", "p")), lease_namespace(None)
     ('team', 'netgang-system')
     """
-    return settings.namespace or (pod.namespace if pod is not None else "netgang-system")
+    return pod.namespace if pod is not None else "netgang-system"

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.sources import OpenSearchSource, PrometheusSource, Server
-from extender.settings.types import ByMetric, NotNegative, Number, Positive, Section
+from extender.settings.types import ByMetric, NotNegative, Positive, Section
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Direction, Ratios, Ttl, Variant
 from scoring.network.matrix import METRICS
@@ -117,19 +117,11 @@ class NetworkSettings(Section):
     r"""Endpoints by the form of the node name: `{pattern: 'node(\d+)', endpoint: 'ps-node\1.example.org'}`.
 
     For nodes for which mapping and annotation say nothing; of several rules the first that matches decides."""
-    match_names: bool = True
-    """Nodes for which nothing above is said are matched with endpoints by address and host name."""
     soft_ttl_s: SoftTtl = SoftTtl()
     """Ages in seconds from which measurements fade towards neutral; `null`: never. One value stands for all metrics.
     What is not said is at most the hard TTL."""
     hard_ttl_s: HardTtl = HardTtl()
     """Ages in seconds from which measurements count as unknown; `null`: never. One value stands for all metrics."""
-    zone_fallback: bool = False
-    """Links without a measurement have the median of those measured between the two nodes' zones, before neutral."""
-
-    unusable_loss_ratio: Annotated[Number, Field(gt=0.0, le=1.0)] | None = 0.5
-    """Packet loss (0 to 1) on most links of a node at which a gang that has not started yet gives its place there up;
-    `null`: never. Running jobs are never moved."""
 
     @model_validator(mode="after")
     def _soft_before_hard(self) -> Self:

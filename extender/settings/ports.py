@@ -50,8 +50,6 @@ class ReportSettings(Section):
     `tls.cert_file`; no client certificate is asked for. `null`: none, no report is taken; 0: a free one."""
     host: str | None = Field(default=None, min_length=1)
     """Address of `port`; `null`: the same as `host` of the verbs."""
-    service_accounts: bool = True
-    """A pod may show the token of a service account of the job's own namespace (TokenReview)."""
     audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
     """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
     server, as the usual one is (docs/how-to/reporting.md)."""
@@ -111,8 +109,8 @@ def wrong_ports(settings: PortSettings) -> Iterator[str]:
 
 def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: bool, probe: bool) -> Iterator[str]:
     """The same for the port of reports."""
-    if probe and (reports.port is None or not reports.service_accounts):
-        yield "probe.enabled needs reports.port, where agents report, and reports.service_accounts: true"
+    if probe and reports.port is None:
+        yield "probe.enabled needs reports.port, where agents report"
     if reports.port is None:
         return
     if reports.port and reports.port in (settings.port, settings.debug_port, settings.health_port):
@@ -124,8 +122,6 @@ def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: b
         )
     if settings.snapshot is not None:
         yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
-    if not reports.service_accounts and reports.secret_file is None:
-        yield "reports.port needs a way to know the caller: service_accounts: true, or a secret_file"
     where = reports.host if reports.host is not None else settings.host
     if settings.tls.cert_file is None and not reports.plain and not is_loopback(where):
         yield (

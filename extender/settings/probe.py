@@ -12,16 +12,10 @@ class ThroughputSettings(Section):
 
     enabled: bool = False
     """Have agents measure throughput. Their image needs iperf3, and their NetworkPolicy TCP ports 8863 to 8870."""
-    seconds: Annotated[Number, Field(ge=1.0, le=10.0)] = 2.0
-    """Longest time of one burst."""
     size_bytes: int = Field(default=500_000_000, ge=1_000_000, le=10_000_000_000)
     """Most bytes of one burst in each direction."""
     bursts_per_day: int = Field(default=24, ge=1, le=100)
     """Most bursts of one node in 24 hours. A pair that was measured rests for 12 hours in any case."""
-    beside_gangs: bool = False
-    """Measure nodes where a gang runs or is about to start, too."""
-    max_bps: Annotated[Number, Field(ge=1e6, le=1e13)] = 4e11
-    """Bits per second that no link here can have: a result above it is not taken."""
 
 
 class ProbeSettings(Section):
@@ -35,9 +29,6 @@ class ProbeSettings(Section):
     """`namespace/name` of the agents' service account: only its tokens, each bound to a pod, may report links."""
     interval_s: Annotated[Number, Field(ge=2.0, le=60.0)] = 10.0
     """Seconds between two reports of an agent; more where over 250 agents report, up to 60."""
-    peers: int = Field(default=16, ge=2, le=16)
-    """Most peers of a node in its own zone at a time, besides up to four gateways to other zones. A cluster of at most
-    64 nodes measures all pairs of its zones at once."""
     packets_per_s: Positive | None = None
     """Packets a second that one agent sends to all of its peers together, at most 10 to one; `null`: 100 in a cluster
     of at most 64 nodes, else 10."""

@@ -6,11 +6,10 @@ Rule: as for all settings, what is not understood is refused at start, in words 
 from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field
 
 from extender.settings.types import NotNegative, Number, Positive, Section, names
 from scoring.model.policy import (
-    EVERY_RESOURCE,
     Backfill,
     Order,
     QueuePolicy,
@@ -43,17 +42,10 @@ class QueueSettings(Section):
     """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
     reading: Reading = Reading.PER_WORKER
     """Whose CPU and memory make a gang light: one worker's (`per_worker`), or all of its minimum's (`whole_job`)."""
-    extended: Annotated[tuple[str, ...], BeforeValidator(names)] = (EVERY_RESOURCE,)
-    """Extended resources, such as nvidia.com/gpu, that count in the weight besides CPU and memory; `*`: all; none: the
-    weight as published, in which a gang that requests GPUs alone weighs nothing."""
     weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
     """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
     starve_limit_s: Positive = 600.0
     """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
-    starve_limit_by_namespace_s: Mapping[str, Positive] = Field(default_factory=dict)
-    """namespace → its own limit."""
-    starve_limit_by_priority_s: Mapping[int, Positive] = Field(default_factory=dict)
-    """Value of a PriorityClass → its own limit; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
     """Which STARVING gang is first: the one that starves longest (`age`), or the heaviest (`weight`). By weight a light
     gang can wait without end behind heavy ones that keep coming."""
@@ -76,13 +68,6 @@ class QueueSettings(Section):
     share_cap_by_namespace: Mapping[str, Share] = Field(default_factory=dict)
     """namespace → its own share."""
 
-    @field_validator("extended")
-    @classmethod
-    def _resources(cls, found: tuple[str, ...]) -> tuple[str, ...]:
-        if found != (EVERY_RESOURCE,) and (len(set(found)) != len(found) or not all("/" in name for name in found)):
-            raise ValueError("must be * or different extended resources with their domain, such as nvidia.com/gpu")
-        return found
-
     def policy(self) -> QueuePolicy:
         """The same as the planner takes it."""
         plain = {
@@ -90,8 +75,6 @@ class QueueSettings(Section):
             "backfill_quantile": self.backfill.quantile,
             "backfill_wait_ratio": self.backfill.wait_ratio,
             "weight_namespaces": frozenset(self.weight_namespaces),
-            "starve_limit_by_namespace_s": tuple(sorted(self.starve_limit_by_namespace_s.items())),
-            "starve_limit_by_priority_s": tuple(sorted(self.starve_limit_by_priority_s.items())),
             "share_cap_by_namespace": tuple(sorted(self.share_cap_by_namespace.items())),
         }
         return QueuePolicy(**{**dict(self), **plain})

@@ -27,12 +27,11 @@ from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, w
 from extender.settings.probe import ProbeSettings
 from extender.settings.queue import QueueSettings
 from extender.settings.types import NotNegative, Number, OnOrOff, Positive, names
-from scoring.ids import Namespace, ZoneName
+from scoring.ids import ZoneName
 from scoring.model.policy import (
     AdmitTo,
     Policy,
     Preempting,
-    RestartLimits,
     ScorePolicy,
     Selection,
     ServicePolicy,
@@ -81,9 +80,6 @@ class Settings(PortSettings):
     whose pods have the gate `netgang.io/gang` are ours, and all other pods are load (docs/how-to/native.md)."""
     zone_label: LabelKey = "topology.kubernetes.io/zone"
     """Node label that names the node's zone."""
-    endpoint_annotation: LabelKey = "netgang.io/endpoint"
-    """Node annotation (or label) that names the node's measurement endpoint; with `-loss`, `-delay` or `-throughput`
-    behind it, the endpoint for that metric alone."""
     hold_limit_s: Positive = 25.0
     """How long a bind is held until min-available members are there. Members of a gang arrive tens of milliseconds
     apart; the room of held members is idle, so seconds suffice."""
@@ -159,15 +155,11 @@ class Settings(PortSettings):
     preemption: Annotated[Preempting, OnOrOff] = Preempting.OFF
     """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
     the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
-    suspendable_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
-    """`levels`: where gangs may be suspended without annotation `netgang.io/suspendable`; `*`: everywhere."""
     wide_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
     """`levels`: a gang that asks for more than this share of the cluster takes no room by its level before it is
     STARVING, and starts whole; 1: none does."""
     min_run_s: NotNegative = 1800.0
     """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
-    preemption_timeout_s: Positive = 600.0
-    """How long the room of gangs that leave is kept for the one they leave for, from the last pod that went."""
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
@@ -247,10 +239,8 @@ class Settings(PortSettings):
             service=ServicePolicy(
                 min_run_s=self.min_run_s,
                 wide_share=self.wide_share,
-                suspendable_namespaces=frozenset(map(Namespace, self.suspendable_namespaces)),
             ),
             repair=self.repair.policy,
-            restarts=RestartLimits(most_per_hour=self.repair.restarts_per_hour),
         )
 
 

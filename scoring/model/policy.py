@@ -176,8 +176,6 @@ class QueuePolicy:
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
     starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
-    starve_limit_by_namespace_s: tuple[tuple[Namespace, float], ...] = ()
-    starve_limit_by_priority_s: tuple[tuple[int, float], ...] = ()
     """For gangs of exactly this priority; wins over the namespace's."""
     starving_order: StarvingOrder = StarvingOrder.AGE
     surplus: Surplus = Surplus.IN_TURN
@@ -212,7 +210,6 @@ class ServicePolicy:
     have three times as many suspensions."""
     wide_share: float = 0.25
     """Share of the cluster from which on a gang is wide: it takes no room by its level before it is STARVING."""
-    suspendable_namespaces: frozenset[Namespace] = frozenset()  # `*`: everywhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +259,7 @@ class GangOptions:
     weight: Fraction | None = None  # ω′ as the operator wants it; `None`: it is computed
     repair: Repair = Repair.REPLACE
     preemptible: bool = True  # Whether it may be made to leave for a gang of higher priority
-    suspendable: bool | None = None  # `None`: as its namespace's gangs
+    suspendable: bool = False
     expected_s: float | None = None  # How long it is to run, seconds (`scoring.lengths`); `None`: it does not say
     problems: tuple[str, ...] = ()  # One sentence per annotation that was not understood; the default was used for it
 

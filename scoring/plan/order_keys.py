@@ -14,7 +14,7 @@ from scoring.ids import GangKey
 from scoring.model.policy import Order, Policy, QueuePolicy, Repair, Surplus
 from scoring.model.snapshot import NodeTable
 from scoring.plan.demand import GangDemand
-from scoring.queue.states import starve_limit_s, waiting_since_s
+from scoring.queue.states import waiting_since_s
 from scoring.queue.weights import Load, Scale, Weight, load_of
 
 Turn: TypeAlias = tuple[int, float]
@@ -103,7 +103,7 @@ class OrderKeys:
 
     def _make(self, demand: GangDemand) -> Standing:
         since_s = waiting_since_s(demand.gang)
-        limit_s = _NEVER_S if since_s is None else since_s + starve_limit_s(demand.gang, self._policy.queue)
+        limit_s = _NEVER_S if since_s is None else since_s + self._policy.queue.starve_limit_s
         reserves_s = limit_s if since_s is None else max(limit_s, since_s + self._policy.queue.reserve_after_s)
         word = demand.options.weight
         given = None if word is None else Weight(word.numerator, word.denominator, given=True)

@@ -134,8 +134,7 @@ class _Levels:
     def above(self, gang: Gang, one: Candidate) -> Candidate | None:
         """The candidate with what it has had; `None`: it may not be suspended, or is of no higher level."""
         service, options = self._policy.service, gang_options(dict(gang.options), self._policy)
-        by_namespace = not service.suspendable_namespaces.isdisjoint({gang.key.partition("/")[0], "*"})
-        if not (by_namespace if options.suspendable is None else options.suspendable):
+        if not options.suspendable:
             return None
         if self._now_s < one.started_s + service.min_run_s:
             return None

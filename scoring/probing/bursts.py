@@ -1,7 +1,7 @@
 """Which pair of nodes measures its throughput next, or why none does: one burst at a time in the whole cluster.
 
 Why so few: a burst fills a link for seconds, and no job is to pay for that. Rules:
-- Both nodes have an agent with iperf3. No gang runs on them or is about to start there, unless `beside_gangs`. In 24
+- Both nodes have an agent with iperf3. No gang runs on them or is about to start there. In 24
   hours a node takes part in at most `a_day` bursts.
 - A link is slow below half the median of its zone, or half the upper quartile between zones. Its ends that have no
   other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. Of two
@@ -55,7 +55,6 @@ class BurstLimits:
     """What is allowed."""
 
     a_day: int = 24  # Bursts of one node in 24 hours
-    beside_gangs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def next_burst(
     if running:
         return NextBurst(None, BurstReason.RUNNING)
     known = history(view.zone_of, past, now_s=now_s)
-    idle = view.zone_of.keys() if limits.beside_gangs else view.zone_of.keys() - view.with_gangs
+    idle = view.zone_of.keys() - view.with_gangs
     free = {node for node in idle if known.used[node] < limits.a_day}
     for nodes, reason in ((view.zone_of, BurstReason.ALONE), (idle, BurstReason.GANGS), (free, BurstReason.SPENT)):
         if len(nodes) < 2:

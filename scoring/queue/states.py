@@ -66,27 +66,6 @@ def waiting_since_s(gang: Gang) -> float | None:
     return sorted(born)[gang.min_member - 1]
 
 
-def starve_limit_s(gang: Gang, policy: QueuePolicy) -> float:
-    """STARVELIMIT of a gang: that of its priority, else of its namespace, else of the queue.
-
-    >>> from tests.builders import gang
-    >>> limits = {"starve_limit_by_priority_s": ((5, 60.0),), "starve_limit_by_namespace_s": (("a", 300.0),)}
-    >>> policy = QueuePolicy(starve_limit_s=600.0, **limits)
-    >>> [starve_limit_s(gang("g", 1, namespace=n, priority=p), policy) for n, p in (("a", 5), ("a", 0), ("b", 0))]
-    [60.0, 300.0, 600.0]
-    """
-    if policy.starve_limit_by_priority_s:
-        for priority, limit_s in policy.starve_limit_by_priority_s:
-            if priority == gang.priority:
-                return limit_s
-    if policy.starve_limit_by_namespace_s:
-        namespace = gang.key.partition("/")[0]
-        for name, limit_s in policy.starve_limit_by_namespace_s:
-            if name == namespace:
-                return limit_s
-    return policy.starve_limit_s
-
-
 def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
     """-1: the clock has not reached STARVELIMIT; 0: it has, but nothing may be reserved yet; then 1, 2, …, a hold each.
 
@@ -100,7 +79,7 @@ def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
     since_s = waiting_since_s(gang)
     if since_s is None:
         return -1
-    starving_s = since_s + starve_limit_s(gang, policy)
+    starving_s = since_s + policy.starve_limit_s
     return period(starving_s, max(starving_s, since_s + policy.reserve_after_s), policy, now_s=now_s)
 
 
@@ -140,7 +119,7 @@ def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:
 def transitions_of(gang: Gang, policy: QueuePolicy) -> Transitions:
     """The times of a gang's states. Cost: O(n log n)."""
     since_s = waiting_since_s(gang)
-    starving_s = None if since_s is None else since_s + starve_limit_s(gang, policy)
+    starving_s = None if since_s is None else since_s + policy.starve_limit_s
     return Transitions(since_s, starving_s, running_since_s(gang))
 
 

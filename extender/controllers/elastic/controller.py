@@ -42,6 +42,7 @@ _AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
 _SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
 _STRETCH = 5.0  # Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)
 
+_LIMITS = Limits()
 _log = logging.getLogger(__name__)
 
 Demands = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]  # Job → workers that its metrics ask for
@@ -53,7 +54,6 @@ class Elastic:
 
     parts: Parts
     options: Options
-    limits: Limits
     _: KW_ONLY
     ready: Callable[[], bool]  # Whether all jobs have been read once
     synced: Callable[[], Awaitable[None]]  # Wait until they have been
@@ -100,7 +100,7 @@ class Elastic:
         if not self.ready():  # the first round will do it
             return
         for seen in self.parts.jobs.all():
-            if (change := from_note(self.parts, seen, self.limits)) is not None:
+            if (change := from_note(self.parts, seen, _LIMITS)) is not None:
                 self._records.put(change)
         self._recovered = True
         self._keep_rooms()
@@ -147,7 +147,7 @@ class Elastic:
         for change in self._records.open_changes():
             gang = self._cache.gang(change.beneficiary) if change.beneficiary is not None else None
             facts = facts_of(parts, change, gang)
-            now = followed(change, facts, self.limits, now_s=now_s)
+            now = followed(change, facts, _LIMITS, now_s=now_s)
             if now is not change:
                 parts.record(now)
                 unused = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and by_others(change, facts))

@@ -29,6 +29,7 @@ from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 from scoring.preempt.decide import Preemption
 
+TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
 _AGAIN_S = 5.0
 _FINAL_AGAIN_S = 60.0
 
@@ -51,13 +52,10 @@ class _Open:
 class PreemptionClaims:
     """Claims that are open. Bounded by the gangs that exist."""
 
-    def __init__(
-        self, context: ControllerContext, words: PreemptionWords, restarts: Restarts, *, timeout_s: float
-    ) -> None:
+    def __init__(self, context: ControllerContext, words: PreemptionWords, restarts: Restarts) -> None:
         self._context = context
         self._words = words
         self._restarts = restarts
-        self._timeout_s = timeout_s
         self._open: dict[GangKey, _Open] = {}
         self._backing_off: dict[GangKey, float] = {}
         """Gang that did not start although others left, or were asked to → until when none does."""
@@ -98,7 +96,7 @@ class PreemptionClaims:
             return
         if not notes:
             return
-        until_s = self._context.clock.monotonic_s() + self._timeout_s
+        until_s = self._context.clock.monotonic_s() + TIMEOUT_S
         carriers = tuple(pod for pod, _ in notes)
         why = {victim: why_it_leaves(found, victim) for victim in found.victims}
         self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s, why=why)
@@ -115,7 +113,7 @@ class PreemptionClaims:
         if opened is None:
             return  # the gang is gone, or another replica decides now
         opened.noted = True
-        self._words.begun(found, self._timeout_s)
+        self._words.begun(found, TIMEOUT_S)
         self._context.telemetry.preempted("begun")
         for victim in found.victims:
             self._restarts.leave(victim, why=why[victim], ended=partial(self._left, found.gang))
@@ -129,12 +127,12 @@ class PreemptionClaims:
 
     def recover(self) -> None:
         """After a restart: reserve the room again for which other gangs had started to leave."""
-        until_s = self._context.clock.monotonic_s() + self._timeout_s
+        until_s = self._context.clock.monotonic_s() + TIMEOUT_S
         for key, gang in sorted(self._context.cache.snapshot().gangs.items()):
             noted = noted_of(gang)
             if noted is None or not gang.own or gang.problem is not None or quorum_of(gang).whole:
                 continue
-            if not 0.0 <= self._context.clock.now_s() - noted.at_s <= self._timeout_s or not noted.assignment:
+            if not 0.0 <= self._context.clock.now_s() - noted.at_s <= TIMEOUT_S or not noted.assignment:
                 continue
             claim = Claim(key, noted.assignment)
             opened = _Open(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
@@ -187,7 +185,7 @@ class PreemptionClaims:
     def _follow(self, key: GangKey, opened: _Open, now_s: float) -> None:
         there = self._there(opened)
         if len(there) < opened.left:
-            opened.left, opened.until_s = len(there), now_s + self._timeout_s
+            opened.left, opened.until_s = len(there), now_s + TIMEOUT_S
         gang = self._context.cache.gang(key)
         if gang is None:
             self._end(key, "gone")
@@ -197,7 +195,7 @@ class PreemptionClaims:
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
             self._end(key, "lapsed")
-            self._backing_off[key] = now_s + self._timeout_s
+            self._backing_off[key] = now_s + TIMEOUT_S
         elif opened.recovered:
             self._see_who_leaves(gang, opened)
         elif opened.noted and self._context.quiet.over:

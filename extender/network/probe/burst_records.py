@@ -18,6 +18,7 @@ from extender.schemas.probe import MOST_LINKS, KnownBurst
 from scoring.ids import NodeName
 from scoring.probing.burst_history import KEPT_S
 
+MAX_BPS: Final = 4e11  # No link has more bits per second: a result above it is not taken
 _CLAIMS_S: Final = 600.0
 _SAME_S: Final = 60.0  # Two agents' clocks and rounded ages differ by less in `KEPT_S`
 
@@ -43,8 +44,7 @@ class EndedBurst(NamedTuple):
 class BurstRecords:
     """Bursts of `KEPT_S`; one writer, on the loop."""
 
-    def __init__(self, max_bps: float) -> None:
-        self._max_bps = max_bps
+    def __init__(self) -> None:
         self._ended: deque[tuple[int, EndedBurst]] = deque()  # In the order of `number`
         self._ids: set[str] = set()
         self._claims: dict[str, tuple[NodeName, EndedBurst]] = {}  # id → whose agent said it, what
@@ -86,7 +86,7 @@ class BurstRecords:
     def _read(self, node: NodeName, said: KnownBurst, now_s: float) -> EndedBurst | None:
         peer, at_s = NodeName(said.peer), now_s - said.age_s
         most_bps = max(said.sent_bps or 0.0, said.received_bps or 0.0)
-        if said.id in self._ids or peer == node or said.age_s >= KEPT_S or most_bps > self._max_bps:
+        if said.id in self._ids or peer == node or said.age_s >= KEPT_S or most_bps > MAX_BPS:
             return None
         if said.server:
             return EndedBurst(said.id, node, peer, at_s, said.received_bps, said.sent_bps)

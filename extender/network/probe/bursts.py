@@ -5,7 +5,7 @@ Why a clock for each step: an answer may be lost, an agent gone, netgang replace
   begins as soon as the last one ended, and not after two more reports. A pair whose agents were not asked yet waits.
 - The server gets its order first, the client a second later at the earliest and only if no gang came to the nodes
   meanwhile; each with its report. A burst that is not done by its limit lapses.
-- A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `max_bps`.
+- A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `MAX_BPS`.
 - A leader begins its first burst once the last one of another leader must have ended.
 - While a burst may run, its two agents say nothing of other links (`disturbs`): it fills their queues.
 - Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values, by the agents
@@ -23,7 +23,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import Final
 
-from extender.network.probe.burst_records import BurstRecords, EndedBurst
+from extender.network.probe.burst_records import MAX_BPS, BurstRecords, EndedBurst
 from extender.ports import Clock
 from extender.schemas.probe import BurstResult, KnownBurst, ProbeBurst
 from scoring.ids import NodeName, ZoneName
@@ -50,7 +50,6 @@ class BurstOptions:
 
     seconds: float = 2.0
     size_bytes: int = 500_000_000  # Of each direction
-    max_bps: float = 4e11
     limits: BurstLimits = field(default_factory=BurstLimits)
 
 
@@ -98,7 +97,7 @@ class Bursts:
         self._coming: list[_Coming] = []
         self._free: dict[NodeName, float] = {}  # node → from when its agent takes another burst
         self._past: list[PastBurst] = []  # In the order of time
-        self.records = BurstRecords(options.max_bps)
+        self.records = BurstRecords()
         self._values: dict[tuple[NodeName, NodeName], tuple[float, float]] = {}  # (from, to) → bits a second, when
         self._disturbed: dict[NodeName, float] = {}  # node → until when its agent says nothing of other links
         self._reason: BurstReason | None = None
@@ -117,11 +116,10 @@ class Bursts:
             self._from_s = now_s + self._run_s
         self._forget_old(zone_of, now_s=now_s)
         view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self._with_gangs(), self._first())
-        busy = frozenset[NodeName]() if self._options.limits.beside_gangs else view.with_gangs
         self._coming = [
             one
             for one in self._coming
-            if one.since_s > now_s - self._late_s and busy.isdisjoint(one.pair) and view.zone_of.keys() >= {*one.pair}
+            if one.since_s > now_s - self._late_s and view.zone_of.keys() - view.with_gangs >= {*one.pair}
         ]
         self._turn()
         past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
@@ -193,7 +191,7 @@ class Bursts:
         address = addresses(peer)
         if address is None:
             return None
-        if not self._options.limits.beside_gangs and not self._with_gangs().isdisjoint((node, peer)):
+        if not self._with_gangs().isdisjoint((node, peer)):
             if one.client_at_s is None:
                 self._end("withdrawn")
             return None
@@ -226,7 +224,7 @@ class Bursts:
         if said.error or not known:
             _log.info("probe: throughput of %s and %s was not measured: %r", one.client, one.server, said.error)
             self._end("failed")
-        elif max(known.values()) > self._options.max_bps:
+        elif max(known.values()) > MAX_BPS:
             self._end("impossible")
         else:
             bps = min(known.values())

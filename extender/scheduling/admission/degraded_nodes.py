@@ -3,8 +3,8 @@
 Why: new measurements move neither running jobs nor gangs that have started to bind, because moving costs more than a
 somewhat better link gains; but a job that starts on a node that loses most of its packets will fail. Rules:
 
-- A node is unusable when more than half of its known links to its zone's nodes lose `loss_ratio` of the packets or
-  more, by the worse direction and not counting what is older than the hard TTL.
+- A node is unusable when more than half of its known links to its zone's nodes lose half of the packets or more, by
+  the worse direction and not counting what is older than the hard TTL.
 - Only a node that was usable when it was committed to is given up, and only if there is room on usable ones instead:
   for the members that lose their place in the zones where the gang is, or for the whole gang in another zone. So a gang
   for which nothing better exists starts all the same, also where the measurement hosts of a whole zone are away.
@@ -34,6 +34,8 @@ from scoring.plan import Plan
 MOST_TIMES: Final = 3
 _MOST_LOOKS: Final = 200  # Nodes with bad links that are looked at for a usable one: about 40 ms in a large zone
 
+UNUSABLE_LOSS_RATIO: Final = 0.5  # Packet loss on most of a node\'s links at which no gang should start there
+
 
 @dataclass(eq=False, repr=False)
 class Degrading:
@@ -44,7 +46,6 @@ class Degrading:
     clock: Clock
     log: DecisionLog
     _: KW_ONLY
-    loss_ratio: float
     hard_ttl_s: float
     exclusion_ttl_s: float
     _committed: dict[GangKey, dict[NodeName, bool]] = field(default_factory=dict, init=False)
@@ -140,22 +141,20 @@ class Degrading:
         network, table = snapshot.network, snapshot.table
         if self._matrix is not network:
             self._matrix, self._known = network, {}
-            self._lossy = network.ends_at_least(Metric.LOSS, self.loss_ratio)
+            self._lossy = network.ends_at_least(Metric.LOSS, UNUSABLE_LOSS_RATIO)
         row = table.index.get(node)
         if row is None or network.endpoint(node, Metric.LOSS) not in self._lossy:
             return False
         known = self._known.get(node)
         if known is None:
             others = [table.names[i] for i in table.zones[table.nodes[row].zone]]
-            known = unusable(network, node, others, loss_ratio=self.loss_ratio, hard_ttl_s=self.hard_ttl_s)
+            known = unusable(network, node, others, hard_ttl_s=self.hard_ttl_s)
             self._known[node] = known
         return known
 
 
-def unusable(
-    network: NetworkMatrix, node: NodeName, others: list[NodeName], *, loss_ratio: float, hard_ttl_s: float
-) -> bool:
-    """Whether more than half of the known links between `node` and `others` lose `loss_ratio` or more."""
+def unusable(network: NetworkMatrix, node: NodeName, others: list[NodeName], *, hard_ttl_s: float) -> bool:
+    """Whether more than half of the known links between `node` and `others` lose `UNUSABLE_LOSS_RATIO` or more."""
     there, back = network.block([node], others), network.block(others, [node])
     fresh = (
         np.where(there.loss_age_s < hard_ttl_s, there.loss_ratio, np.nan),
@@ -163,4 +162,4 @@ def unusable(
     )
     worst = np.fmax(*fresh)[~there.same]
     known = worst[~np.isnan(worst)]
-    return bool(2 * (known >= loss_ratio).sum() > len(known))
+    return bool(2 * (known >= UNUSABLE_LOSS_RATIO).sum() > len(known))

@@ -363,7 +363,7 @@ def test_reports_need_certificates_and_elastic_jobs(chart: Chart, tmp_path: Path
     """Tokens must not cross the network readable; the chart refuses what netgang would."""
     made = chart({"tls": ON, "reports": ON, "settings": ELASTIC})
     settings = mounted_settings(made, tmp_path)
-    assert (settings.reports.port, settings.reports.service_accounts, settings.reports.plain) == (8891, True, False)
+    assert (settings.reports.port, settings.reports.plain) == (8891, False)
     ports = {one["name"]: one["port"] for one in of_kind(made, "Service")["netgang"]["spec"]["ports"]}
     assert ports == {"http": 8888, "reports": 8891}
     given = settings.model_dump(mode="json", exclude={"score"})

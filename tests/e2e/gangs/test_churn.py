@@ -134,12 +134,17 @@ async def test_a_crash_keeps_order_and_clocks(stage: Stage) -> None:
     """Killed (-9) and started again, netgang says the same of every gang: rank, state, weight, since when it waits."""
     await stage.add_nodes(*(node(f"t{number}", cpu="1100m", zone="a") for number in range(SIZE)))
     await stage.api.apply([priority_class("hasty", 7)])
-    netgang = await stage.netgang({"queue": {"starve_limit_by_priority_s": {"7": 2.0}}})
+    netgang = await stage.netgang({"queue": {"starve_limit_s": 20.0}})
     await fill(stage, SIZE)
     hasty = [f"g{number:03}" for number in (40, 10, 30)]
     for name in hasty:
         await stage.api.create_all(_waiting(stage, name, priority_class="hasty"))
         await asyncio.sleep(1.1)  # creation times are whole seconds
+    await stage.api.until(
+        lambda: _stands(stage, netgang),
+        lambda found: [one["state"] for one in found] == ["STARVING"] * 3,
+        what="three starve",
+    )
     patient = [f"g{number:03}" for number in (299, 2, 150, 77)]
     await stage.api.create_all([one for name in patient for one in _waiting(stage, name)])
     before = await stage.api.until(

@@ -32,7 +32,6 @@ STILL_S = 10.0  # how long it is watched that nothing happens: several decisions
 EVERYTHING_ON = {
     "preemption": "levels",
     "wide_share": 1,
-    "suspendable_namespaces": "*",
     "elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None},
     "writes_per_s": 4.0,  # so that something can happen between two patches
 }

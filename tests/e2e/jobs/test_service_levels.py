@@ -16,10 +16,10 @@ from tests.e2e.stage import Stage
 SETTINGS = {
     "preemption": "levels",
     "wide_share": 1,
-    "suspendable_namespaces": "*",
     "queue": {"surplus": "last"},
     "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
 }
+SUSPENDABLE = {"netgang.io/suspendable": "true"}
 lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=("Job", "TFJob"))
 
 
@@ -33,8 +33,11 @@ class Long:
 
     def made(self, namespace: str) -> Object:
         if self.kind == "TFJob":
-            return tf_job("long", workers=6, least=4, namespace=namespace)
-        return indexed_job("long", namespace, 7, least=4, gated=False, ends_after="1s")
+            job = tf_job("long", workers=6, least=4, namespace=namespace)
+            for replicas in job["spec"]["tfReplicaSpecs"].values():
+                replicas["template"].setdefault("metadata", {}).setdefault("annotations", {}).update(SUSPENDABLE)
+            return job
+        return indexed_job("long", namespace, 7, least=4, gated=False, ends_after="1s", annotations=SUSPENDABLE)
 
 
 LONG = {"Indexed Job": Long("Job", 7, 4), "TFJob": Long("TFJob", 6, 3)}

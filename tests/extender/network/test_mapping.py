@@ -134,21 +134,12 @@ def test_a_stated_name_that_nobody_has_is_said() -> None:
     )
 
 
-def test_other_key() -> None:
-    config = MappingConfig(key="lab.example/ps")
-    assert endpoint(machine("n", annotations={"lab.example/ps": "b"}), end("n"), end("b"), config=config) == "b"
-
-
 def test_endpoint_of_the_zone() -> None:
     config = MappingConfig(zones={ZoneName("a"): dict.fromkeys(METRICS, "gateway")})
     nodes = [machine("n1"), machine("n2", annotations={KEY: "n2"}), node("n3", zone="b")]
     found = map_nodes(nodes, [end("gateway"), end("n2")], config)
     assert found.endpoint_of[Metric.LOSS] == {"n1": "gateway", "n2": "n2"}
     assert found.unmapped[Metric.LOSS] == ("n3",)
-
-
-def test_without_automatic_only_what_is_stated_counts() -> None:
-    assert endpoint(machine("n"), end("n"), config=MappingConfig(automatic=False)) is None
 
 
 def test_hosts_for_delay_and_for_throughput() -> None:

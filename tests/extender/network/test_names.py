@@ -27,7 +27,7 @@ def mapped(
     return map_nodes(
         [node(one) if isinstance(one, str) else one for one in nodes],
         [EndpointInfo(EndpointId(end), ()) for end in ends],
-        MappingConfig(table=base.table, zones=base.zones, automatic=base.automatic, rules=rules),
+        MappingConfig(table=base.table, zones=base.zones, rules=rules),
     )
 
 

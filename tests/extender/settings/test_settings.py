@@ -101,15 +101,12 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "saved and live cluster": ("snapshot and kubeconfig exclude each other", {"snapshot": "c.json", "kubeconfig": "k"}),
     "no `preemption: on`: it has to be said what leaves": ("preemption = 'on'", {"preemption": "on"}),
     "preemption of pods": ("preemption = 'pods'", {"preemption": "pods"}),
-    "no time to leave": ("preemption_timeout_s = 0", {"preemption_timeout_s": 0}),
     "no steps between looks": ("elastic.metrics.every_steps = 0", {"elastic.metrics.every_steps": 0}),
     "no worker at once": ("elastic.decrement = 0", {"elastic.decrement": 0}),
     "an unknown metric": ("elastic.metrics.default = 'gradient'", {"elastic.metrics.default": "gradient"}),
     "a near name of a section": (f"elastic.cooldown_s…: {NEAR} cool_down_s?", {"elastic.cooldown_s": 1}),
     "a share above all": ("queue.share_cap = 1.5", {"queue.share_cap": 1.5}),
     "no limit at all": ("queue.starve_limit_s = 0", {"queue.starve_limit_s": 0}),
-    "CPU is no extended resource": ("queue.extended = ['cpu']…: must be * or diff", {"queue.extended": ["cpu"]}),
-    "all resources and one": ("queue.extended = ['*', 'nvidia.com/gpu']", {"queue.extended": ["*", "nvidia.com/gpu"]}),
     "an unknown order": ("queue.order = 'lifo'", {"queue.order": "lifo"}),
     "a mistyped name": ("queue.starve_limit", {"queue.starve_limit": 5}),
 }
@@ -133,12 +130,12 @@ def test_nothing_given_is_the_default_policy() -> None:
 
 def test_command_line_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "netgang.yaml"
-    file.write_text("port: 1\nnode_lost_s: 11\nspares: 3\nnetwork: {match_names: true, hard_ttl_s: 7000}\n")
-    for name, text in {"PORT": "2", "NODE_LOST_S": "22", "NETWORK__MATCH_NAMES": "false"}.items():
+    file.write_text("port: 1\nnode_lost_s: 11\nspares: 3\nnetwork: {soft_ttl_s: 50, hard_ttl_s: 7000}\n")
+    for name, text in {"PORT": "2", "NODE_LOST_S": "22", "NETWORK__SOFT_TTL_S": "60"}.items():
         monkeypatch.setenv(f"NETGANG_{name}", text)
     found = Settings.load(file, {"port": 3, "host": None})
     assert (found.port, found.node_lost_s, found.spares, found.host) == (3, 22.0, 3, "127.0.0.1")
-    assert (found.network.match_names, found.network.hard_ttl_s.loss) == (False, 7000.0)
+    assert (found.network.soft_ttl_s.loss, found.network.hard_ttl_s.loss) == (60.0, 7000.0)
 
 
 def test_two_free_ports_are_two() -> None:
@@ -256,19 +253,13 @@ def test_the_queues_settings_reach_the_planner() -> None:
         "surplus": "last", "starving_hold_s": 5.0, "reserve_after_s": 7.0,
     }  # fmt: skip
     lists = {
-        "extended": ["nvidia.com/gpu"],
         "weight_namespaces": "ops, team",
-        "starve_limit_by_namespace_s": {"b": 2, "a": 1},
-        "starve_limit_by_priority_s": {"1000": 5},
         "share_cap_by_namespace": {"team": 0.25},
         "backfill": {"mode": "easy", "quantile": 0.9, "wait_ratio": 0.5},
     }
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
-    assert policy.extended == ("nvidia.com/gpu",)
     assert policy.weight_namespaces == {"ops", "team"}
-    assert policy.starve_limit_by_namespace_s == (("a", 1.0), ("b", 2.0))
-    assert policy.starve_limit_by_priority_s == ((1000, 5.0),)
     assert policy.share_cap_by_namespace == (("team", 0.25),)
     assert (policy.backfill, policy.backfill_quantile, policy.backfill_wait_ratio) == ("easy", 0.9, 0.5)
     assert plain.keys() | lists.keys() == QueueSettings.model_fields.keys()

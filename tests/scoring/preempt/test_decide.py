@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scoring.ids import GangKey, Namespace, NodeName, PodUid
+from scoring.ids import GangKey, NodeName, PodUid
 from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
 from scoring.model.policy import Backfill, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
@@ -331,15 +331,6 @@ def test_levels(runs_as: dict[str, Any], fields: dict[str, Any], now_s: float, l
         made = preemption(state, planned, policy, now_s=now_s)
         assert (made is not None) is (leaves and policy is LEVELS)
         assert made is None or made.attained_h.keys() == {GangKey("default/long")}
-
-
-def test_namespaces_may_be_suspendable() -> None:
-    """Then a gang can still say that it may not."""
-    policy = replace(LEVELS, service=replace(SERVICE, suspendable_namespaces=frozenset({Namespace("default")})))
-    for options, leaves in (({}, True), ({"suspendable": "false"}, False)):
-        state = snapshot([node("n1", cpu="4")], [runs("long", "n1", priority=10, options=options), waits(1)])
-        planned = plan(state, policy, now_s=3600.0)
-        assert (preemption(state, planned, policy, now_s=3600.0) is not None) is leaves
 
 
 def test_for_a_wide_gang_no_gang_leaves_by_level_before_it_is_starving() -> None:

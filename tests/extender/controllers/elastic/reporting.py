@@ -22,7 +22,7 @@ def reports_with_secret(directory: Path) -> dict[str, Any]:
     """Settings of a port for reports to which `SECRET`, a file in this directory, is the only key."""
     file = directory / "secret"
     file.write_text(SECRET)
-    return {"port": 0, "service_accounts": False, "secret_file": file}
+    return {"port": 0, "secret_file": file}
 
 
 def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:

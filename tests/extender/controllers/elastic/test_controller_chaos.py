@@ -65,7 +65,7 @@ async def test_it_always_settles(seed: int, one_by_one: bool, monkeypatch: pytes
     rng = random.Random(seed)
     api: FakeClusterApi | None = None
     for _ in range(3):
-        async with site(api=api, elastic={"removal_timeout_s": 60.0}) as here:
+        async with site(api=api) as here:
             api = here.api
             await here.world.settle(rng.choice((1.0, 31.0)))
             for _ in range(15):

@@ -256,7 +256,6 @@ DOORS: dict[str, tuple[dict[str, Any], str]] = {
     "a probe without its port": ({"probe": {"enabled": True}}, "probe.enabled needs reports.port"),
     "a port that is taken": ({"reports": {"port": 8888}}, "must differ from port"),
     "a saved cluster": ({"reports": {"port": 1}, "snapshot": "c.json"}, "reports.port needs a live cluster"),
-    "nobody can prove anything": ({"reports": {"port": 1, "service_accounts": False}}, "a way to know the caller"),
     "tokens for nobody": ({"reports": {"port": 1, "audiences": ["netgang", ""]}}, "at least 1 character"),
     "readable tokens": ({"reports": {"port": 1, "host": "0.0.0.0"}}, "would cross the network readable"),
     "readable tokens at the host of the verbs": ({"reports": {"port": 1}, "host": "0.0.0.0"}, "cross the network"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from extender.controllers.preemption.claims import TIMEOUT_S
 from extender.controllers.preemption.notes import NOTE
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
@@ -172,8 +173,7 @@ async def test_the_room_is_kept_while_members_end() -> None:
 
 
 async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
-    settings = {**ON, "preemption_timeout_s": 60.0}
-    async with full(("two", 2), ("three", 3), settings=settings) as (world, stack, jobs):
+    async with full(("two", 2), ("three", 3), settings=ON) as (world, stack, jobs):
         jobs["two"].ends = False
         high = await arrives(world, stack, 2)
         await world.settle(MAKES_ROOM_S)
@@ -182,7 +182,7 @@ async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
         world.delete("two-0")
         world.occupy(place, cpu="1500m")
         jobs["two"].ends = True
-        await world.settle(50.0)
+        await world.settle(TIMEOUT_S - 10.0)
         assert claims(world) == {"default/high": ["default/two"]}
         await world.settle(20.0)
         assert claims(world) == {}

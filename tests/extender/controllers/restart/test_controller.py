@@ -192,8 +192,7 @@ async def test_an_outage_while_it_is_suspended() -> None:
 
 
 async def test_restarts_are_bounded() -> None:
-    limits = {"restarts_per_hour": 2}
-    async with running(*NODES, repair=limits) as world, started(world) as operator:
+    async with running(*NODES) as world, started(world) as operator:
         for done in (1, 1, 2, 2):
             world.delete("job-1")
             await world.settle(40.0)

@@ -197,10 +197,10 @@ STEP = st.tuples(
 )
 
 
-@given(st.lists(STEP, min_size=10, max_size=60), st.booleans())
-def test_never_two_at_once_never_beside_a_gang_and_within_the_day(steps: list[Any], beside: bool) -> None:
+@given(st.lists(STEP, min_size=10, max_size=60))
+def test_never_two_at_once_never_beside_a_gang_and_within_the_day(steps: list[Any]) -> None:
     clock, gangs = FakeClock(), frozenset[NodeName]()
-    options = BurstOptions(limits=BurstLimits(a_day=2, beside_gangs=beside))
+    options = BurstOptions(limits=BurstLimits(a_day=2))
     bursts = Bursts(clock, options, with_gangs=lambda: gangs)
     zone_of = dict.fromkeys(NODES, ZoneName("a"))
     free_s = float("-inf")  # until then a client may send
@@ -225,7 +225,7 @@ def test_never_two_at_once_never_beside_a_gang_and_within_the_day(steps: list[An
                 continue
             now_s, peer = clock.now_s(), NodeName(given_now.address.removeprefix("of "))
             assert now_s >= free_s, "two at once"
-            assert beside or gangs.isdisjoint((node, peer))
+            assert gangs.isdisjoint((node, peer))
             today += [(now_s, node), (now_s, peer)]
             free_s = now_s + 15.0 + 2.0 + options.seconds + 1.0
             waiting = (node, given_now) if fate in ("done", "failed") else None
