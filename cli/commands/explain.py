@@ -91,7 +91,7 @@ class Place:
         return Answer(document, msgspec.json.encode(document))
 
 
-_supposing: Final = partial(option, rich_help_panel="What would be different; those in the plural may be repeated")
+_supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
