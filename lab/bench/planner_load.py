@@ -145,7 +145,7 @@ class BusyCluster:
     def _new_job(self, created_s: float) -> Job:
         """All by labels: PodGroups matter to the cache alone."""
         self._next += 1
-        return Job(2 * self._next + 1, float(int(created_s)), self.now_s)
+        return Job(2 * self._next + 1, float(int(created_s)))
 
     def _comes(self, job: Job) -> None:
         self._waiting[job.name] = job

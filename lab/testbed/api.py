@@ -162,16 +162,19 @@ class Api:
         items: list[Object] = answer["items"]
         return items
 
-    async def watch(self, kind: str, *, namespace: str | None = None) -> AsyncIterator[tuple[str, Object]]:
-        """(ADDED | MODIFIED | DELETED, object) as it happens, after ADDED for what is there; ends with the server.
+    async def watch(
+        self, kind: str, *, namespace: str | None = None, resource_version: str = ""
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """(ADDED | MODIFIED | DELETED, object) as it happens since a version; ends with the server.
 
-        Of all namespaces unless one is named.
+        Without a version after ADDED for what is there. Of all namespaces unless one is named.
         """
         resource = await self._resource(kind)
         assert self._session is not None, "use `async with`"
         limit = aiohttp.ClientTimeout(total=None)
         path = resource.path(None, namespace)
-        async with self._session.get(path, params={"watch": "true"}, timeout=limit) as reply:
+        params = {"watch": "true"} | ({"resourceVersion": resource_version} if resource_version else {})
+        async with self._session.get(path, params=params, timeout=limit) as reply:
             async for line in reply.content:
                 change = json.loads(line)
                 yield change["type"], change["object"]

@@ -1,7 +1,7 @@
 """Report to the log and the metrics what each new plan decided, a few gangs at a time.
 
 Why not at once: a plan can admit hundreds of gangs, or change the reason of a thousand that wait, and a hundred lines
-of the log take more than all else in the slice that ends a run (docs/safety.md S15; `bench.soak --stacks` shows such).
+of the log take more than all else in the slice that ends a run (docs/safety.md S15).
 Rule: every plan is reported, in the order they were made, and the gangs of each in the plan's order.
 """
 

@@ -57,7 +57,7 @@ class Bed:
     async def run(self, way: Way) -> AsyncGenerator[Running, None]:
         """Start what schedules this way; at the end everything is gone again, the pods too."""
         try:
-            async with pod_times(self.cluster.kubeconfig(), NAMESPACE) as times, Meters(self._pids) as meters:
+            async with pod_times(self.api, NAMESPACE) as times, Meters(self._pids) as meters:
                 yield Running(await self._start(way), times, meters)
         finally:
             await self._clear()

@@ -146,7 +146,7 @@ def faster_than_linear(found: Mapping[str, float], growth: float) -> list[str]:
     return sorted(name for name, ratio in found.items() if ratio > growth)
 
 
-def measure(shape: Shape, *, rate: float, seconds: float, stacks: bool) -> dict[str, float]:
+def measure(shape: Shape, *, rate: float, seconds: float) -> dict[str, float]:
     """All phases at one size."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -158,7 +158,7 @@ def measure(shape: Shape, *, rate: float, seconds: float, stacks: bool) -> dict[
         (place / "config").write_text(kubeconfig(api.hello["url"]))
         mesh = place / "mesh.json"
         mesh.write_bytes(objects.mesh(shape))
-        arguments = ["--kubeconfig", str(place / "config"), "--mesh", str(mesh), *(["--stacks"] if stacks else [])]
+        arguments = ["--kubeconfig", str(place / "config"), "--mesh", str(mesh)]
         service = Child("lab.bench.scale.service", *arguments)
         stack.callback(service.end)
         result: dict[str, float] = {"nodes": shape.nodes, "pods": shape.pods, "waiting_gangs": shape.waiting}
@@ -193,7 +193,6 @@ def _synced(service: Child) -> dict[str, float]:
         "sync_cpu_s": found["cpu_s"],
         "sync_stall_ms": found["longest_stall_ms"],
         "sync_stall_wall_ms": found["longest_stall_wall_ms"],
-        "sync_process_stall_ms": found["longest_process_stall_ms"],
         "sync_gc_ms": found["longest_gc_ms"],
         "sync_plan_ms": found["plan_max_ms"],
         "sync_plan_step_ms": found["plan_step_max_ms"],
@@ -234,7 +233,6 @@ def _storm(
         "storm_cpu_share": found["cpu_s"] / found["seconds"],
         "storm_stall_ms": found["longest_stall_ms"],
         "storm_stall_wall_ms": found["longest_stall_wall_ms"],
-        "storm_process_stall_ms": found["longest_process_stall_ms"],
         "storm_gc_ms": found["longest_gc_ms"],
         "storm_stalls_above_20_ms": found["stalls_above_20_ms"],
         "storm_plans": found["plans"],
@@ -276,12 +274,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--preferred", type=int, default=20, help="every so many-th of them may be spread; 0: none")
     parser.add_argument("--rate", type=float, default=1000.0, help="pod events per second")
     parser.add_argument("--seconds", type=float, default=20.0, help="length of the storm")
-    parser.add_argument("--stacks", action="store_true", help="say on standard error where the loop stalls")
     chosen = parser.parse_args(arguments)
     results = []
     for number in map(int, chosen.nodes.split(",")):
         shape = Shape(number, chosen.pods, chosen.waiting, preferred=chosen.preferred)
-        results.append(measure(shape, rate=chosen.rate, seconds=chosen.seconds, stacks=chosen.stacks))
+        results.append(measure(shape, rate=chosen.rate, seconds=chosen.seconds))
         print(json.dumps({"bench": "scale", **results[-1]}), flush=True)
     late = [r for r in results if r["sync_stall_ms"] > SYNC_STALL_MS or r["storm_stall_ms"] > STEADY_STALL_MS]
     grown: list[str] = []

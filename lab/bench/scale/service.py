@@ -17,9 +17,7 @@ import logging
 import socket
 import statistics
 import sys
-import threading
 import time
-import traceback
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,12 +38,6 @@ from scoring.plan import Plan, PlannerCache, plan_in_steps
 from scoring.plan.steps import Steps, finish
 
 _BEAT_S = 0.002
-_LOOK_S = 0.002
-_BUSY_S = 0.004
-"""CPU time of the loop without a beat from which on the watchdog notes where it is."""
-_LATE_S = 0.012
-"""And from which on it reports what it noted."""
-_MOST_LOOKS = 100
 
 
 @dataclass(slots=True)
@@ -56,40 +48,35 @@ class Stall:
     """
 
     wall_s: float = 0.0
-    process_s: float = 0.0
     loop_s: float = 0.0
     above_20_ms: int = 0
     collection_s: float = 0.0
 
 
 class Probe:
-    """How late the loop is. Lateness counts from when the beat was due; CPU is this process's over that time."""
+    """How late the loop is. Lateness counts from when the beat was due."""
 
     def __init__(self) -> None:
         self._stall = Stall()
-        self.beat_s = time.perf_counter()
-        self._cpu_s = time.process_time()
-        self.own_s = time.thread_time()
+        self._beat_s, self._own_s = time.perf_counter(), time.thread_time()
         self._collecting_s = 0.0
 
     def start(self) -> None:
         """Begin to beat on the running loop."""
         self._loop = asyncio.get_running_loop()
-        self.beat_s, self._cpu_s, self.own_s = time.perf_counter(), time.process_time(), time.thread_time()
+        self._beat_s, self._own_s = time.perf_counter(), time.thread_time()
         self._loop.call_later(_BEAT_S, self._beat)
         gc.callbacks.append(self._collection)
 
     def _beat(self) -> None:
-        now_s, cpu_s, own_s = time.perf_counter(), time.process_time(), time.thread_time()
-        late_s = now_s - self.beat_s - _BEAT_S
+        now_s, own_s = time.perf_counter(), time.thread_time()
+        late_s = now_s - self._beat_s - _BEAT_S
         if late_s > 0.005:
-            longest, loop_s = self._stall, min(own_s - self.own_s, late_s)
+            longest, loop_s = self._stall, min(own_s - self._own_s, late_s)
             longest.wall_s = max(longest.wall_s, late_s)
-            longest.process_s = max(longest.process_s, min(cpu_s - self._cpu_s, late_s))
             longest.loop_s = max(longest.loop_s, loop_s)
             longest.above_20_ms += loop_s > 0.02
-        self.own_s = own_s
-        self.beat_s, self._cpu_s = now_s, cpu_s
+        self._beat_s, self._own_s = now_s, own_s
         self._loop.call_later(_BEAT_S, self._beat)
 
     def _collection(self, phase: str, _: dict[str, int]) -> None:
@@ -99,55 +86,14 @@ class Probe:
             self._stall.collection_s = max(self._stall.collection_s, time.thread_time() - self._collecting_s)
 
     def report(self) -> dict[str, float]:
-        """Longest stalls: by the CPU of the loop's thread (docs/safety.md S15), of this process, and by the clock.
-
-        What the process has more than the loop is what threads of ours took; what the clock has more, other people.
-        """
+        """Longest stalls: by the CPU of the loop's thread (docs/safety.md S15), and by the clock."""
         found, self._stall = self._stall, Stall()
         return {
             "longest_stall_wall_ms": found.wall_s * 1e3,
-            "longest_process_stall_ms": found.process_s * 1e3,
             "longest_stall_ms": found.loop_s * 1e3,
             "stalls_above_20_ms": found.above_20_ms,
             "longest_gc_ms": found.collection_s * 1e3,
         }
-
-
-class Watchdog(threading.Thread):
-    """Says on standard error what the loop did in the course of each stall: to find its cause."""
-
-    def __init__(self, probe: Probe) -> None:
-        super().__init__(daemon=True)
-        self._probe = probe
-        self._loop_thread = threading.get_ident()
-        self._begun_s = time.monotonic()
-        self._beat_s = 0.0
-        self._course: list[tuple[float, str]] = []
-        """CPU time since that beat, and where the loop was then"""
-        self._pause = threading.Event()
-
-    def run(self) -> None:
-        """Look every few milliseconds, and count only where the loop itself has been at work for long."""
-        clock = time.pthread_getcpuclockid(self._loop_thread)
-        while not self._pause.wait(_LOOK_S):
-            beat_s = self._probe.own_s
-            busy_s = time.clock_gettime(clock) - beat_s
-            if beat_s != self._beat_s:
-                self._tell()
-                self._beat_s, self._course = beat_s, []
-            if busy_s > _BUSY_S and len(self._course) < _MOST_LOOKS:
-                self._course.append((busy_s, self._where()))
-
-    def _where(self) -> str:
-        frames = traceback.walk_stack(sys._current_frames()[self._loop_thread])
-        stack = traceback.StackSummary.extract(frames, limit=9, lookup_lines=False)
-        return " < ".join(f"{Path(frame.filename).stem}:{frame.lineno}:{frame.name}" for frame in stack)
-
-    def _tell(self) -> None:
-        if self._course and self._course[-1][0] > _LATE_S:
-            print(f"--- {time.monotonic() - self._begun_s:.1f} s", file=sys.stderr)
-            for busy_s, where in self._course:
-                print(f"{busy_s * 1e3:7.1f} ms {where}", file=sys.stderr, flush=True)
 
 
 class Runs:
@@ -266,7 +212,7 @@ class Commands:
         return times
 
 
-async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
+async def _main(kubeconfig: Path, mesh: Path | None) -> None:
     sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
     settings = Settings.model_validate(
         {
@@ -283,8 +229,6 @@ async def _main(kubeconfig: Path, mesh: Path | None, *, stacks: bool) -> None:
         vars(planning)["plan_in_steps"] = runs.timed(plan_in_steps)
         _, config = next(configs(settings, service))
         serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
-        if stacks:
-            Watchdog(probe).start()
         probe.start()
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
         await Commands(service, probe, runs).serve()
@@ -295,8 +239,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="netgang with a probe of its event loop.")
     parser.add_argument("--kubeconfig", type=Path, required=True)
     parser.add_argument("--mesh", type=Path)
-    parser.add_argument("--log", type=Path, default=Path("/dev/null"))
-    parser.add_argument("--stacks", action="store_true", help="say on standard error where the loop stalls")
     given = parser.parse_args()
-    configure_logging(level=logging.getLevelName(logging.INFO), log_format=LogFormat.JSON, stream=given.log.open("w"))
-    uvloop.run(_main(given.kubeconfig, given.mesh, stacks=given.stacks))
+    with Path("/dev/null").open("w") as nowhere:
+        configure_logging(level=logging.getLevelName(logging.INFO), log_format=LogFormat.JSON, stream=nowhere)
+        uvloop.run(_main(given.kubeconfig, given.mesh))
