@@ -12,16 +12,16 @@ from typing import Annotated, Final
 
 import typer
 
-from cli.commands import network
 from cli.commands.doctor import doctor
 from cli.commands.explain import explain, what_if
-from cli.commands.plan import check_config, plan
-from cli.commands.probe import probe
+from cli.commands.network import network
+from cli.commands.plan import plan
 from cli.commands.queue import jobs, queue
 from cli.commands.serve import demo, serve
 from cli.commands.simulate import simulate
 from cli.commands.uninstall import uninstall
 from cli.output import help_of
+from cli.service_options import KUBECTL
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,19 +32,18 @@ app = typer.Typer(
     "demo/tf-smoke-gpu; netgang what-if --remove-job demo/case1",
 )
 
-_GANGS: Final = "Gangs and jobs"
-_NETWORK: Final = "Network"
+_GANGS: Final = "Gangs, jobs and links"
 _FILES: Final = "Without a cluster"
 _RUNNING: Final = "Installation"
 _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading → command → an example of its use
     _GANGS: {
-        queue: "netgang queue; netgang queue -n team-a --state waiting -o wide; netgang queue team-a/resnet --watch",
-        explain: "netgang explain demo/case1; netgang explain team-a/resnet --cluster cluster.json --json",
+        queue: "netgang queue; netgang queue -n team-a --state waiting -o wide; netgang queue team-a/resnet",
+        explain: "netgang explain demo/case1; netgang explain resnet -n team-a --json",
         what_if: "netgang what-if -f job.yaml; netgang what-if --pods 8 --request nvidia.com/gpu=4; "
         "netgang what-if --remove-job team-a/resnet --cordon node1",
         jobs: "netgang jobs; netgang jobs -n team-a -o wide; netgang jobs team-a/resnet",
+        network: "netgang network; netgang network node28 node33; netgang network --zone A --json > mesh.json",
     },
-    _NETWORK: {network.scores: "netgang scores node28 node33; netgang scores node28 node33 -o wide"},
     _FILES: {
         demo: "netgang demo --port 8888",
         plan: "kubectl get nodes,pods,podgroups -A -o json > c.json; netgang plan c.json --network mesh.yaml; "
@@ -52,14 +51,11 @@ _COMMANDS: Final[Mapping[str, Mapping[Callable[..., None], str]]] = {  # heading
     },
     _RUNNING: {
         serve: "netgang serve --config settings.yaml --kubeconfig ~/.kube/config --port 8888",
-        probe: "netgang probe --url https://netgang.netgang-system.svc:8891 --node node1 --address 10.0.0.1",
-        check_config: "netgang check-config settings.yaml --cluster cluster.json --network mesh.json",
         doctor: "netgang doctor; netgang doctor --scheduler-config scheduler.yaml --json",
         uninstall: "netgang uninstall --dry-run",
     },
 }
 
-app.add_typer(network.app, name="network", rich_help_panel=_NETWORK)
 for _heading, _listed in _COMMANDS.items():
     for _command, _example in _listed.items():
         app.command(epilog=f"Example: {_example}", rich_help_panel=_heading)(_command)
@@ -69,7 +65,7 @@ app.command(
     add_help_option=False,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )(simulate)
-for _one in (*app.registered_commands, *network.app.registered_commands):
+for _one in app.registered_commands:
     _one.help = help_of(_one.callback)
 
 
@@ -94,6 +90,12 @@ def main() -> None:
     """Run the command line."""
     single_threaded()
     app()
+
+
+def kubectl() -> None:
+    """Run the command line as kubectl's plugin, which kubectl finds as `kubectl-netgang` in PATH."""
+    single_threaded()
+    app(prog_name=KUBECTL)
 
 
 def single_threaded() -> None:

@@ -1,11 +1,12 @@
-"""What commands print: JSON for machines, and sentences on standard error with an exit code, never a traceback."""
+"""What commands print: lists and JSON, and sentences on standard error with an exit code, never a traceback."""
 
 import inspect
 import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, NoReturn
+from enum import StrEnum
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console, RenderableType
@@ -13,12 +14,23 @@ from rich.text import Text
 
 from extender.errors import ConfigError, NetgangError
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_ANY_WIDTH: Final = 10_000
 
 
 def option(text: str, without: str, *names: str, **more: Any) -> Any:
     """An option with its help text, and in words what counts without it."""
     return typer.Option(*names, help=text, show_default=without, **more)
+
+
+class Output(StrEnum):
+    """How a list is shown."""
+
+    WIDE = "wide"
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the document, JSON.")]
+Wide = Annotated[Output | None, option("More columns, and whole lines.", "as wide as the terminal", "--output", "-o")]
+Only = Annotated[str | None, option("Only this namespace.", "all", "--namespace", "-n")]
 
 
 def help_of(command: Callable[..., object] | None) -> str:
@@ -45,6 +57,13 @@ def print_json(document: Any) -> None:
 def print_body(body: bytes) -> None:
     """A document that came as JSON, indented."""
     print_json(json.loads(body))
+
+
+def print_list(draw: Callable[[Console], RenderableType], output: Output | None = None) -> None:
+    """A list for people; lines are cut only where a terminal shows their end, and `output` asks for no more."""
+    console = Console()
+    console = console if console.is_terminal and output is None else Console(width=_ANY_WIDTH)
+    print_lines(console, draw(console))
 
 
 @contextmanager

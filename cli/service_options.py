@@ -1,8 +1,8 @@
 """Options that several commands share, foremost those by which a command that asks a service finds it.
 
 How: a command takes one parameter `reach: Reach`, or another record; the decorators `reaching` and `having` put the
-options in its place, which typer then shows and reads. Rule: options come before the environment (NETGANG_URL,
-NETGANG_TOKEN); as `kubectl netgang` the way is through the API server unless an address is given.
+options in its place, which typer then shows and reads. Rule: options come before the environment (NETGANG_URL); as
+`kubectl netgang` the way is through the API server unless an address is given.
 """
 
 import asyncio
@@ -20,61 +20,48 @@ import typer
 from rich.console import Console
 
 from cli.output import option
-from client.connect.target import Said
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from client.connect.connection import Door
+    from client.connection import Door, Said
 
 _T = TypeVar("_T")
 _Command: TypeAlias = Callable[..., None]
 KUBECTL: Final = "kubectl netgang"  # The program's name when kubectl runs it
 _KIND: Final = Parameter.KEYWORD_ONLY
-
-
-_where: Final = partial(option, rich_help_panel="Where netgang is")
-_FILES: Final = frozenset({"token_file", "ca_file", "kubeconfig"})
-_FORM: Final = "NAMESPACE/[https:]NAME[:PORT]"
 _USUAL: Final = "netgang-system/netgang:8889"
-_OPTIONS: Final[dict[str, Any]] = {  # field of `Said` → its help, what counts without it, and its names
-    "url": _where("Address of a running netgang; else NETGANG_URL.", "http://127.0.0.1:8888", "--url", "--server"),
-    "token_file": _where("File with a token for netgang, where it asks for one; else NETGANG_TOKEN.", "none"),
-    "ca_file": _where("Certificates to trust besides the system's.", "none"),
-    "kubeconfig": _where("Connect through the API server with this kubeconfig.", "as kubectl"),
-    "context": _where("Ask through the API server of this context.", "the current"),
-    "service": _where("Ask through the API server: where netgang is installed.", _USUAL, metavar=_FORM),
-    "through": _where("Ask through the API server this way.", "port-forward", metavar="port-forward|service-proxy"),
-}
+_where: Final = partial(option, rich_help_panel="Where netgang is")
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Where netgang is, as it was said; nothing is read before it is needed."""
 
-    said: Said
+    url: Annotated[
+        str | None, _where("Address of a running netgang; else NETGANG_URL.", "http://127.0.0.1:8888", "--url")
+    ] = None
+    kubeconfig: Annotated[Path | None, _where("Ask through the API server of this kubeconfig.", "as kubectl")] = None
+    context: Annotated[str | None, _where("Ask through the API server of this context.", "the current")] = None
+    service: Annotated[
+        str | None,
+        _where("Ask through the API server: netgang's Service.", _USUAL, metavar="NAMESPACE/[https:]NAME[:PORT]"),
+    ] = None
     by_kubectl: bool = False
 
     def ask(self, question: Callable[["Door"], Coroutine[Any, Any, _T]], text: str = "asking netgang") -> _T:
-        """What netgang answers; a terminal shows meanwhile that it is asked. Errors: as `door`, and the question's."""
-        door = self.door()
+        """What netgang answers; a terminal shows meanwhile that it is asked. Errors: ConfigError, the question's."""
+        from client.connection import door
+
+        way = door(self._said, prefers_cluster=self.by_kubectl)
         with busy(text):
-            return run(question(door))
-
-    def door(self) -> "Door":
-        """The way there; blocks. Errors: ConfigError."""
-        from client.connect.connection import door
-
-        said = replace(self.said, token=os.environ.get("NETGANG_TOKEN", ""), url=self._url)
-        return door(said, prefers_cluster=self.by_kubectl)
+            return run(question(way))
 
     @property
-    def _url(self) -> str | None:
-        """The address that was given, as an option or else in the environment."""
-        return (
-            self.said.url
-            if self.said.url is not None or self.said.in_cluster
-            else os.environ.get("NETGANG_URL") or None
-        )
+    def _said(self) -> "Said":
+        from client.connection import Said
+
+        said = Said(self.url, self.kubeconfig, self.context, self.service)
+        return said if said.given else replace(said, url=os.environ.get("NETGANG_URL") or None)
 
     def named(self, name: str, namespace: str | None) -> str:
         """NAMESPACE/NAME; `namespace` is -n, and kubectl's context has one too. ConfigError: none, or two."""
@@ -90,40 +77,29 @@ class Reach:
 
     def namespace(self, given: str | None) -> str | None:
         """`given`, else as kubectl's plugin that of the context; `None`: neither is known. Errors: ConfigError."""
-        if given is not None or not self.by_kubectl or self.said.url is not None:
+        if given is not None or not self.by_kubectl or self.url is not None:
             return given
-        from client.connect.kubeconfig import chosen
+        from client.kubeconfig import chosen
 
-        return chosen(self.said.kubeconfig, self.said.context).namespace or "default"
+        return chosen(self.kubeconfig, self.context).namespace or "default"
 
 
 def reaching(command: _Command) -> _Command:
     """The command with the options of `Reach` behind its own."""
-
-    def reach(ctx: typer.Context, given: dict[str, Any]) -> Reach:
-        return Reach(Said(**given), by_kubectl=_by_kubectl(ctx))
-
-    kinds = {name: Annotated[kind, _OPTIONS[name]] for name, kind in get_type_hints(Said).items() if name in _OPTIONS}
-    added = [Parameter(name, _KIND, default=None, annotation=kind) for name, kind in kinds.items()]
-    return _spread(command, "reach", added, reach)
-
-
-def reach_of(ctx: typer.Context) -> Reach:
-    """Where netgang is by the options that stand before the cursor of a shell."""
-    said: dict[str, Any] = {name: ctx.params.get(name) for name in _OPTIONS}
-    said |= {name: Path(said[name]) for name in _FILES if said[name]}
-    return Reach(Said(**said), by_kubectl=_by_kubectl(ctx))
-
-
-def _by_kubectl(ctx: typer.Context) -> bool:
-    return ctx.find_root().info_name == KUBECTL
+    added = [one for one in _parameters(Reach) if one.name != "by_kubectl"]
+    return _spread(
+        command, "reach", added, lambda ctx, given: Reach(**given, by_kubectl=ctx.find_root().info_name == KUBECTL)
+    )
 
 
 def having(name: str, record: type) -> Callable[[_Command], _Command]:
     """A decorator: a command's parameter that is a record of options is shown as these, behind the command's own."""
+    return lambda command: _spread(command, name, _parameters(record), lambda _, given: record(**given))
+
+
+def _parameters(record: type) -> list[Parameter]:
     kinds, usual = get_type_hints(record, include_extras=True), record()
-    added = [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
-    return lambda command: _spread(command, name, added, lambda _, given: record(**given))
+    return [Parameter(one, _KIND, default=getattr(usual, one), annotation=kind) for one, kind in kinds.items()]
 
 
 def _spread(

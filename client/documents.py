@@ -1,4 +1,4 @@
-"""Ask a running netgang over HTTP: its documents, each by its schema, and its decision log.
+"""Ask a running netgang over HTTP: its documents, each by its schema.
 
 Rule: whatever answers there is not trusted to be netgang; what is not its document is one NetworkSourceError that names
 the address. A problem document that says that the request is wrong (a name that is not known, a field that is wrong)
@@ -14,14 +14,13 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from client.connect.connection import Door
+from client.connection import Door
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
-from extender.network.survey import Link, Survey
 from extender.schemas import link as schema
 from extender.schemas.explain import Explained, ExplainedPod
 from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.network import Network, Pairs
+from extender.schemas.network import LinksSeen, Network, Pairs, ProbeAgents
 from extender.schemas.queue import Queue
 from extender.schemas.record import Problem
 from extender.schemas.what_if import Supposed
@@ -29,6 +28,8 @@ from scoring.what_if import WhatIf
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
+_MOST_JOBS: Final = 1000
+_MOST_NODES: Final = 100  # All pairs of them are 10,000
 _WRONG_USE: Final = frozenset({400, 404, 409, 413})
 _WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 
@@ -40,27 +41,20 @@ class Answer(NamedTuple, Generic[_T]):
     body: bytes
 
 
-async def queue(door: Door, *, namespace: str | None = None) -> Answer[Queue]:
-    """/v1/queue; `namespace`: its gangs alone."""
-    return await ask(door, "/v1/queue", Queue, query={} if namespace is None else {"namespace": namespace})
+async def queue(door: Door) -> Answer[Queue]:
+    """/v1/queue."""
+    return await ask(door, "/v1/queue", Queue)
 
 
-async def jobs(door: Door, *, namespace: str | None, limit: int) -> Answer[Jobs]:
+async def jobs(door: Door, *, namespace: str | None) -> Answer[Jobs]:
     """/v1/jobs."""
-    query = {"limit": str(limit)} | ({"namespace": namespace} if namespace is not None else {})
+    query = {"limit": str(_MOST_JOBS)} | ({"namespace": namespace} if namespace is not None else {})
     return await ask(door, "/v1/jobs", Jobs, query=query)
 
 
-async def job(door: Door, name: str, *, kind: str | None) -> Answer[JobInFull]:
+async def job(door: Door, name: str) -> Answer[JobInFull]:
     """/v1/jobs of the job NAMESPACE/NAME."""
-    path = path_of("v1", "jobs", *_split(name))
-    return await ask(door, path, JobInFull, query={} if kind is None else {"kind": kind})
-
-
-async def network(door: Door, *, limit: int, zone: str | None = None, prefix: str = "") -> Answer[Network]:
-    """/v1/network of at most `limit` nodes: of a zone, whose names begin with `prefix`."""
-    query = {"limit": str(limit)} | ({"zone": zone} if zone is not None else {})
-    return await ask(door, "/v1/network", Network, query=query | ({"prefix": prefix} if prefix else {}))
+    return await ask(door, path_of("v1", "jobs", *_split(name)), JobInFull)
 
 
 async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
@@ -81,26 +75,47 @@ async def supposed(door: Door, what: WhatIf) -> Answer[Supposed]:
     return await ask(door, "/v1/what-if", Supposed, body=what, timeout_s=_WHAT_IF_S)
 
 
-async def survey_running(door: Door, *, zone: str | None, limit: int) -> Survey:
-    """The links of /v1/network, as of a MaDDash server. Errors: also ConfigError for a zone that does not exist."""
-    answer, _ = await network(door, zone=zone, limit=limit)
+class Link(NamedTuple):
+    """One direction of a link, as `netgang plan --network` reads it. `None`: not known."""
+
+    source: str
+    target: str
+    loss_ratio: float | None
+    delay_ms: float | None
+    throughput_bps: float | None
+    age_s: float | None  # Of the oldest of the values
+
+
+class Links(NamedTuple):
+    """What is known of the links, and what there is to say about them."""
+
+    links: tuple[Link, ...]
+    problems: tuple[str, ...]
+    seen: LinksSeen | None  # What is said of all links
+    probe: ProbeAgents | None
+
+
+async def links(door: Door, *, zone: str | None) -> Links:
+    """/v1/network. Errors: also ConfigError for a zone that does not exist."""
+    query = {"limit": str(_MOST_NODES)} | ({"zone": zone} if zone is not None else {})
+    answer, _ = await ask(door, "/v1/network", Network, query=query)
     if zone is not None and zone not in answer.zones:
         raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(answer.zones)) or 'none'}")
     sources = answer.status.sources if answer.status else ()
-    problems = tuple(text for one in sources for text in (*([one.error] if one.error else []), *one.problems))
-    shown = len(answer.pairs.nodes)
-    note = f"{shown} of {answer.pairs.of} nodes; see --zone and --limit" if shown < answer.pairs.of else ""
-    return Survey(_links(answer.pairs), {}, problems, note, answer.links or None, answer.probe or None)
+    problems = [text for one in sources for text in (*([one.error] if one.error else []), *one.problems)]
+    if (shown := len(answer.pairs.nodes)) < answer.pairs.of:
+        problems.append(f"{shown} of {answer.pairs.of} nodes; see --zone")
+    return Links(_links(answer.pairs), tuple(problems), answer.links or None, answer.probe or None)
 
 
 def _links(pairs: Pairs) -> tuple[Link, ...]:
-    links = []
+    found = []
     for (i, source), (j, target) in permutations(enumerate(pairs.nodes), 2):
         ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
         age_s = max((age for age in ages if age is not None), default=None)
         values = (pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
-        links.append(Link(source, target, *values, age_s))
-    return tuple(links)
+        found.append(Link(source, target, *values, age_s))
+    return tuple(found)
 
 
 def _split(name: str) -> tuple[str, str]:

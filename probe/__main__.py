@@ -1,4 +1,4 @@
-"""`python -m probe`, which `netgang probe` becomes: start the agent, end it at SIGTERM."""
+"""`python -m probe`, which is `netgang-probe`: start the agent, end it at SIGTERM."""
 
 import gc
 import logging

@@ -37,7 +37,7 @@ class Settings:
 def read(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Settings of a command line. Ends the program with 0 after --help and 2 for what is wrong, as argparse does."""
     parser = argparse.ArgumentParser(
-        prog="netgang probe", description="Measure this node's links and report them to netgang.", epilog=EPILOG,
+        prog="netgang-probe", description="Measure this node's links and report them to netgang.", epilog=EPILOG,
         allow_abbrev=False,
     )  # fmt: skip
     for name, (variable, default, words) in OPTIONS.items():

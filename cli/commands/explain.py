@@ -1,95 +1,18 @@
-"""`netgang explain` and `netgang what-if`: why a gang waits, and what the plan would be if something were different.
-
-The same documents come from a running netgang and from a saved cluster (--cluster).
-"""
+"""`netgang explain` and `netgang what-if`: why a gang waits, and what the plan would be if something were different."""
 
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 
-from cli import completion
-from cli.output import clear_errors, option, print_body, say
+from cli.output import AsJson, clear_errors, option, print_body, say
 from cli.service_options import Reach, having, reaching
 from extender.errors import ConfigError
-
-if TYPE_CHECKING:
-    from client.documents import Answer
-    from extender.schemas.explain import Explained, ExplainedPod
-    from extender.schemas.what_if import Supposed
-    from scoring.what_if import WhatIf
-
-_T = TypeVar("_T")
-AsJson = Annotated[bool, typer.Option("--json", help="Print the document as it is.")]
-
-
-_file: Final = partial(option, rich_help_panel="Files in place of a running netgang")
-
-
-@dataclass(frozen=True, slots=True)
-class Files:
-    """What takes the place of a running netgang."""
-
-    cluster: Annotated[
-        Path | None,
-        _file("Instead of a running netgang: what `kubectl get nodes,pods,podgroups -A -o json` prints.", "none"),
-    ] = None
-    network: Annotated[
-        Path | None, _file("Measured links for --cluster, as `netgang network show --json` prints them.", "none")
-    ] = None
-    config: Annotated[Path | None, _file("Settings file for --cluster.", "none")] = None
-    now: Annotated[str | None, _file("Moment for --cluster, such as 2026-01-31T12:00:00Z.", "now")] = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the answer comes from: a running netgang, or files."""
-
-    reach: Reach
-    files: Files
-
-    def check(self) -> None:
-        """Errors: ConfigError for options that do not belong together."""
-        if self.files.cluster is not None and self.reach.said.given:
-            raise ConfigError(f"{self.reach.said.given[0]} and --cluster: name one of them")
-        given = [name for name in ("network", "config", "now") if getattr(self.files, name) is not None]
-        if self.files.cluster is None and given:
-            raise ConfigError(f"--{given[0]} is for --cluster")
-
-    def explanation(self, name: str) -> "Answer[Explained | ExplainedPod]":
-        """The document of a gang or pod. Errors: ConfigError, NetworkSourceError."""
-        from cli.offline.plan import explain_file
-        from client import documents
-
-        if self.files.cluster is None:
-            return self.reach.ask(partial(documents.explanation, name=name), "asking the planner")
-        return self._of_file(partial(explain_file, self.files.cluster, self.files.network, name=name))
-
-    def supposed(self, what: "WhatIf") -> "Answer[Supposed]":
-        """What the plan would be. Errors: ConfigError, NetworkSourceError."""
-        from cli.offline.plan import what_if_file
-        from client import documents
-
-        if self.files.cluster is None:
-            return self.reach.ask(partial(documents.supposed, what=what), "asking the planner")
-        return self._of_file(partial(what_if_file, self.files.cluster, self.files.network, what=what))
-
-    def _of_file(self, ask: Callable[..., _T]) -> "Answer[_T]":
-        import msgspec
-
-        from cli.offline.plan import moment_s
-        from client.documents import Answer
-        from extender.settings.settings import Settings
-
-        document = ask(settings=Settings.load(self.files.config), now_s=moment_s(self.files.now))
-        return Answer(document, msgspec.json.encode(document))
-
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -167,42 +90,32 @@ class Supposing:
 
 
 @reaching
-@having("files", Files)
 def explain(
     reach: Reach,
-    files: Files,
-    name: Annotated[
-        str,
-        typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.", autocompletion=completion.gangs),
-    ],
-    namespace: Annotated[
-        str | None,
-        option("Namespace of NAME.", "none", "--namespace", "-n", autocompletion=completion.namespaces),
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
+    namespace: Annotated[str | None, option("Namespace of NAME.", "none", "--namespace", "-n")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why a gang is where it is: the cause and what helps, members, what each zone has for it, its rank.
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a gang that is not known.
     """
-    place = Place(reach, files)
+    from cli.rendering.explained import print_explanation
+    from client import documents
+
     with clear_errors():
-        place.check()
-        document, body = place.explanation(reach.named(name, namespace))
+        asked = partial(documents.explanation, name=reach.named(name, namespace))
+        document, body = reach.ask(asked, "asking the planner")
     if as_json:
         print_body(body)
-        return
-    from cli.rendering.explained import print_explanation
-
-    print_explanation(Console(), document)
+    else:
+        print_explanation(Console(), document)
 
 
 @reaching
-@having("files", Files)
 @having("supposed", Supposing)
 def what_if(
     reach: Reach,
-    files: Files,
     supposed: Supposing,
     namespace: Annotated[
         str | None, option("Namespace of --pods, and of objects of -f that name none.", "default", "--namespace", "-n")
@@ -216,12 +129,13 @@ def what_if(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a node that is not known.
     """
+    from cli.rendering.explained import print_supposed
+    from client import documents
     from extender.api.what_if import read_what_if
     from scoring.what_if import MisfitError
 
-    place, errors = Place(reach, files), Console(stderr=True)
+    errors = Console(stderr=True)
     with clear_errors(errors):
-        place.check()
         body, notes = supposed.body(reach.namespace(namespace) or "default")
         for note in notes:
             say(errors, "note: ", "yellow", note)
@@ -229,10 +143,8 @@ def what_if(
             what = read_what_if(json.dumps(body))
         except MisfitError as error:
             raise ConfigError(str(error)) from error
-        document, answered = place.supposed(what)
+        document, answered = reach.ask(partial(documents.supposed, what=what), "asking the planner")
     if as_json:
         print_body(answered)
-        return
-    from cli.rendering.explained import print_supposed
-
-    print_supposed(Console(), document)
+    else:
+        print_supposed(Console(), document)

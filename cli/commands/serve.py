@@ -24,7 +24,6 @@ def serve(
     config: ConfigFile = None,
     kubeconfig: Annotated[Path | None, option("Credentials of the cluster.", "as kubectl")] = None,
     snapshot: Annotated[Path | None, option("Serve a saved cluster from memory instead of a live one.", "none")] = None,
-    host: Annotated[str | None, option("Address to listen on.", "127.0.0.1")] = None,
     port: Annotated[int | None, option("Port to listen on.", "8888")] = None,
     debug_port: Annotated[int | None, option("Second port, for people: calls to it change nothing.", "none")] = None,
 ) -> None:
@@ -37,7 +36,7 @@ def serve(
     from extender.settings.settings import Settings
 
     with clear_errors():
-        given = {"kubeconfig": kubeconfig, "snapshot": snapshot, "host": host, "port": port, "debug_port": debug_port}
+        given = {"kubeconfig": kubeconfig, "snapshot": snapshot, "port": port, "debug_port": debug_port}
         settings = Settings.load(config, given)
         configure_logging(level=settings.log_level.upper(), log_format=settings.log_format)
         run(settings)

@@ -7,8 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from cli.doctor.facts import Answered, Endpoints, Right, SourceSeen
 from cli.doctor.service import needed
-from client.connect.connection import door
-from client.connect.target import Said
+from client.connection import Said, door
 from client.documents import decoded, fetch
 from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError

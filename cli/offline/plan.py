@@ -1,43 +1,33 @@
-"""Plan, explain a gang, suppose something or find nodes' endpoints from files and without a cluster.
+"""Plan from files and without a cluster.
 
 The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
 """
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from extender.api.documents.expected_start import expected_start_document
-from extender.api.documents.explain import explain_document, preemption_document
-from extender.api.documents.plan import plan_document, supposed_document
+from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import weight_document
-from extender.api.what_if import supposed
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
 from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
 from extender.network.file.mesh import read_mesh
-from extender.network.mapping import map_nodes, mapping_config, measured_ends
-from extender.network.merge import Given, build, node_counts
+from extender.network.mapping import mapping_config
+from extender.network.merge import Given, build
 from extender.runtime.clock import SystemClock
 from extender.schemas import plan as schema
-from extender.schemas.explain import Explained
-from extender.schemas.what_if import Supposed
 from extender.settings.settings import Settings
-from scoring.explain.gang import explain
 from scoring.explain.queue_report import QueueReport, report
-from scoring.ids import gang_key
-from scoring.model import Gang, Policy, Snapshot
+from scoring.model import Policy, Snapshot
 from scoring.network.matrix import METRICS, MeasurementTable
-from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.expected import expected_starts
-from scoring.what_if import MisfitError, Situation, WhatIf
+from scoring.plan import Plan, plan
 
 _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 
@@ -117,67 +107,6 @@ def _with_queue(made: schema.Plan, queue: QueueReport) -> schema.PlanOfFiles:
         order=queue.order.value,
         held={one.gang: one.held_nodes for one in queue.entries if one.held_nodes},
     )
-
-
-def map_files(cluster: Path, mesh: Path, settings: Settings, *, now_s: float) -> dict[str, Any]:
-    """Node → metric → its endpoint, or `None`; doubts, and unknown names, are `problems`. Errors: ConfigError."""
-    saved = read_cluster(cluster, zone_label=settings.zone_label)
-    batch = read_mesh(mesh, now_s=now_s)
-    measured = measured_ends([MeasurementTable.of(batch.measurements)])
-    mapping = map_nodes(saved.nodes, batch.endpoints, mapping_config(settings), measured=measured)
-    doubts = [
-        f"node {m.node}, {m.metric}: {m.reason}: {', '.join(m.candidates)}"
-        + (f" and {m.more_candidates} more" if m.more_candidates else "")
-        for m in mapping.ambiguous
-    ]
-    return {
-        "nodes": {
-            node: {metric.value: mapping.endpoint_of[metric].get(node) for metric in METRICS}
-            for node in sorted(node.name for node in saved.nodes)
-        },
-        "counts": node_counts(mapping),
-        "problems": [*doubts, *mapping.unknown],
-        "unused": list(mapping.unused),
-    }
-
-
-def explain_file(cluster: Path, mesh: Path | None, settings: Settings, name: str, *, now_s: float) -> Explained:
-    """Why the gang or pod NAMESPACE/NAME is where it is. Errors: ConfigError."""
-    cache = filled_cache(cluster, mesh, settings, now_s=now_s)
-    gang = _gang(cache, name)
-    snapshot, policy, known = cache.snapshot(), settings.policy(), PlannerCache()
-    made = plan(snapshot, policy, now_s=now_s, cache=known)
-    preemption = preemption_document(snapshot, gang.key, blocked=None)
-    found = explain(snapshot, made, gang, policy, now_s=now_s, cache=known)
-    document = explain_document(found, preemption, now_s=now_s)
-    starts = expected_starts(snapshot, made, policy, now_s=now_s, cache=known)
-    return msgspec.structs.replace(document, expected_start=expected_start_document(starts.get(gang.key), now_s=now_s))
-
-
-def what_if_file(cluster: Path, mesh: Path | None, settings: Settings, what: WhatIf, *, now_s: float) -> Supposed:
-    """What the plan would be. Errors: ConfigError names the field that is wrong."""
-    cache = filled_cache(cluster, mesh, settings, now_s=now_s)
-    base = Situation(cache.snapshot(), settings.policy(), now_s)
-    made = plan(base.snapshot, base.policy, now_s=now_s)
-    try:
-        found = supposed(base, made, what, settings, partial(empty_cache, settings))
-    except MisfitError as error:
-        raise ConfigError(str(error)) from error
-    return supposed_document(found, what)
-
-
-def _gang(cache: ClusterCache, name: str) -> Gang:
-    namespace, slash, rest = name.partition("/")
-    if not (namespace and slash and rest):
-        raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
-    gang = cache.gang(gang_key(namespace, rest))
-    pod = cache.pod_by_name(namespace, rest)
-    if gang is None and pod is not None:
-        gang = cache.gang_of(pod.uid)
-    if gang is None:
-        known = ", ".join(sorted(cache.snapshot().gangs)[:5]) or "none"
-        raise ConfigError(f"no gang, and no pod of a gang, is {name}; gangs of the file: {known}")
-    return gang
 
 
 def moment_s(text: str | None) -> float:

@@ -24,11 +24,10 @@ def columns(
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
     *,
-    heads: bool = True,
     cut: bool = True,
     styles: Mapping[str, str] | None = None,
 ) -> RenderableType:
-    """One line for each of `rows`, below `names` if `heads`; a cell whose text is in `styles` has that style.
+    """One line for each of `rows`, below `names`; a cell whose text is in `styles` has that style.
 
     Line breaks in cells become "; ". Without `cut` the terminal breaks long lines. Without rows: an empty text.
     """
@@ -38,7 +37,7 @@ def columns(
     for row in cells:
         for cell in row:
             cell.stylize((styles or {}).get(cell.plain, ""))
-    titles = [safe(console, name if heads else "") for name in names]
+    titles = [safe(console, name) for name in names]
     widths = [max(title.cell_len, *(row[at].cell_len for row in cells)) for at, title in enumerate(titles)]
     gaps = _GAP * (len(widths) - 1)
     room = max(console.width - sum(widths[:-1]) - gaps, _LEAST_LAST)  # rich would cut names as well
@@ -52,7 +51,6 @@ def columns(
         box=None,
         pad_edge=False,
         padding=(0, _GAP, 0, 0),
-        show_header=heads,
         header_style="",
     )
     for row in cells:

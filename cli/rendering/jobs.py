@@ -9,7 +9,7 @@ from rich.text import Text
 
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
-from cli.rendering.links import duration
+from cli.rendering.network_summary import duration
 from cli.rendering.queue import COLOURS
 from cli.rendering.running_network import network_cell, network_line
 from extender.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
@@ -19,31 +19,30 @@ _WIDE: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/
 _CHANGES: Final = ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECONDS", "WHY")
 
 
-def job_in_full(console: Console, job: JobInFull, *, wide: bool, heads: bool) -> RenderableType:
+def job_in_full(console: Console, job: JobInFull, *, wide: bool) -> RenderableType:
     """One job, with the history of its changes."""
-    changes = _changes(console, job.changes, heads=heads)
     network = [] if job.running_network is None else [safe(console, network_line(job.running_network))]
-    return Group(_lines(console, [job], wide=wide, heads=heads), *(["", *network, changes] if heads else [changes]))
+    return Group(_lines(console, [job], wide=wide), "", *network, _changes(console, job.changes))
 
 
-def jobs_table(console: Console, found: Jobs, *, wide: bool, heads: bool) -> RenderableType:
+def jobs_table(console: Console, found: Jobs, *, wide: bool) -> RenderableType:
     """A line for each job."""
     if not found.jobs:
-        return Text("no jobs of kinds that netgang resizes" if heads else "")
-    parts = [_lines(console, found.jobs, wide=wide, heads=heads)]
+        return Text("no jobs of kinds that netgang resizes")
+    parts = [_lines(console, found.jobs, wide=wide)]
     if len(found.jobs) < found.of:
-        parts.append(Text(f"{len(found.jobs)} of {found.of} jobs; see --namespace and --limit"))
+        parts.append(Text(f"{len(found.jobs)} of {found.of} jobs; see --namespace"))
     return Group(*parts)
 
 
-def _lines(console: Console, listed: Sequence[Job], *, wide: bool, heads: bool) -> RenderableType:
+def _lines(console: Console, listed: Sequence[Job], *, wide: bool) -> RenderableType:
     rows = []
     for one in listed:
         workers = one.workers
         counts = (workers.now, workers.min, workers.max)
         rows.append((one.job, one.kind, one.state, *map(str, counts), *(_more(one) if wide else ()), _demand(one)))
     names = (*_NAMES, *(_WIDE if wide else ()), "WHY")
-    return columns(console, names, rows, heads=heads, styles=COLOURS)
+    return columns(console, names, rows, styles=COLOURS)
 
 
 def _more(one: Job) -> tuple[str, ...]:
@@ -75,7 +74,7 @@ def _demand(one: Job) -> str:
     return "; ".join(said)
 
 
-def _changes(console: Console, changes: Sequence[WorkerChange], *, heads: bool) -> RenderableType:
+def _changes(console: Console, changes: Sequence[WorkerChange]) -> RenderableType:
     if not changes:
         return Text("its worker count has not been changed")
     rows = [
@@ -90,4 +89,4 @@ def _changes(console: Console, changes: Sequence[WorkerChange], *, heads: bool) 
         )
         for one in changes
     ]
-    return columns(console, _CHANGES, rows, heads=heads)
+    return columns(console, _CHANGES, rows)

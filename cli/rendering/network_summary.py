@@ -9,7 +9,6 @@ from rich.text import Text
 
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
-from cli.rendering.links import duration
 from extender.schemas.network import AgentsAmiss, LinkQuality, LinksSeen, ProbeAgents
 
 _ZONES: Final = 20  # Lines of pairs of zones, those of most loss first
@@ -72,3 +71,14 @@ def _table(console: Console, links: tuple[LinkQuality, ...] | list[LinkQuality],
         for one in links
     ]
     return columns(console, (*ends, "LOSS", "DELAY"), rows)
+
+
+def duration(seconds: float) -> str:
+    """Rough, for people.
+
+    >>> [duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
+    ['0 s', '59 s', '10 min', '25 h']
+    """
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
-from rich.text import Text
 
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
@@ -18,12 +17,10 @@ _NAMES: Final = ("RANK", "GANG", "STATE", "RUN", "WAITED")
 _WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED", "NETWORK")
 
 
-def queue_table(
-    console: Console, found: Queue, wanted: Sequence[QueuedGang], *, limit: int, wide: bool = False, heads: bool = True
-) -> RenderableType:
-    """The queue, one line a gang, and the totals; `wide`: all that is known of each; `heads`: names and totals, too."""
-    rows, starts = [], any(one.expected_start is not None for one in wanted[:limit])
-    for one in wanted[:limit]:
+def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
+    """The queue, one line a gang, and the totals; `wide`: all that is known of each."""
+    rows, starts = [], any(one.expected_start is not None for one in wanted)
+    for one in wanted:
         said = _why(one, in_the_way(one, found.gangs) if wide else ())
         cells = (
             NONE if one.rank is None else str(one.rank),
@@ -39,11 +36,7 @@ def queue_table(
     parts: list[RenderableType] = []
     if rows:
         names = (*_NAMES, *(("STARTS",) if starts else ()), *(_WIDE if wide else ()), "WHY")
-        parts.append(columns(console, names, rows, heads=heads, styles=COLOURS))
-    if len(wanted) > limit:
-        parts.append(Text(f"{limit} of {len(wanted)} gangs; see --namespace, --state and --limit"))
-    if not heads:
-        return Group(*parts)
+        parts.append(columns(console, names, rows, styles=COLOURS))
     counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
     if (known := found.expected_starts) is not None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from lab.testbed.programs.build import program_path
 
-_COMMANDS = ("netgang", "kubectl-netgang", "kubectl_complete-netgang")
+_COMMANDS = ("netgang", "kubectl-netgang")
 """Our commands, as far as they are installed beside the interpreter that runs this."""
 
 

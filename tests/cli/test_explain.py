@@ -1,48 +1,43 @@
-"""`netgang explain` and `netgang what-if`: from files and from a running service, for people and for machines."""
+"""`netgang explain` and `netgang what-if`: for people and for machines."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 
 import msgspec
 import pytest
 
-from cli.offline.plan import explain_file
 from extender.api.problems import problem_body
 from extender.schemas.explain import ExplainedPod, PodPlace
-from extender.settings.settings import Settings
-from tests.cli.world import CLUSTER, MESH, as_json, refused, served, shown
+from tests.cli.saved import saved
+from tests.cli.world import as_json, refused, served, shown
 from tests.fakes.raw_http import RawServer, ok
 
-AT = ("--now", "2026-11-02T10:05:00Z")
-SAVED = ("--cluster", CLUSTER, "--network", MESH, *AT)
 JOB = "demo/tf-smoke-gpu"
 
 
-def test_why_the_demo_job_waits() -> None:
-    lines = shown("explain", JOB, *SAVED)
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The paper's test bed."""
+    with saved() as running:
+        yield running
+
+
+def test_why_the_demo_job_waits(url: str) -> None:
+    lines = shown("explain", JOB, "--url", url)
     assert lines[0] == f"{JOB}: waiting"
     assert "members: 5 exist, 5 needed; 5 waiting" in lines
     assert "A yes 9 3 of 5 3 of 5 – – 4 nvidia.com/gpu on node1, node2" in lines
     assert any(line.startswith("ZoneTooSmall: Even empty, zone A has room for 2 of 4 pods") for line in lines)
 
 
-def test_where_the_other_job_goes() -> None:
-    lines = shown("explain", "demo/case1-0", *SAVED)
+def test_where_the_other_job_goes(url: str) -> None:
+    lines = shown("explain", "demo/case1-0", "--url", url)
     assert lines[0].startswith("demo/case1: admitted in zone D, network score 98.")
     assert "planned for it: 6 places in zone D" in lines
     assert "case1-0 other planned node28 –" in lines
 
 
-def test_the_document_is_the_services() -> None:
-    document = as_json("explain", JOB, *SAVED)
-    assert document == as_json("explain", JOB, *SAVED)
-    settings = Settings()
-    again = explain_file(CLUSTER, MESH, settings, JOB, now_s=1_793_613_900.0)
-    assert json.loads(msgspec.json.encode(again)) == document
-
-
-def test_all_of_it_at_once() -> None:
+def test_all_of_it_at_once(url: str) -> None:
     document = as_json(
         "what-if",
         *("--set", "queue.order=fifo", "--set", "queue.starve_limit_s=60", "--set", "spill_wait_s=5"),
@@ -50,7 +45,8 @@ def test_all_of_it_at_once() -> None:
         *("--cordon", "node28", "--cordon", "node29"),
         *("--pods", "6", "--request", "cpu=1,memory=1Gi", "--min-available", "4", "-n", "team"),
         *("--advance", "10m"),
-        *SAVED,
+        "--url",
+        url,
     )
     said = (
         "6 more pods, demo/case1 gone, nodes node28, node29 cordoned, other settings: queue, spill_wait_s, 10 min later"
@@ -62,58 +58,44 @@ def test_all_of_it_at_once() -> None:
     assert [(one["gang"], one["after"]["state"]) for one in document["other"]] == [("demo/case1", "absent")]
 
 
-def test_nothing_would_be_different() -> None:
-    assert shown("what-if", "--advance", "1s", *SAVED)[1] == "nothing would be different for any gang"
+def test_nothing_would_be_different(url: str) -> None:
+    assert shown("what-if", "--advance", "1s", "--url", url)[1] == "nothing would be different for any gang"
 
 
-def test_a_cordoned_node_is_left_by_what_has_not_started() -> None:
-    document = as_json("what-if", "--cordon", "node28", *SAVED)
+def test_a_cordoned_node_is_left_by_what_has_not_started(url: str) -> None:
+    document = as_json("what-if", "--cordon", "node28", "--url", url)
     [moved] = document["moved"]
     assert moved["gang"] == "demo/case1"
     assert "node28" not in moved["after"]["members"].values()
     both = ("--cordon", "node28", "--uncordon", "node28")
-    assert shown("what-if", *both, *SAVED)[0] == "Supposed: node node28 cordoned, node node28 uncordoned"
-    assert as_json("what-if", *both, *SAVED)["moved"] == []
+    assert shown("what-if", *both, "--url", url)[0] == "Supposed: node node28 cordoned, node node28 uncordoned"
+    assert as_json("what-if", *both, "--url", url)["moved"] == []
 
 
 MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
-    "no such gang": ("no pod of a gang, is demo/x; gangs of the file: demo/case1", ("explain", "demo/x", *SAVED)),
-    "half a name": ("'case1' is no NAMESPACE/NAME", ("explain", "case1", *SAVED)),
-    "two places": ("name one of them", ("explain", JOB, "--server", "http://x", *SAVED)),
-    "a mesh for a service": ("--network is for --cluster", ("explain", JOB, "--network", MESH)),
-    "a moment that is none": ("neither Unix seconds", ("explain", JOB, "--cluster", CLUSTER, "--now", "soon")),
-    "no file": ("No such file", ("explain", JOB, "--cluster", "nowhere.json")),
-    "nothing to suppose": ("say what would be different", ("what-if", *SAVED)),
-    "a node that is not there": ("cordon: there is no node n9", ("what-if", "--cordon", "n9", *SAVED)),
-    "a setting that is none": ("settings.port: decides nothing", ("what-if", "--set", "port=1", *SAVED)),
-    "half a setting": ("--set queue.order: write NAME=VALUE", ("what-if", "--set", "queue.order", *SAVED)),
-    "a time that is none": ("--advance soon: write a time such as 90s", ("what-if", "--advance", "soon", *SAVED)),
-    "a field that is wrong": ("remove_jobs.0: Expected `str` matching", ("what-if", "--remove-job", "x", *SAVED)),
-    "pods of nothing": ("--pods and --request belong together", ("what-if", "--pods", "2", *SAVED)),
-    "an amount of nothing": (
-        "--request cpu: write NAME=AMOUNT", ("what-if", "--pods", "2", "--request", "cpu", *SAVED)),
-    "no pods": ("pods.0.count: Expected `int` >= 1", ("what-if", "--pods", "0", "--request", "cpu=1", *SAVED)),
-}  # fmt: skip
+    "no such gang": ("no such gang is known", ("explain", "demo/x")),
+    "half a name": ("'case1' is no NAMESPACE/NAME", ("explain", "case1")),
+    "nothing to suppose": ("say what would be different", ("what-if",)),
+    "a node that is not there": ("cordon: there is no node n9", ("what-if", "--cordon", "n9")),
+    "a setting that is none": ("settings.port: decides nothing", ("what-if", "--set", "port=1")),
+    "half a setting": ("--set queue.order: write NAME=VALUE", ("what-if", "--set", "queue.order")),
+    "a time that is none": ("--advance soon: write a time such as 90s", ("what-if", "--advance", "soon")),
+    "a field that is wrong": ("remove_jobs.0: Expected `str` matching", ("what-if", "--remove-job", "x")),
+    "pods of nothing": ("--pods and --request belong together", ("what-if", "--pods", "2")),
+    "an amount of nothing": ("--request cpu: write NAME=AMOUNT", ("what-if", "--pods", "2", "--request", "cpu")),
+    "no pods": ("pods.0.count: Expected `int` >= 1", ("what-if", "--pods", "0", "--request", "cpu=1")),
+}
 
 
 @pytest.mark.parametrize(("said", "arguments"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...]) -> None:
-    assert said in refused(*arguments)
-
-
-def test_a_running_service_is_asked() -> None:
-    gone = ("what-if", "--remove-job", "demo/case1")
-    document, supposed = as_json("explain", JOB, *SAVED), as_json(*gone, *SAVED)
-    with RawServer({f"/v1/explain/{JOB}": served(document), "/v1/what-if": served(supposed)}) as server:
-        assert shown("explain", JOB, "--server", server.url) == shown("explain", JOB, *SAVED)
-        assert as_json("explain", JOB, "--server", server.url) == document
-        assert shown(*gone, "--server", server.url) == shown(*gone, *SAVED)
+def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...], url: str) -> None:
+    assert said in refused(*arguments, "--url", url)
 
 
 def test_a_pod_of_no_gang() -> None:
     place = PodPlace(name="a/b", uid="u", own=True, node=None)
     with RawServer({"/v1/explain/a/b": ok(msgspec.json.encode(ExplainedPod(pod=place)))}) as server:
-        assert shown("explain", "a/b", "--server", server.url) == ["a/b is a pod of no gang; node: none yet"]
+        assert shown("explain", "a/b", "--url", server.url) == ["a/b is a pod of no gang; node: none yet"]
 
 
 def test_answers_that_are_none() -> None:
@@ -121,16 +103,16 @@ def test_answers_that_are_none() -> None:
     busy = ok(problem_body(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered"), status=429)
     answers = {"/v1/explain/a/b": problem, "/v1/explain/a/c": served({"gang": "x"}), "/v1/what-if": busy}
     with RawServer(answers) as server:
-        assert "no gang or pod a/b is known" in refused("explain", "a/b", "--server", server.url)
-        assert "not what netgang answers" in refused("explain", "a/c", "--server", server.url, code=1)
-        assert "status 429" in refused("what-if", "--advance", "1s", "--server", server.url, code=1)
-    assert "does netgang run there?" in refused("explain", "a/b", "--server", server.url, code=1)
-    assert "does netgang run there?" in refused("what-if", "--advance", "1s", "--server", server.url, code=1)
-    assert "--url" in refused("what-if", "--advance", "1s", "--server", "x:/y")
+        assert "no gang or pod a/b is known" in refused("explain", "a/b", "--url", server.url)
+        assert "not what netgang answers" in refused("explain", "a/c", "--url", server.url, code=1)
+        assert "status 429" in refused("what-if", "--advance", "1s", "--url", server.url, code=1)
+    assert "does netgang run there?" in refused("explain", "a/b", "--url", server.url, code=1)
+    assert "does netgang run there?" in refused("what-if", "--advance", "1s", "--url", server.url, code=1)
+    assert "--url" in refused("what-if", "--advance", "1s", "--url", "x:/y")
 
 
-def test_rare_parts_are_shown() -> None:
-    document = as_json("explain", JOB, *SAVED)
+def test_rare_parts_are_shown(url: str) -> None:
+    document = as_json("explain", JOB, "--url", url)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
     document["turn"]["work"] = {"hours": 0.25, "reported": True, "text": "0.25 cluster-hours left"}
     document["turn"]["ahead"] |= {
@@ -147,7 +129,7 @@ def test_rare_parts_are_shown() -> None:
     document["problems"] = ["netgang.io/x: no such annotation"]
     document["members"] *= 5
     with RawServer({f"/v1/explain/{JOB}": served(document)}) as server:
-        text = "\n".join(shown("explain", JOB, "--server", server.url))
+        text = "\n".join(shown("explain", JOB, "--url", server.url))
     for part in (
         "waited 65 s, STARVING in 3 min",
         "it is admitted, and has 42 s to come to bind",

@@ -1,182 +1,23 @@
-"""`netgang network show` and `netgang scores`: what they print for people and machines, and how they refuse."""
+"""`netgang network`: what it prints for people and machines, and how it refuses."""
 
 import json
-from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pytest
-from rich.console import Console
 
-from cli.rendering.links import draw
 from extender.api.documents.link import link_document
 from extender.api.problems import problem_body
 from extender.network.file.mesh import read_mesh
-from extender.network.survey import Link, Survey
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, snapshot
 from tests.cli.world import as_json, refused, run, served, shown
-from tests.extender.network import recorded
-from tests.fakes.maddash_server import Fault, MaddashServer
-from tests.fakes.mesh import full_mesh, paper_mesh
-from tests.fakes.network_source import measurements
-from tests.fakes.raw_http import CERTIFICATE, RawServer, ok
+from tests.fakes.raw_http import RawServer, ok
 
-NOW_S = 1_700_000_000.0
-FIELDS = ["source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s", "grid"]
-
-
-def links(*arguments: object) -> list[dict[str, Any]]:
-    return as_json("network", "show", *arguments)
-
-
-@pytest.fixture
-def paper() -> Iterator[MaddashServer]:
-    with MaddashServer(paper_mesh(), checked_at_s=lambda: NOW_S) as server:
-        yield server
-
-
-def test_json_of_the_paper_mesh(paper: MaddashServer, tmp_path: Path) -> None:
-    found = links("--maddash", paper.url)
-    assert [list(one) for one in found] == [FIELDS] * 1260
-    assert {one["grid"] for one in found} == {"Loss, Delay, Throughput"}
-    assert min(one["age_s"] for one in found) > 0.0
-    path = tmp_path / "mesh.json"
-    path.write_text(json.dumps(found))
-    read = read_mesh(path, now_s=NOW_S + 1e9).measurements
-    wanted = measurements(paper_mesh(), measured_at_s=0.0)
-    assert {(m.source, m.target, m.metric, m.value) for m in read} == {
-        (m.source, m.target, m.metric, m.value) for m in wanted
-    }
-
-
-def test_a_server_that_has_just_started() -> None:
-    listed = b'{"grids":[{"name":"Loss"}]}'
-    answers = {"/maddash/grids": ok(listed), "/maddash/grids/Loss": ok(recorded.body("grid-loss-startup.json"))}
-    with RawServer(answers) as server:
-        found = links("--maddash", server.url)
-    assert len(found) == 29
-    assert {(one["loss_ratio"], one["age_s"], one["grid"]) for one in found} == {(None, None, "Loss")}
-
-
-def test_other_checks_are_no_links() -> None:
-    answers = {
-        "/maddash/grids": ok(b'{"grids":[{"name":"Random"}]}'),
-        "/maddash/grids/Random": ok(recorded.body("grid-random.json")),
-    }
-    with RawServer(answers) as server:
-        result = run("network", "show", "--maddash", server.url, "--json")
-    assert (result.exit_code, json.loads(result.stdout)) == (1, [])
-    assert "nothing there measures packet loss, delay or throughput" in result.stderr
-
-
-def test_one_failing_grid_is_a_note(paper: MaddashServer) -> None:
-    paper.faults["Delay"] = Fault.SERVER_ERROR
-    result = run("network", "show", "--maddash", paper.url, "--json")
-    assert result.exit_code == 0
-    assert {one["delay_ms"] for one in json.loads(result.stdout)} == {None}
-    assert "note: grid 'Delay' failed" in result.stderr
-
-
-def test_weird_names_are_shown_and_do_no_harm() -> None:
-    ends = ["[red]a[/red]", "b\x1b[2J", "c d+%/", "ü終", "2001:db8::1"]
-    with MaddashServer(full_mesh(*ends), checked_at_s=lambda: NOW_S, prefix="Lab 100% A+B/") as server:
-        assert {one["source"] for one in links("--maddash", server.url)} == set(ends)
-        result = run("network", "show", "--maddash", server.url)
-    assert result.exit_code == 0
-    assert "\x1b[2J" not in result.stdout
-    for text in ("[red]a[/red]", "b�[2J", "c d+%/", "ü終", "2001:db8::1"):
-        assert text in result.stdout
-
-
-REFUSALS = {  # case: (arguments, exit code, what is said)
-    "no server there": (("--maddash", "http://127.0.0.1:9"), 1, "http://127.0.0.1:9/maddash/grids: "),
-    "no address": (("--maddash", "maddash.example.org"), 2, "accepted is http:// or https://"),
-    "no such CA file": (("--maddash", "https://127.0.0.1", "--ca-file", "/no/such.pem"), 2, "ca_file /no/such.pem"),
-    "no such CA file of a running netgang": (("--ca-file", "x.pem"), 2, "ca_file x.pem"),
-    "zone of MaDDash": (("--maddash", "http://127.0.0.1", "--zone", "A"), 2, "--zone is for a running netgang"),
-    "both": (("--maddash", "http://127.0.0.1", "--url", "http://127.0.0.1"), 2, "--url is for a running netgang"),
-    "no netgang there": (("--url", "http://127.0.0.1:9"), 1, "does netgang run there?"),
-    "no address of netgang": (("--url", "localhost"), 2, "accepted: http://HOST:PORT"),
-    "limit": (("--limit", "0"), 2, "--limit"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "code", "text"), REFUSALS.values(), ids=REFUSALS)
-def test_refusals(arguments: tuple[str, ...], code: int, text: str) -> None:
-    assert text in refused("network", "show", *arguments, code=code)
-
-
-def test_certificates() -> None:
-    """A self-signed certificate is refused unless it is named or nothing is to be checked."""
-    answers = {
-        "/maddash/grids": ok(b'{"grids":[{"name":"Loss"}]}'),
-        "/maddash/grids/Loss": ok(recorded.body("grid-loss.json")),
-    }
-    with RawServer(answers, tls=True) as server:
-        assert "certificate verify failed" in refused("network", "show", "--maddash", server.url, code=1)
-        assert len(links("--maddash", server.url, "--ca-file", CERTIFICATE)) == 29
-        assert len(links("--maddash", server.url, "--insecure")) == 29
-
-
-# -- the picture ------------------------------------------------------------------------------------------------------
-
-
-def drawn(*found: Link, width: int = 200, colours: bool = False) -> str:
-    console = Console(
-        width=width, force_terminal=colours, color_system="256" if colours else None, legacy_windows=False
-    )
-    with console.capture() as capture:
-        draw(console, Survey(found, {"a": "A, first"}, ()))
-    return capture.get()
-
-
-def test_the_papers_colours() -> None:
-    """Loss: green up to 0.001 %, yellow above, pink from 0.1 % on; orange without a value."""
-    text = drawn(
-        Link("a", "b", loss_ratio=0.00001),
-        Link("b", "a", loss_ratio=0.0000101),
-        Link("a", "c", loss_ratio=0.001),
-        Link("c", "a"),
-        colours=True,
-    )
-    green, yellow, pink, orange = "\x1b[32m", "\x1b[33m", "\x1b[38;5;206m", "\x1b[38;5;208m"
-    assert f"{green}  0.001\x1b" in text
-    assert f"{yellow}0.00101\x1b" in text or f"{yellow}  0.001\x1b" in text
-    assert f"{pink}    0.1\x1b" in text
-    assert f"{orange}      ?\x1b" in text
-
-
-def test_small_meshes_have_their_numbers() -> None:
-    text = drawn(
-        Link("a", "b", loss_ratio=0.0005, delay_ms=12.34, throughput_bps=9.4e9, age_s=60.0),
-        Link("b", "a", loss_ratio=0.0, delay_ms=0.5, throughput_bps=1e9, age_s=7300.0),
-    )
-    lines = [line.rstrip() for line in text.splitlines()]
-    assert lines[0] == "packet loss (%), from row to column"
-    assert "1 a (A, first)           0.05" in lines
-    assert "2 b                  0" in lines
-    assert "throughput (Gbit/s), from row to column" in lines
-    assert lines[-1] == "2 ends, 2 directions; with a value: loss 2, delay 2, throughput 2; checked 60 s to 2 h ago"
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
-@pytest.mark.parametrize("ends", [2, 9, 36, 100])
-def test_matrices_fit_the_terminal(ends: int, width: int) -> None:
-    names = [f"node{number}" for number in range(1, ends + 1)]
-    found = [Link(a, b, loss_ratio=0.5) for a in names for b in names if a != b]
-    text = drawn(*found, width=width)
-    rows = [line for line in text.splitlines() if line.lstrip().split(" ")[0].isdigit() and "node" in line]
-    cells = sum(line.count("#") for line in rows if "→" not in line) or sum(line.count("50") for line in rows)
-    assert cells >= ends * (ends - 1)
-    assert max(len(line) for line in rows if "→" not in line) <= width
-
-
-# -- a running netgang ------------------------------------------------------------------------------------------------
+ALL = "/v1/network?limit=100"
 
 PAIRS: dict[str, Any] = {
     "zone": None,
@@ -204,24 +45,30 @@ def netgang(pairs: dict[str, Any] | None = None) -> bytes:
     return served({**head, "pairs": pairs or PAIRS, "status": status})
 
 
-def test_a_running_netgang() -> None:
-    with RawServer({"/v1/network?limit=40": netgang()}) as server:
-        result = run("network", "show", "--url", server.url, "--json")
+def test_links_one_by_one() -> None:
+    with RawServer({ALL: netgang()}) as server:
+        result = run("network", "--url", server.url, "--json")
+        wide = run("network", "--url", server.url, "-o", "wide").stdout.splitlines()
+    fields = ("source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s")
     assert json.loads(result.stdout) == [
-        dict(zip(FIELDS, ("n1", "n2", 0.5, 3.0, None, 20.0, None), strict=True)),
-        dict(zip(FIELDS, ("n2", "n1", None, None, 1e9, 5.0, None), strict=True)),
+        dict(zip(fields, ("n1", "n2", 0.5, 3.0, None, 20.0), strict=True)),
+        dict(zip(fields, ("n2", "n1", None, None, 1e9, 5.0), strict=True)),
     ]
-    with RawServer({"/v1/network?limit=40": netgang()}) as server:
-        wide = run("network", "show", "--url", server.url, "-o", "wide").stdout.splitlines()
-        names = run("network", "show", "--url", server.url, "-o", "name").stdout.splitlines()
     assert [" ".join(line.split()) for line in wide] == [
         "FROM TO LOSS DELAY THROUGHPUT AGE",
         "n1 n2 50 % 3 ms – 20 s",
         "n2 n1 – – 1000 Mbit/s 5 s",
     ]
-    assert names == ["n1/n2", "n2/n1"]
     assert "note: gone" in result.stderr
     assert "note: no grid gives a value of delay" in result.stderr
+
+
+def test_its_json_is_a_mesh_for_plan(tmp_path: Path) -> None:
+    path = tmp_path / "mesh.json"
+    with RawServer({ALL: netgang()}) as server:
+        path.write_text(run("network", "--url", server.url, "--json").stdout)
+    read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
+    assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
 
 
 NOBODY: dict[str, Any] = {"count": 0, "since_s": None, "nodes": [], "zone": None}
@@ -257,34 +104,42 @@ A          B        0 %   5 ms
 
 def test_what_is_said_of_all_links() -> None:
     answer = served(json.loads(netgang().partition(b"\r\n\r\n")[2]) | SEEN)
-    with RawServer({"/v1/network?limit=40": answer}) as server:
-        whole = run("network", "show", "--url", server.url).stdout
-        alone = run("network", "show", "--url", server.url, "--summary").stdout
-        document = json.loads(run("network", "show", "--url", server.url, "--summary", "--json").stdout)
-    lines = [line.rstrip() for line in alone.splitlines()]
-    assert lines == SUMMARY.splitlines()
-    assert [line.rstrip() for line in whole.splitlines()][-len(lines) :] == lines
-    assert document == SEEN
-    assert "--summary" in refused("network", "show", "--maddash", "http://x", "--summary")
+    with RawServer({ALL: answer}) as server:
+        text = run("network", "--url", server.url).stdout
+    assert [line.rstrip() for line in text.splitlines()] == SUMMARY.splitlines()
+
+
+def test_nothing_is_measured() -> None:
+    none = [[None, None], [None, None]]
+    empty = PAIRS | {name: none for name in PAIRS if name.endswith(("ratio", "ms", "bps", "age_s"))} | {"nodes": []}
+    with RawServer({ALL: netgang(empty)}) as server:
+        result = run("network", "--url", server.url)
+    assert (result.exit_code, result.stdout.strip()) == (1, "")
+    assert "nothing there measures packet loss, delay or throughput" in result.stderr
 
 
 def test_a_part_of_a_large_cluster() -> None:
-    with RawServer({"/v1/network?limit=7&zone=A": netgang(PAIRS | {"of": 5000})}) as server:
-        result = run("network", "show", "--url", server.url, "--zone", "A", "--limit", 7)
+    with RawServer({f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})}) as server:
+        result = run("network", "--url", server.url, "--zone", "A", "-o", "wide")
     assert result.exit_code == 0
-    assert "2 of 5000 nodes; see --zone and --limit" in result.stdout
+    assert "2 of 5000 nodes; see --zone" in result.stderr
 
 
 def test_a_zone_that_does_not_exist() -> None:
-    with RawServer({"/v1/network?limit=40&zone=X": netgang()}) as server:
-        said = refused("network", "show", "--url", server.url, "--zone", "X")
+    with RawServer({f"{ALL}&zone=X": netgang()}) as server:
+        said = refused("network", "--url", server.url, "--zone", "X")
     assert "--zone 'X': the cluster's zones are A" in said
 
 
-# -- scores -----------------------------------------------------------------------------------------------------------
+def test_no_netgang_there() -> None:
+    assert "does netgang run there?" in refused("network", "--url", "http://127.0.0.1:9", code=1)
+    assert "accepted: http://HOST:PORT" in refused("network", "--url", "localhost")
+
+
+# -- two nodes --------------------------------------------------------------------------------------------------------
 
 PATH = "/v1/network/n1/n2"
-ASKED = ("scores", "n1", "n2", "--url")
+ASKED = ("network", "n1", "n2", "--url")
 
 
 def document() -> dict[str, Any]:
@@ -295,7 +150,7 @@ def document() -> dict[str, Any]:
     return json.loads(msgspec.json.encode(made))
 
 
-def test_scores_for_people() -> None:
+def test_a_link_for_people() -> None:
     with RawServer({PATH: served(document())}) as server:
         lines = shown(*ASKED, server.url)
     assert lines[:5] == [
@@ -309,11 +164,8 @@ def test_scores_for_people() -> None:
     assert "compared among 3 nodes; full points for 100 Mbit/s" in lines
     with RawServer({PATH: served(document())}) as server:
         wide = shown(*ASKED, server.url, "-o", "wide")
-        bare = shown(*ASKED, server.url, "--no-headers")
-        before = shown("scores", "--from", "n1", "--to", "n2", "--url", server.url)
     assert wide[0] == "METRIC n1→n2 OLD SOURCE n2→n1 OLD SOURCE COUNTS BASIS POINTS"
     assert "loss 0.2 % 90 s" in wide[1]
-    assert (before, bare) == (lines, lines[1:5])
 
 
 def shown_link(network: NetworkMatrix | None = None) -> list[str]:
@@ -345,14 +197,14 @@ def test_what_a_server_says_is_only_text() -> None:
     assert "0.2 % 5 h [/b]" in lines[1]
 
 
-def test_scores_for_machines() -> None:
+def test_a_link_for_machines() -> None:
     with RawServer({PATH: served(document())}) as server:
         assert as_json(*ASKED, f"{server.url}/") == document()
 
 
 def test_two_nodes_are_asked_about() -> None:
-    for names in ((), ("n1",), ("n1", "n2", "n3"), ("n1", "--from", "n1", "--to", "n2")):
-        assert refused("scores", *names) == "error: name two nodes: netgang scores NODE NODE\n"
+    for names in (("n1",), ("n1", "n2", "n3")):
+        assert refused("network", *names) == "error: name two nodes: netgang network NODE NODE\n"
 
 
 def test_a_node_that_does_not_exist() -> None:

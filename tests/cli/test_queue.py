@@ -1,4 +1,4 @@
-"""`netgang queue`: the order, the reasons, the gangs ahead; for people and machines; and looking again and again."""
+"""`netgang queue`: the order, the reasons, the gangs ahead; for people and machines."""
 
 import json
 import re
@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from rich.console import Console
 
 from cli.rendering.queue import queue_table
@@ -77,14 +76,13 @@ def test_behind_are_gangs_that_have_the_room(ahead: list[dict[str, Any]], said: 
     listed = [entry(**{"rank": number, **fields}) for number, fields in enumerate(ahead, start=1)]
     for code, wanted in (("BEHIND", said), ("NO_ROOM", None)):
         queue = {**EMPTY, "gangs": [*listed, entry(gang="a/me", rank=9, code=code, detail="no room")]}
-        [line] = lines(queue, "a/me", "-o", "wide", "--no-headers")
+        line = lines(queue, "a/me", "-o", "wide")[1]
         assert line.endswith(f"no room; {wanted}" if wanted else "no room")
 
 
 def test_filters_are_for_people_and_machines() -> None:
     queue = document()
     assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
-    assert gangs(queue, "-n", "a", "-A") == gangs(queue)
     assert gangs(queue, "second", "-n", "a") == gangs(queue, "a/second") == ["a/second"]
     assert gangs(queue, "--state", "starving") == []
     with RawServer({PATH: served(queue)}) as server:
@@ -95,12 +93,6 @@ def test_filters_are_for_people_and_machines() -> None:
     assert found | {"gangs": []} == queue | {"gangs": []}
 
 
-def test_a_long_queue_is_cut_aloud() -> None:
-    queue = document()
-    assert gangs(queue, "--limit", 1) == [queue["gangs"][0]["gang"]]
-    assert "1 of 4 gangs; see --namespace, --state and --limit" in lines(queue, "--limit", 1)
-
-
 def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
     """One line a gang, of 80 columns at most: the last column ends in an ellipsis, a name never does."""
     name = "a-team/a-rather-long-name-of-a-job"
@@ -109,7 +101,7 @@ def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
     found = msgspec.convert({**EMPTY, "counts": {"WAITING": 21}, "gangs": listed}, Queue)
     console = Console(width=80, height=24, force_terminal=True, color_system=None)
     with console.capture() as text:
-        console.print(queue_table(console, found, found.gangs, limit=100))
+        console.print(queue_table(console, found, found.gangs, wide=False))
     shown_lines = text.get().splitlines()
     assert len(shown_lines) == 23
     assert max(map(len, shown_lines)) <= 80
@@ -125,17 +117,6 @@ def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
     assert text.splitlines()[1].endswith("end")
     assert text.isascii() or not re.search("[\u2500-\u257f]", text)
     assert all(line == line.rstrip() for line in text.splitlines())
-
-
-def test_output_for_programs() -> None:
-    queue = document()
-    names = [one["gang"] for one in queue["gangs"]]
-    with RawServer({PATH: served(queue)}) as server:
-        ways = {way: run("queue", "--url", server.url, "-o", way).stdout for way in ("name", "json", "yaml")}
-        bare = run("queue", "--url", server.url, "--no-headers").stdout
-    assert ways["name"].split() == names
-    assert json.loads(ways["json"]) == yaml.safe_load(ways["yaml"]) == queue
-    assert [line.split()[1] for line in bare.splitlines()] == names
 
 
 WORST = {"source": "n1", "target": "n2", "points": 41.2, "loss_ratio": 0.001, "delay_ms": 0.35, "oldest_s": 30.0}

@@ -1,7 +1,6 @@
-"""How commands find a netgang: by address, by port-forward, by the Service's proxy; what each must not give away."""
+"""How commands find a netgang: by address, or by the Service's proxy of the API server."""
 
 import json
-import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -13,7 +12,7 @@ from cli.service_options import KUBECTL
 from extender.api.problems import problem_body
 from tests.cli.world import refused, run, served
 from tests.fakes.api_proxy import TOKEN, ApiProxy
-from tests.fakes.raw_http import CERTIFICATE, RawServer, ok
+from tests.fakes.raw_http import RawServer, ok
 
 QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
 PLACE = {"name": "team-a/solo", "uid": "u", "own": True, "node": None, "planned": None}
@@ -21,8 +20,7 @@ EXPLAINED = {"pod": {**PLACE, "prioritize": {"nodes": [], "of": 0}}}
 ANSWERS = {
     "/v1/queue": served(QUEUE),
     "/v1/explain/team-a/solo": served(EXPLAINED),
-    "/v1/jobs?limit=200": ok(problem_body(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs"), status=403),
-    "/v1/what-if": ok(problem_body(HTTPStatus.UNAUTHORIZED, "show a token"), status=401),
+    "/v1/jobs?limit=1000": ok(problem_body(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs"), status=403),
 }
 PORT = 8889
 
@@ -42,7 +40,7 @@ def site(netgang: RawServer) -> Iterator[ApiProxy]:
 @pytest.fixture
 def access(site: ApiProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("KUBECONFIG", "NETGANG_URL", "NETGANG_TOKEN", "KUBERNETES_SERVICE_HOST"):
+    for name in ("KUBECONFIG", "NETGANG_URL", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     return site.kubeconfig(tmp_path, namespace="team-a")
 
@@ -53,79 +51,17 @@ def done(*arguments: object, **how: Any) -> str:
     return result.stdout
 
 
-THROUGH = ("port-forward", "service-proxy")
-
-
-@pytest.mark.parametrize("through", THROUGH)
-def test_both_ways_lead_there(through: str, access: Path, netgang: RawServer) -> None:
-    found = json.loads(done("queue", "--json", "--kubeconfig", access, "--through", through))
-    assert found == QUEUE
+def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy) -> None:
+    """The person's credentials go no further than the API server."""
+    assert json.loads(done("queue", "--json", "--kubeconfig", access)) == QUEUE
+    assert site.asked == ["GET /api/v1/namespaces/netgang-system/services/netgang:8889/proxy/v1/queue"]
     assert not [head for head in netgang.requests if "authorization" in head.lower() or TOKEN in head]
-
-
-@pytest.mark.parametrize("through", THROUGH)
-def test_what_is_refused_is_said(through: str, access: Path, netgang: RawServer) -> None:
-    said = refused("what-if", "--advance", "1s", "--kubeconfig", access, "--through", through, code=1)
-    assert "status 401: show a token; give --token-file FILE or NETGANG_TOKEN" in said
-    assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, "--through", through, code=1)
-
-
-def test_port_forward_goes_to_the_leader_and_carries_a_token(site: ApiProxy, access: Path, netgang: RawServer) -> None:
-    done("queue", "--kubeconfig", access, env={"NETGANG_TOKEN": "for-netgang"})
-    assert site.asked[1:] == [f"GET /api/v1/namespaces/netgang-system/pods/netgang-a/portforward?ports={PORT}"]
-    assert "authorization: Bearer for-netgang" in netgang.requests[-1]
-
-
-def test_without_a_leader_any_pod_that_runs(site: ApiProxy, access: Path) -> None:
-    """A single replica without leader election has no such label."""
-    site.pods = [one for one in site.pods if one["metadata"]["name"] != "netgang-a"]
-    done("queue", "--kubeconfig", access)
-    assert "/pods/netgang-b/portforward" in site.asked[-1]
-
-
-def test_a_token_is_not_given_to_the_service_proxy(site: ApiProxy, access: Path) -> None:
-    """The API server would take it away, or (in another header) hand it to whoever answers: refused before asking."""
-    said = refused("queue", "--kubeconfig", access, "--through", "service-proxy", env={"NETGANG_TOKEN": "x"})
-    assert "carries no token" in said
-    assert site.asked == []
-
-
-TOKENS = {  # case: (arguments, part of what is said)
-    "to another machine": (("--url", "http://netgang.example:8889"), "https:// addresses or this machine only"),
-    "through an API server that encrypts nothing": (
-        ("--kubeconfig", "{here}/open"),
-        "http://10.0.0.1:8080: a token goes",
-    ),
-    "no such file": (("--token-file", "/no/such"), "--token-file /no/such: cannot be read"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "said"), TOKENS.values(), ids=TOKENS)
-def test_tokens_are_kept(arguments: tuple[str, ...], said: str, access: Path, tmp_path: Path) -> None:
-    (tmp_path / "open").write_text(re.sub(r"http://[0-9.:]+", "http://10.0.0.1:8080", access.read_text()))
-    given = [one.format(here=tmp_path) for one in arguments]
-    assert said in refused("queue", *given, env={"NETGANG_TOKEN": "x"})
-
-
-def test_certificates_are_checked_through_port_forward(access: Path, tmp_path: Path) -> None:
-    with RawServer(ANSWERS, tls=True) as secure, ApiProxy({PORT: secure.port}) as site:
-        kubeconfig = site.kubeconfig(tmp_path)
-        wanted = ("queue", "--kubeconfig", kubeconfig, "--service", "netgang-system/https:netgang")
-        assert "CERTIFICATE_VERIFY_FAILED" in refused(*wanted, code=1)
-        assert "Hostname mismatch" in refused(*wanted, "--ca-file", CERTIFICATE, code=1)
+    assert "ann may not get /v1/jobs" in refused("jobs", "--kubeconfig", access, code=1)
 
 
 REFUSALS = {  # case: (what the person may not do, arguments, part of what is said)
-    "no right to forward": ("pods/portforward", (), 'answered 403: User "ann" cannot get resource "pods/portforward"'),
-    "no right to see pods": ("pods", (), 'cannot get resource "pods"'),
-    "no right to the proxy": ("services/proxy", ("--through", "service-proxy"), 'cannot get resource "services/proxy"'),
-    "netgang does not listen there": ("", ("--service", "netgang-system/netgang:1"), "error forwarding port 1 to pod"),
-    "no such Service": (
-        "",
-        ("--service", "netgang-system/netgang:1", "--through", "service-proxy"),
-        "no service port 1",
-    ),
-    "no pod": ("", ("--service", "netgang-system/other"), "no pod in namespace netgang-system has label"),
+    "no right to the proxy": ("services/proxy", (), 'cannot get resource "services/proxy"'),
+    "no such port": ("", ("--service", "netgang-system/netgang:1"), "no service port 1"),
 }
 
 
@@ -136,18 +72,14 @@ def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str,
 
 
 def test_bad_credentials(site: ApiProxy, tmp_path: Path, access: Path) -> None:
-    """The API server's 401 is its own, and no hint at netgang's token."""
     said = refused("queue", "--kubeconfig", site.kubeconfig(tmp_path, token="old"), code=1)
     assert "answered 401: Unauthorized" in said
-    assert "--token-file" not in said
 
 
 WRONG = {  # case: (arguments, part of what is said)
     "two ways": (("--url", "http://127.0.0.1:1", "--context", "site"), "--url and --context: name one of them"),
-    "no such way": (("--through", "magic"), "accepted: port-forward, service-proxy"),
     "no such context": (("--context", "other"), "no context 'other'; there are site"),
     "no service": (("--service", "netgang"), "write NAMESPACE/NAME"),
-    "a port's name": (("--service", "a/b:debug"), "--through port-forward needs its number"),
     "no such file": (("--kubeconfig", "/no/such"), "kubeconfig /no/such: cannot be read"),
 }
 
@@ -186,10 +118,10 @@ def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgan
 
 
 COMMANDS = {  # path: command
-    "/v1/network/n1/n2": ("scores", "--from", "n1", "--to", "n2", "--url"),
+    "/v1/network/n1/n2": ("network", "n1", "n2", "--url"),
     "/v1/queue": ("queue", "--url"),
-    "/v1/network?limit=40": ("network", "show", "--url"),
-    "/v1/jobs?limit=200": ("jobs", "--url"),
+    "/v1/network?limit=100": ("network", "--url"),
+    "/v1/jobs?limit=1000": ("jobs", "--url"),
 }
 
 

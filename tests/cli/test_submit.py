@@ -12,10 +12,11 @@ import yaml
 
 from cli.manifest import MOST_BYTES, read_manifest, submitted
 from extender.errors import ConfigError
-from tests.cli.world import CLUSTER, EXAMPLES, MESH, as_json, refused, run, written
+from extender.settings.settings import Settings
+from tests.cli.saved import saved
+from tests.cli.world import EXAMPLES, as_json, refused, run, written
 from tests.extender.scheduling.world import node_json, pod_json
 
-SAVED = ("--cluster", CLUSTER, "--network", MESH, "--now", "2026-11-02T10:05:00Z")
 POD = {"schedulerName": "netgang", "containers": [{"name": "c", "resources": {"requests": {"cpu": "4"}}}]}
 MARKS = {"pod-group.scheduling.sigs.k8s.io/name": "g", "pod-group.scheduling.sigs.k8s.io/min-available": "2"}
 
@@ -35,18 +36,20 @@ EXAMPLE_JOBS = {  # file of examples/ → (its gang, members)
 @pytest.mark.parametrize(("name", "gang", "size"), [(name, *wanted) for name, wanted in EXAMPLE_JOBS.items()])
 def test_examples_would_start(name: str, gang: str, size: int) -> None:
     """In one zone of the test bed, with their network score; the document says the same."""
-    result = run("what-if", "-f", EXAMPLES / name, *SAVED)
+    with saved() as url:
+        result = run("what-if", "-f", EXAMPLES / name, "--url", url)
+        [found] = as_json("what-if", "-f", EXAMPLES / name, "--url", url)["admitted"]
     assert re.match(f"{gang}: would start now in zone [AB], network score ", result.stdout.splitlines()[1])
-    [found] = as_json("what-if", "-f", EXAMPLES / name, *SAVED)["admitted"]
     assert (found["gang"], found["before"]["state"], len(found["after"]["members"])) == (gang, "absent", size)
     assert 90.0 < found["after"]["score"] <= 100.0
 
 
-def lines(tmp_path: Path, manifest: Any, *arguments: object) -> list[str]:
+def lines(tmp_path: Path, manifest: Any, *arguments: object, **settings: Any) -> list[str]:
     """What is said of a job, from standard input, in a cluster of one node of 8 CPU on which a gang of 4 waits."""
     cluster = written(tmp_path, node_json("n1", cpu="8"), pod_json("first-0", gang="first", cpu="4"))
     text = yaml.safe_dump_all(manifest if isinstance(manifest, list) else [manifest])
-    result = run("what-if", "-f", "-", "--cluster", cluster, "--now", "1000", *arguments, given=text)
+    with saved(cluster, None, Settings(**settings), now_s=1000.0) as url:
+        result = run("what-if", "-f", "-", "--url", url, *arguments, given=text)
     assert result.exit_code == 0, result.output
     return [*result.stderr.splitlines(), *result.stdout.splitlines()]
 
@@ -75,10 +78,8 @@ def test_a_gated_gang_of_kubernetes_own(tmp_path: Path) -> None:
 
 def test_without_an_extender_the_policy_adds_the_gate(tmp_path: Path) -> None:
     """Nothing but gated native gangs is planned there, so that is what the template must become."""
-    settings = tmp_path / "settings.yaml"
-    settings.write_text("scheduler_names: [default-scheduler]\nextender: false\n")
     plain = job(2, schedulingGroup={"podGroupName": "g"}, schedulerName="default-scheduler")
-    said = lines(tmp_path, [NATIVE_GROUP, plain], "--config", settings)
+    said = lines(tmp_path, [NATIVE_GROUP, plain], scheduler_names=("default-scheduler",), extender=False)
     assert any(line.startswith("default/g: would start now") for line in said)
 
 
@@ -124,7 +125,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_refusals(manifest: Any, said: str, tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump_all(manifest if isinstance(manifest, list) else [manifest]))
-    assert said in refused("what-if", "-f", path, *SAVED)
+    with saved() as url:
+        assert said in refused("what-if", "-f", path, "--url", url)
 
 
 JUNK: tuple[Any, ...] = (None, 5, "x", [], {}, [5], {"name": 5}, float("nan"))

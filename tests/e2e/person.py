@@ -12,8 +12,6 @@ from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.parts.service import ROOT
 from lab.testbed.programs.build import ensure_program
 
-_PLUGINS = {"kubectl-netgang": "main", "kubectl_complete-netgang": "complete"}
-
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -54,7 +52,7 @@ class Person:
 
 
 async def person(cluster: Cluster, directory: Path, *, namespace: str) -> Person:
-    """Ann, an account of this namespace without rights; the plugin's programs are there as an installation has them."""
+    """Ann, an account of this namespace without rights; the plugin is there as an installation has it."""
     await cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
     ann = Person(cluster, namespace, directory / "kubeconfig", directory, ensure_program("kubectl"))
     document = yaml.safe_load(cluster.kubeconfig().read_text())
@@ -68,7 +66,6 @@ async def person(cluster: Cluster, directory: Path, *, namespace: str) -> Person
 
 def _written(one: Person, kubeconfig: str) -> None:
     one.kubeconfig.write_text(kubeconfig)
-    for name, function in _PLUGINS.items():
-        program = one.path / name
-        program.write_text(f"#!{sys.executable}\nfrom cli.kubectl import {function}\n\n{function}()\n")
-        program.chmod(0o755)
+    program = one.path / "kubectl-netgang"
+    program.write_text(f"#!{sys.executable}\nfrom cli.main import kubectl\n\nkubectl()\n")
+    program.chmod(0o755)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 Entry = TypeVar("Entry")
-_WITHOUT_CLUSTER = frozenset({"network", "scores", "check-config", "plan", "what-if", "explain"})
+_WITHOUT_CLUSTER = frozenset({"network", "plan", "what-if", "explain"})
 _MADE_BY_KUBECTL = re.compile(r"\b(?:cluster|nodes)\.json\b")
 
 
@@ -51,7 +51,7 @@ def names(key: str, command: str) -> bool:
 
 
 def needs_no_cluster(command: str) -> bool:
-    """Whether a command of ours needs no cluster but files, a MaDDash, or a running netgang; those run in process.
+    """Whether a command of ours needs no cluster but files, or a running netgang; those run in process.
 
     >>> needs_no_cluster("netgang plan cluster.json"), needs_no_cluster("netgang doctor"), needs_no_cluster("kubectl x")
     (True, False, False)

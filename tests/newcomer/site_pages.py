@@ -92,7 +92,6 @@ HOW_TOS = (
         "docs/how-to/maddash.md",
         words={"node NODE": "node node1", "ps-lab-7.example.org": "node1", "ps-bw-7.example.org": "node1"},
         files={"settings.yaml": "# dashboards:", "values.yaml": "settings:\n"},
-        before={"netgang check-config …": "cp examples/mesh/paper-testbed.json mesh.json"},
         effects={
             "kubectl annotate node NODE netgang.io/endpoint=…": _annotation(
                 "netgang.io/endpoint", "ps-lab-7.example.org"
@@ -172,14 +171,13 @@ PAGES_OF_USE = (
         "docs/how-to/cli.md",
         before={
             "netgang queue": f"{FORWARDED}\nexport NETGANG_URL=http://127.0.0.1:8889",
-            "kubectl netgang explain …": f"unset NETGANG_URL\n{TEAM_A}\n{GANG_JOB} -n team-a\n"
-            + _until("/v1/queue", "team-a/resnet"),
+            "kubectl netgang explain …": f"{TEAM_A}\n{GANG_JOB} -n team-a\n" + _until("/v1/queue", "team-a/resnet"),
         },
         effects={
-            "kubectl -n netgang-system create rolebinding operators-ask …": Effect(
+            "kubectl -n netgang-system create rolebinding researchers-ask …": Effect(
                 "yes",
-                "kubectl -n netgang-system auth can-i create pods --subresource=portforward"
-                " --as=somebody --as-group=operators",
+                "kubectl -n netgang-system auth can-i get services/netgang:8889 --subresource=proxy"
+                " --as=somebody --as-group=researchers",
             ),
             "kubectl netgang explain …": Effect("…team-a/resnet…\n…"),
         },

@@ -77,7 +77,7 @@ def test_a_command_may_end_with_another_code(tmp_path: Path) -> None:
 
 
 def test_what_is_left_is_not_typed(tmp_path: Path) -> None:
-    text = "```sh\ndocker build .\necho a\nnetgang scores a b\nnetgang plan cluster.json\n```"
+    text = "```sh\ndocker build .\necho a\nnetgang network a b\nnetgang plan cluster.json\n```"
     assert typed_of(walk(tmp_path, text, Page(left={"docker …": "no engine"}))) == (
         "echo a",
         "netgang plan cluster.json",

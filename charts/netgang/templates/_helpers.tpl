@@ -19,6 +19,10 @@
 host: 0.0.0.0 # the NetworkPolicy lets only kube-scheduler in
 port: 8888
 debug_port: 8889 # for people, on the pod's loopback: `kubectl port-forward` comes out there, and nothing else does
+{{- if .Values.documentsFrom }}
+debug_host: 0.0.0.0 # the NetworkPolicy lets only the API server in
+debug_open: true
+{{- end }}
 log_format: json
 leader_election: "on" # of the replicas one acts
 network: {sources: []}

@@ -1,4 +1,4 @@
-"""The network in numbers: sources, coverage, and the values between a few nodes, for people and `netgang network show`.
+"""The network in numbers: sources, coverage, and the values between a few nodes, for people and `netgang network`.
 
 Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Rule: the nodes of
 one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.

@@ -10,7 +10,7 @@ A file is a list of entries, one per direction:
 
 Values may be null or absent (not measured). `age_s` counts back from the moment the file was written; `measured_at`
 (Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people:
-what `netgang network show --json` prints is a mesh file.
+what `netgang network --json` prints is a mesh file.
 """
 
 from collections import Counter

@@ -18,7 +18,7 @@ import httpx
 from extender.errors import NetworkSourceError
 from extender.network.batches import FUTURE_TIME, TOLERANCE_S, bounded, merged
 from extender.network.maddash.client import IN_FLIGHT, MaddashClient
-from extender.network.maddash.grid import GridReading, read_grid_in_slices
+from extender.network.maddash.grid import read_grid_in_slices
 from extender.network.maddash.grid_choice import Places, Wanted, read_dashboards, read_grids
 from extender.network.maddash.last_good import KeptGrid, clock_problem
 from extender.network.maddash.values import METRIC_OF, NOTHING, choose_in_slices
@@ -27,6 +27,7 @@ from extender.ports import Batch
 from extender.runtime.slices import in_slices
 
 MAX_GRIDS: Final = 500
+ROUND_S: Final = 120.0  # For the grids of one fetch; those not reached by then keep their last good data
 REDISCOVER_S: Final = 600.0  # How often grids that showed nothing of use are looked at again
 FORGET_S: Final = 3600.0  # How long a grid that is no longer listed keeps its last good data
 
@@ -42,20 +43,12 @@ class MaddashSource:
         wanted: Wanted | None = None,
         *,
         name: str = "maddash",
-        round_s: float = 120.0,
-        on_read: Callable[[int, int], None] = lambda done, due: None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file.
-
-        `round_s`: longest time for the grids of one fetch; those not reached by then keep their last good data.
-        `on_read` is called after each grid: how many of the round are read, and of how many.
-        """
+        """Prepare; nothing is sent. Errors: ConfigError for a bad address or CA file."""
         self.name = name
-        self.chosen = NOTHING
+        self._chosen = NOTHING
         self._wanted = wanted or Wanted()
-        self._round_s = round_s
-        self._on_read = on_read
         self._client = MaddashClient(server, transport=transport)
         self.aclose = self._client.http.aclose
         self._parsing = asyncio.Lock()  # One grid at a time: each turn of the event loop waits for one slice only
@@ -68,28 +61,18 @@ class MaddashSource:
         self._said: tuple[object, ...] | None = None
         self._seen: tuple[object, ...] | None = None
 
-    @property
-    def readings(self) -> tuple[GridReading, ...]:
-        """What each grid said last, by name of the grid."""
-        return tuple(grid.reading for _, grid in sorted(self._grids.items()) if grid.reading is not None)
-
-    @property
-    def places(self) -> Places:
-        """Which grids and checks count, as of the last fetch."""
-        return self._wanted.among(self._grids, {board: grids for board, (grids, _) in self._boards.items()})
-
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read all grids of use; `None`: nothing is new. NetworkSourceError when nothing answered well."""
         self._forget_dates_if_clock_was_set(now_s)
         # 1. which grids
         problems = await self._list(now_s)
-        places = self.places
+        places = self._wanted.among(self._grids, {board: grids for board, (grids, _) in self._boards.items()})
         due = self._due(places, now_s)
         # 2. one GET each, two at a time (the client's own limit), those that failed last time after the others
         self._answered = False
         problems += await self._read_all(due, now_s)
         # 3. what all grids say together
-        readings = self.readings
+        readings = [grid.reading for _, grid in sorted(self._grids.items()) if grid.reading is not None]
         if not readings or (due and not self._answered):
             reason = "; ".join(bounded(problems, most=3)) or f"{self._client.http.url} has no grids"
             raise NetworkSourceError(f"{self.name}: {reason}")
@@ -98,20 +81,20 @@ class MaddashSource:
         problems += [*places.missing, *([clock] if clock is not None else [])]
         seen = (places, *((name, grid.parsed) for name, grid in sorted(self._grids.items())))
         if seen != self._seen:
-            self.chosen = await in_slices(choose_in_slices(readings, places))
+            self._chosen = await in_slices(choose_in_slices(readings, places))
             self._seen = seen
         elif tuple(problems) == self._said:
             return None
         self._said = tuple(problems)
-        rejected = Counter[str](self.chosen.rejected)
+        rejected = Counter[str](self._chosen.rejected)
         for reading in readings:
             rejected.update({str(reason): count for reason, count in reading.rejected.items()})
         rejected[FUTURE_TIME] += future
         return Batch(
-            measurements=self.chosen.measurements,
+            measurements=self._chosen.measurements,
             endpoints=merged(end for reading in readings for end in reading.endpoints),
             fetched_at_s=self._good_at_s,
-            problems=bounded((*problems, *self.chosen.problems)),
+            problems=bounded((*problems, *self._chosen.problems)),
             rejected=dict(+rejected),
         )
 
@@ -174,17 +157,16 @@ class MaddashSource:
         async def work() -> None:
             for name in left:
                 results[name] = await self._read(name, now_s)
-                self._on_read(len(results), len(due))
 
         try:
-            async with asyncio.timeout(self._round_s), asyncio.TaskGroup() as group:
+            async with asyncio.timeout(ROUND_S), asyncio.TaskGroup() as group:
                 for _ in range(min(IN_FLIGHT, len(due))):
                     group.create_task(work())
         except TimeoutError:
             pass  # each grid that was not reached is named below
         for name in due:
             if name not in results:
-                results[name] = f"grid {name!r} was not reached within {self._round_s:g} s{self._grids[name].kept}"
+                results[name] = f"grid {name!r} was not reached within {ROUND_S:g} s{self._grids[name].kept}"
         return [problem for _, problem in sorted(results.items()) if problem is not None]
 
     async def _read(self, name: str, now_s: float) -> str | None:

@@ -37,13 +37,11 @@ class Chosen:
     """One value per direction and metric; `rejected` counts values not used as they were."""
 
     measurements: MeasurementTable
-    grids: tuple[str, ...]
-    grid_of_row: tuple[int, ...]  # Row of `measurements` → index in `grids`
     problems: tuple[str, ...]
     rejected: Mapping[str, int]
 
 
-NOTHING: Final = Chosen(MeasurementTable(), (), (), (), {})
+NOTHING: Final = Chosen(MeasurementTable(), (), {})
 
 
 def choose_in_slices(readings: Sequence[GridReading], places: Places) -> Generator[None, None, Chosen]:
@@ -62,7 +60,7 @@ def choose_in_slices(readings: Sequence[GridReading], places: Places) -> Generat
     rows = _Rows()
     counts: Counter[str] = Counter()
     halved: set[str] = set()
-    for grid, reading in enumerate(ordered):
+    for reading in ordered:
         counting: dict[tuple[Kind, str], bool] = {}  # kind and check → whether they count
         for number, (key, value) in enumerate(reading.values.items()):
             if number % _SLICE == 0:
@@ -80,7 +78,7 @@ def choose_in_slices(readings: Sequence[GridReading], places: Places) -> Generat
                     continue
                 halved.add(reading.name)
                 number_used /= 2.0
-            if rows.offer(metric, key.source, key.target, number_used, value.checked_at_s, grid):
+            if rows.offer(metric, key.source, key.target, number_used, value.checked_at_s):
                 counts[DUPLICATE] += 1
     yield
     counts[NEGATIVE_DELAY] = sum(value < 0.0 for value in rows.values)
@@ -88,8 +86,6 @@ def choose_in_slices(readings: Sequence[GridReading], places: Places) -> Generat
     yield
     return Chosen(
         measurements,
-        tuple(reading.name for reading in ordered),
-        tuple(rows.grids),
         _problems({METRICS[code] for code in set(rows.metrics)}, halved, counts),
         {reason: count for reason, count in counts.items() if count},
     )
@@ -104,13 +100,10 @@ class _Rows:
         self.targets = array("i")
         self.values = array("d")
         self.times = array("d")
-        self.grids = array("i")
         self._ends: dict[EndpointId, int] = {}
         self._row: dict[int, int] = {}  # metric, source and target in one number → row
 
-    def offer(
-        self, metric: Metric, source: EndpointId, target: EndpointId, value: float, time_s: float, grid: int
-    ) -> bool:
+    def offer(self, metric: Metric, source: EndpointId, target: EndpointId, value: float, time_s: float) -> bool:
         """Take a value if there is none or a better one; whether there was one."""
         code = _CODES[metric]
         here = self._ends.setdefault(source, len(self._ends))
@@ -124,7 +117,6 @@ class _Rows:
             self.targets.append(there)
             self.values.append(value)
             self.times.append(time_s)
-            self.grids.append(grid)
             return False
         known, known_s = self.values[row], self.times[row]
         if abs(time_s - known_s) <= TWIN_WINDOW_S:
@@ -132,7 +124,7 @@ class _Rows:
         else:
             taken = time_s > known_s
         if taken:
-            self.values[row], self.times[row], self.grids[row] = value, time_s, grid
+            self.values[row], self.times[row] = value, time_s
         return True
 
     def table(self) -> MeasurementTable:

@@ -53,15 +53,14 @@ async def test_commands_do_what_is_printed() -> None:
     printed: dict[str, str] = {}
     async with demonstration() as url:
         for command in OURS:
-            more = () if "--cluster" in command else ("--server", url)
-            result = await asyncio.to_thread(run, command, *more)
+            result = await asyncio.to_thread(run, command, "--url", url)
             assert result.exit_code == 0, (command, result.output)
             printed[command] = result.stdout
         async with httpx.AsyncClient(base_url=url) as client:
             reply = await client.post("/v1/what-if", json=BODY)
     assert reply.status_code == 200, reply.text
     explained, supposed = SHOWN
-    assert in_order(explained, printed[next(one for one in OURS if "--cluster" in one)])
+    assert in_order(explained, printed[next(one for one in OURS if "tf-smoke-gpu" in one)])
     assert in_order(supposed, printed[next(one for one in OURS if "--remove-job" in one)])
 
 

@@ -28,7 +28,6 @@ from scoring.model.policy import Policy, gang_options
 from scoring.model.resources import amount
 from tests.contract.docs.job_pods import made
 from tests.contract.docs.test_explain_docs import demonstration
-from tests.fakes.maddash_server import MaddashServer, paper_mesh
 from tests.newcomer.document import SHELLS, bare, fenced, parts, typed_lines
 from tests.newcomer.page import needs_no_cluster
 from tests.newcomer.walk import DOCUMENTS as WALKED
@@ -42,7 +41,6 @@ HOW_TOS = [ROOT / f"docs/how-to/{name}.md" for name in _SHORT]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 PAGES = [*HOW_TOS, ROOT / "docs/explanation/comparison.md", ROOT / "docs/start/faq.md"]
 KUEUE = "kueue.x-k8s.io/"
-MADDASH = "https://maddash.example.org/maddash"
 DEMO = ("http://127.0.0.1:8889", "http://127.0.0.1:8888")
 VALUES: Mapping[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 OWN_TESTS = frozenset({ROOT / "docs/how-to/explain.md", *(walk.path for walk in WALKED)})
@@ -226,21 +224,20 @@ def in_process() -> dict[Path, list[str]]:
 async def test_commands_that_need_no_cluster_do_what_they_should(beside: Path) -> None:
     ran: dict[str, int] = {}
     async with demonstration() as url:
-        with MaddashServer(paper_mesh(), checked_at_s=lambda: 1_700_000_000.0) as maddash:
-            own = {MADDASH: maddash.url, **dict.fromkeys(DEMO, url)}
-            for page, lines in in_process().items():
-                blocks = [one for one in yaml_blocks(page) if isinstance(one, Mapping)]
-                settings = [one for one in blocks if kind_of_block(one) == "settings"]
-                (beside / "settings.yaml").write_text(yaml.safe_dump(settings[0] if settings else {}))
-                for line in lines:
-                    words = ["demo/case1" if one.startswith("team/") else one for one in words_of(with_own(line, own))]
-                    done = await asyncio.to_thread(
-                        CliRunner().invoke, app, words[1:], env={"COLUMNS": "200", "NO_COLOR": "1", "NETGANG_URL": url}
-                    )
-                    assert done.exit_code == 0, (page.name, line, done.output)
-                    ran[" ".join(words_of(line)[1:3])] = len(done.output)
-    assert {"network show", "check-config settings.yaml", "plan cluster.json", "what-if --cluster"} <= set(ran)
-    assert {"scores node28", "explain team/retrain", "doctor --no-cluster"} <= set(ran)
+        own = dict.fromkeys(DEMO, url)
+        for page, lines in in_process().items():
+            blocks = [one for one in yaml_blocks(page) if isinstance(one, Mapping)]
+            settings = [one for one in blocks if kind_of_block(one) == "settings"]
+            (beside / "settings.yaml").write_text(yaml.safe_dump(settings[0] if settings else {}))
+            for line in lines:
+                words = ["demo/case1" if one.startswith("team/") else one for one in words_of(with_own(line, own))]
+                done = await asyncio.to_thread(
+                    CliRunner().invoke, app, words[1:], env={"COLUMNS": "200", "NO_COLOR": "1", "NETGANG_URL": url}
+                )
+                assert done.exit_code == 0, (page.name, line, done.output)
+                ran[" ".join(words_of(line)[1:3])] = len(done.output)
+    assert {"network --json", "network node28", "plan cluster.json", "what-if --pods"} <= set(ran)
+    assert {"explain team/retrain", "doctor --no-cluster"} <= set(ran)
     assert min(ran.values()) > 0
 
 

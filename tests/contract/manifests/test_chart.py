@@ -338,6 +338,10 @@ def test_the_documented_commands_make_what_is_mounted(guarded: list[Object], tmp
 
 SCHEDULER = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "netgang-scheduler"}}}
 DOORS: dict[str, tuple[Mapping[str, Any], list[tuple[int, Any]]]] = {  # case: (values, port and who may connect)
+    "documents": (
+        {"documentsFrom": ["10.0.0.0/24"]},
+        [(8888, [SCHEDULER]), (8889, [{"ipBlock": {"cidr": "10.0.0.0/24"}}])],
+    ),
     "certificates": ({"tls": ON}, [(8888, [SCHEDULER]), (8890, None)]),
     "monitoring": ({"monitoring": ON}, [(8888, [SCHEDULER]), (8890, None)]),
     "reports": (
@@ -357,6 +361,16 @@ def test_pods_reach_health_and_reports_and_never_the_verbs(
 ) -> None:
     rules = of_kind(chart(values), "NetworkPolicy")["netgang"]["spec"]["ingress"]
     assert [(port["port"], rule.get("from")) for rule in rules for port in rule["ports"]] == doors
+
+
+def test_documents_are_in_the_service_where_the_api_server_may_ask(chart: Chart, tmp_path: Path) -> None:
+    """And on the pod's loopback alone otherwise."""
+    for given, where in ((["10.0.0.0/24"], ("0.0.0.0", True)), ([], ("127.0.0.1", False))):
+        made = chart({"documentsFrom": given})
+        settings = mounted_settings(made, tmp_path)
+        assert (settings.debug_host, settings.debug_open) == where
+        ports = {one["name"]: one["port"] for one in of_kind(made, "Service")["netgang"]["spec"]["ports"]}
+        assert ports == {"http": 8888, **({"documents": 8889} if given else {})}
 
 
 def test_reports_need_certificates_and_elastic_jobs(chart: Chart, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from client.connect.target import DEFAULT, target
+from client.connection import DEFAULT, proxied
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
@@ -223,17 +223,12 @@ def test_the_native_mode_has_no_scheduler_and_gates_in_labelled_namespaces(tmp_p
     assert binding["spec"]["matchResources"] == {"namespaceSelector": {"matchLabels": {"netgang.io/gangs": "native"}}}
 
 
-def test_roles_for_people_allow_what_is_asked_and_nothing_else(objects: tuple[Object, ...]) -> None:
-    """docs/how-to/cli.md: port-forward to pods, or the proxy to the port for people; bound to nobody."""
+def test_the_role_for_people_allows_what_is_asked_and_nothing_else(objects: tuple[Object, ...]) -> None:
+    """docs/how-to/cli.md: the proxy to the port for people; bound to nobody."""
     roles = of_kind(objects, "Role")
     bound = {one["roleRef"]["name"] for one in of_kind(objects, "RoleBinding").values()}
-    forward, proxy = (roles[name]["rules"] for name in ("netgang-port-forward", "netgang-service-proxy"))
-    assert {"netgang-port-forward", "netgang-service-proxy"} == roles.keys() - bound
-    assert set(rights_of(forward)) == {
-        ("list", "", "pods"),
-        ("get", "", "pods/portforward"),
-        ("create", "", "pods/portforward"),
-    }
+    assert {"netgang-service-proxy"} == roles.keys() - bound
+    proxy = roles["netgang-service-proxy"]["rules"]
     assert set(rights_of(proxy)) == {("get", "", "services/proxy"), ("create", "", "services/proxy")}
-    paths = [target(name).proxied.split("/")[-2] for name in (DEFAULT, "netgang-system/https:netgang")]
+    paths = [proxied(name).split("/")[-2] for name in (DEFAULT, "netgang-system/https:netgang")]
     assert [rule["resourceNames"] for rule in proxy] == [paths]

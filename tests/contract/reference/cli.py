@@ -15,14 +15,14 @@ from tests.contract.reference.text import code, first_paragraph, table
 _COMMANDS = """# Commands
 
 `netgang COMMAND --help` says the same. Errors are sentences on standard error; tables are coloured on a terminal only;
-`--json` prints for machines. [Completion](../how-to/cli.md#completion) offers names, too.
+`--json` prints for machines.
 
 ## Asking a running netgang
 
 Options of {users}; which way they choose is in [the command line](../how-to/cli.md#where-netgang-is).
 
 {options}"""
-_ASKING = ("`--url", "`--token-file", "`--ca-file", "`--kubeconfig", "`--context", "`--service", "`--through")
+_ASKING = ("`--url", "`--kubeconfig", "`--context", "`--service")
 _HEAD = ("option", "without it", "")
 Row: TypeAlias = tuple[str, str, str]
 

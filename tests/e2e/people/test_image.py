@@ -73,7 +73,7 @@ def test_the_image_s_steps_give_a_netgang_that_runs(tmp_path: Path) -> None:
     example = ROOT / "examples/snapshot/paper-testbed.json"
     for arguments, said in {
         ("--version",): f"netgang {version()}",
-        ("check-config", str(settings), "--json"): '"leader_election"',
+        ("doctor", "--no-cluster", "--config", str(settings)): "settings of file",
         ("plan", str(example), "--json"): '"admitted"',
         (
             "doctor",

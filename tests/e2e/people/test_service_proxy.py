@@ -33,7 +33,6 @@ POD = "netgang-0"
 WHO = {"POD_NAME": POD, "POD_NAMESPACE": INSTALLED_IN}
 OPENED = {"debug_host": ADDRESS, "debug_open": True}
 TEAM = "team"
-THROUGH = ("--through", "service-proxy")
 
 
 @contextmanager
@@ -74,17 +73,17 @@ async def test_people_ask_through_the_service(proxied_cluster: Cluster, tmp_path
         queue = partial(document, running, "/v1/queue")
         await api.until(queue, lambda found: _states(found) == ["WAITING"], what="the gang is in the queue")
         ann = await person(cluster, tmp_path, namespace=TEAM)
-        said = await ann.netgang("queue", *THROUGH, code=1)
+        said = await ann.netgang("queue", "--context", "site", code=1)
         assert f'cannot get resource "services/proxy" in API group "" in the namespace "{INSTALLED_IN}"' in said
         await ann.granted("netgang-service-proxy")
-        found = json.loads(await ann.netgang("queue", *THROUGH, "--json"))
+        found = json.loads(await ann.netgang("queue", "--context", "site", "--json"))
         assert (_states(found), found["gangs"][0]["gang"]) == (["WAITING"], f"{TEAM}/g")
-        assert "would not fit into the empty cluster" in await ann.plugin("explain", "g", *THROUGH)
-        assert "g  waiting  gone" in await ann.plugin("what-if", "--remove-job", f"{TEAM}/g", *THROUGH)
-        assert "nobody" in await ann.netgang("explain", f"{TEAM}/nobody", *THROUGH, code=2)
+        assert "would not fit into the empty cluster" in await ann.plugin("explain", "g")
+        assert "g  waiting  gone" in await ann.plugin("what-if", "--remove-job", f"{TEAM}/g")
+        assert "nobody" in await ann.plugin("explain", f"{TEAM}/nobody", code=2)
         await cluster.remove("netgang")
         guarded = await _start_with_tls(cluster, api, tmp_path)
-        over_tls = (*THROUGH, "--service", f"{INSTALLED_IN}/https:netgang:8889")
+        over_tls = ("--service", f"{INSTALLED_IN}/https:netgang:8889")
         assert "order: weight" in await ann.netgang("queue", *over_tls)
         await guarded.part.kill()  # one that ends well takes its label away first
         assert "error trying to reach service" in await ann.netgang("queue", *over_tls, code=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extender.network.maddash.grid import GridReading, read_grid_in_slices
-from extender.network.survey import Link
+from scoring.network.matrix import Measurement, Metric
 from scoring.plan.steps import finish
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "maddash"
@@ -107,15 +107,11 @@ DELAY = {pair: max(ms, 0.0) for pair, ms in values(DELAY_MS, factor=1.0).items()
 THROUGHPUT = values(THROUGHPUT_GBPS, factor=1e9)
 
 
-def agree(links: Iterable[Link], *grids: str) -> None:
-    """Each link has its recorded loss, delay and throughput, or none, and names these grids, one for each metric."""
-    for link in links:
-        pair = (link.source, link.target)
-        assert link.loss_ratio == pytest.approx(LOSS.get(pair), abs=1e-15), pair
-        assert link.delay_ms == pytest.approx(DELAY.get(pair)), pair
-        assert link.throughput_bps == pytest.approx(THROUGHPUT.get(pair)), pair
-        known = [grid for grid, found in zip(grids, (LOSS, DELAY, THROUGHPUT), strict=True) if pair in found]
-        assert link.grid == ", ".join(dict.fromkeys(known)), pair
+def agree(found: Iterable[Measurement]) -> None:
+    """Each direction has its recorded loss, delay and throughput, and no other value."""
+    for metric, wanted in ((Metric.LOSS, LOSS), (Metric.DELAY, DELAY), (Metric.THROUGHPUT, THROUGHPUT)):
+        values = {(str(one.source), str(one.target)): one.value for one in found if one.metric is metric}
+        assert values == pytest.approx(wanted, rel=1e-12, abs=1e-15), metric
 
 
 def read_grid(body: bytes, *, name: str = "any") -> GridReading:

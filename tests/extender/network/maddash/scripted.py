@@ -47,9 +47,9 @@ class Script(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status_code, headers=headers, content=answer.content)
 
 
-def source(script: Script, wanted: Wanted | None = None, *, round_s: float = 120.0, **server: Any) -> MaddashSource:
+def source(script: Script, wanted: Wanted | None = None, **server: Any) -> MaddashSource:
     address = MaddashServer("http://maddash.lab.example/maddash", **server)
-    return MaddashSource(address, wanted, round_s=round_s, transport=script)
+    return MaddashSource(address, wanted, transport=script)
 
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:

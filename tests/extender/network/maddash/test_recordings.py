@@ -15,7 +15,6 @@ from extender.errors import NetworkSourceError
 from extender.network.maddash.client import MaddashClient, grid_path
 from extender.network.maddash.client import MaddashServer as Address
 from extender.network.maddash.source import MaddashSource
-from extender.network.survey import survey_maddash
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
@@ -96,17 +95,13 @@ async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
 
 
 async def test_the_recorded_site_link_by_link() -> None:
+    """Delay and throughput are of the first run, loss of the second."""
     with site({name: recorded.body(file) for name, file in RECORDED.items()}) as server:
-        survey = await survey_maddash(Address(server.url), now_s=NOW_S)
-    directions = {(a, b) for a in recorded.ENDS.values() for b in recorded.ENDS.values() if a != b}
-    assert sorted(directions) == [(link.source, link.target) for link in survey.links]
-    recorded.agree(survey.links, "L", "D", "T")
-    for link in survey.links:  # delay and throughput are of the first run, loss of the second; the oldest value counts
-        pair = (link.source, link.target)
-        runs = [recorded.RUN_2_S] * (pair in recorded.LOSS)
-        runs += [recorded.RUN_1_S] * (pair in recorded.DELAY or pair in recorded.THROUGHPUT)
-        assert link.age_s == (NOW_S - min(runs) if runs else None), pair
-    assert survey.labels[recorded.ENDS["s5"]] == "s5 Zürich"
+        batch = await read(server)
+    recorded.agree(batch.measurements)
+    runs_s = {Metric.LOSS: recorded.RUN_2_S, Metric.DELAY: recorded.RUN_1_S, Metric.THROUGHPUT: recorded.RUN_1_S}
+    assert {(one.metric, one.measured_at_s) for one in batch.measurements} == set(runs_s.items())
+    assert {str(end.id): end.aliases[0] for end in batch.endpoints if end.aliases}[recorded.ENDS["s5"]] == "s5 Zürich"
 
 
 Grid = dict[str, Any]
@@ -219,9 +214,7 @@ async def test_the_same_values_however_they_are_named(variation: str, name: str)
     change = VARIATIONS[variation]
     grids = {f"{name} {key}": change(json.loads(recorded.body(file))) for key, file in RECORDED.items()}
     with site(grids) as server:
-        survey = await survey_maddash(Address(server.url), now_s=NOW_S)
-    assert len(survey.links) == 30
-    recorded.agree(survey.links, *grids)
+        recorded.agree((await read(server)).measurements)
 
 
 async def test_all_metrics_in_one_grid() -> None:
@@ -231,8 +224,7 @@ async def test_all_metrics_in_one_grid() -> None:
         for c, cell in enumerate(row):
             row[c] = [*(cell or []), *(check for other in others for check in other["grid"][r][c] or [])] or None
     with site({"all": one}) as server:
-        survey = await survey_maddash(Address(server.url), now_s=NOW_S)
-    recorded.agree(survey.links, "all", "all", "all")
+        recorded.agree((await read(server)).measurements)
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ async def test_hanging_grids_cannot_use_up_a_round() -> None:
     names = [f"hang{number}" for number in range(10)]
     script = Script({"grids": grids(*names, "quick"), "grids/quick": grid(cell("a", "b"))})
     script.pauses_s = {f"grids/{name}": 1e9 for name in names}
-    one = source(script, round_s=120.0)
+    one = source(script)
     loop = asyncio.get_running_loop()
     for _ in range(2):
         with pytest.raises(NetworkSourceError, match="within"):
