@@ -146,7 +146,7 @@ class StoredText:
 
 
 class TextStore(Protocol):
-    """A ConfigMap in which netgang keeps what must outlive it: former runs of jobs, or gangs that have started."""
+    """A ConfigMap in which netgang keeps what must outlive it: the gangs that have started."""
 
     @property
     def place(self) -> str:

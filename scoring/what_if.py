@@ -7,7 +7,7 @@ among equals.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -19,7 +19,6 @@ from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Commitment, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.expected import AnyStart, Calibration, expected_starts
 
 MOST_PODS: Final = 10_000
 MOST_BEHIND: Final = 10  # Gangs that are named
@@ -91,7 +90,6 @@ class Fate:
     detail: str = ""
     score: float | None = None  # Mean points of an admitted gang's links; `None`: too few members on different nodes
     behind: tuple[GangKey, ...] = ()  # Of one that waits: gangs ahead that were given room or hold it, in their order
-    expected: AnyStart | None = None  # Of one that waits: when it would start; `None`: it was not looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +128,15 @@ def what_if(
     gangs: Sequence[Gang] = (),
     policy: Policy | None = None,
     cache: PlannerCache | None = None,
-    calibration: Calibration | None = None,
 ) -> Supposed:
     """What is supposed makes this of `before`, the plan of `base`. Cost: as planning everything once.
 
     `gangs`, `policy`: what pods and settings of `what` were read as; `cache`: for this question alone. Errors:
     MisfitError names the field that does not fit the cluster.
     """
-    cache = cache if cache is not None else PlannerCache()
     made = supposed(base, what, gangs=gangs, policy=policy)
     after = plan(made.snapshot, made.policy, now_s=made.now_s, previous=before, cache=cache)
-    found = difference(base.snapshot, before, made.snapshot, after)
-    lists = {field.name: getattr(found, field.name) for field in fields(found)}
-    if any(one.after.standing is Standing.WAITING for listed in lists.values() for one in listed):
-        starts = expected_starts(
-            made.snapshot, after, made.policy, now_s=made.now_s, calibration=calibration, cache=cache
-        )
-        lists = {
-            name: tuple(replace(one, after=replace(one.after, expected=starts.get(one.gang))) for one in listed)
-            for name, listed in lists.items()
-        }
-    return Supposed(made, after, Difference(**lists))
+    return Supposed(made, after, difference(base.snapshot, before, made.snapshot, after))
 
 
 def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), policy: Policy | None = None) -> Situation:

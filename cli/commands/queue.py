@@ -37,8 +37,8 @@ def queue(
     """Show the queue, one line a gang: rank, state, how many of the members that it needs run, time waited, and why.
 
     Gangs that wait come first, in the queue's order; ranks count all namespaces, also with -n. STARTS is the expected
-    start (UTC), where any is known; with -o wide also the interval of 80 %. On a terminal the last
-    column ends where the line does; -o wide shows all of it, and weight, time until STARVING and the gangs in the way.
+    start (UTC), where any is known. On a terminal the last column ends where the line does; -o wide shows all of it,
+    and weight, time until STARVING and the gangs in the way.
 
     Exit code: 0 shown; 1 no answer; 2 wrong use; 130 Ctrl-C.
     """

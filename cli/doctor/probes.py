@@ -12,7 +12,7 @@ from client.documents import decoded, fetch
 from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
-from extender.kube.text_store import FORMER_RUNS, STARTED_GANGS
+from extender.kube.text_store import STARTED_GANGS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts
@@ -113,10 +113,9 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     own = myself["status"]["userInfo"].get("username") == account
     subject = {} if own else {"user": account, "groups": _groups_of(account)}
     rights = sorted(needed(settings))
-    texts = [STARTED_GANGS.name, *([FORMER_RUNS.name] if settings.lengths.enabled else [])]
     at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
         **{right: [settings.lease.name] for right in calls.rules(calls.LEADING)},
-        **dict.fromkeys(calls.rules((*calls.STARTED, *calls.LENGTHS)), texts),
+        **{right: [STARTED_GANGS] for right in calls.rules(calls.STARTED)},
     }
 
     async def may(right: Right, name: str | None) -> bool:

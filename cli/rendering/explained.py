@@ -30,7 +30,7 @@ def print_explanation(console: Console, found: Explained | ExplainedPod) -> None
         _say(console, f"{found.cause.reason}: {' '.join(filter(None, (found.cause.message, found.cause.suggestion)))}")
     if found.reason:
         _say(console, f"{found.reason}{f' ({found.detail})' if found.detail else ''}")
-    if found.expected_start is not None and found.expected_start.unknown != "OFF":
+    if found.expected_start is not None:
         _say(console, found.expected_start.text)
     shown = ("on_nodes", "held", "planned", "waiting", "ended", "missing")
     parts = [f"{found.counts[name]} {name.replace('_', ' ')}" for name in shown if found.counts.get(name)]
@@ -136,8 +136,7 @@ def _submitted(one: Turned) -> list[str]:
         return [f"{one.gang}: would not start as it is: {why}"]
     rank = f", rank {after.rank}" if after.rank is not None else ""
     behind = f", behind {some(after.behind)}" if after.behind else ""
-    when = [] if after.expected_start is None else [after.expected_start.text]
-    return [f"{one.gang}: would wait{rank}{behind}: {why}", *when]
+    return [f"{one.gang}: would wait{rank}{behind}: {why}"]
 
 
 _NEVER: Final = frozenset(("IMPOSSIBLE", "INVALID_GROUP", "MIXED_SCHEDULERS", "MIXED_PRIORITIES", "NO_ALLOWED_ZONE"))

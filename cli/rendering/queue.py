@@ -28,7 +28,7 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
             one.state,
             f"{one.members.running}/{one.members.min_available}",
             NONE if one.waited_s is None else duration_text(one.waited_s),
-            *(_starts(one, found.at_s, wide=wide) if starts else ()),
+            *((_start(one, found.at_s),) if starts else ()),
             *(_more(one) if wide else ()),
             "; ".join(said if wide else said[:1]),
         )
@@ -39,9 +39,6 @@ def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *,
         parts.append(columns(console, names, rows, styles=COLOURS))
     counts = ", ".join(f"{count} {name}" for name, count in sorted(found.counts.items()) if count)
     parts.append(safe(console, f"{counts or 'no gangs'}; order: {found.order}"))
-    if (known := found.expected_starts) is not None:
-        of = known.early + known.inside + known.late
-        parts.append(safe(console, f"expected starts: {known.inside} of {of} were inside their interval of 80 %"))
     for share in found.shares:
         said_of = f"namespace {share.namespace}: {max(share.cpu, share.memory):.0%} of the cluster"
         parts.append(safe(console, f"{said_of}, of at most {share.cap:.0%}"))
@@ -61,13 +58,10 @@ def in_the_way(one: QueuedGang, gangs: Sequence[QueuedGang]) -> tuple[str, ...]:
     return tuple(each.gang for each in ahead if each.admitted or each.held_nodes or each.makes_room)
 
 
-def _starts(one: QueuedGang, now_s: float, *, wide: bool) -> tuple[str, ...]:
-    """When it is expected to start, and, in a wide list, between which moments."""
+def _start(one: QueuedGang, now_s: float) -> str:
+    """When it is expected to start."""
     known = one.expected_start
-    if known is None or known.start_s is None or known.low_s is None or known.high_s is None:
-        return (NONE,)
-    at, low, high = (moment_text(at_s, now_s=now_s) for at_s in (known.start_s, known.low_s, known.high_s))
-    return (f"{at} ({low} to {high})" if wide else at,)
+    return NONE if known is None or known.start_s is None else moment_text(known.start_s, now_s=now_s)
 
 
 def _more(one: QueuedGang) -> tuple[str, ...]:

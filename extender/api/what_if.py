@@ -27,7 +27,6 @@ from extender.settings.settings import Settings
 from scoring.ids import PodName, PodUid
 from scoring.model import GATE, Gang, GangSource, Pod, Policy
 from scoring.plan import Plan, PlannerCache
-from scoring.plan.expected import Calibration
 from scoring.what_if import MOST_PODS, MisfitError, PodSet, Situation, Supposed, WhatIf, what_if
 
 _T = TypeVar("_T")
@@ -47,7 +46,6 @@ class WhatIfs:
     clock: Clock
     settings: Settings
     empty_cache: Callable[[], ClusterCache]
-    calibration: Callable[[], Calibration | None] = lambda: None  # Of expected starts
     _asked: int = field(default=0, init=False)
     _worker: ThreadPoolExecutor = field(  # A question whose caller hung up is still answered, and the next waits
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="what-if"), init=False
@@ -63,7 +61,7 @@ class WhatIfs:
         base = Situation(planner.snapshot, planner.policy, self.clock.now_s())
         answer = partial(
             supposed, base, planner.current, what, self.settings, self.empty_cache,
-            cache=planner.cache.borrowed(), calibration=self.calibration(),
+            cache=planner.cache.borrowed(),
         )  # fmt: skip
         self._asked += 1
         try:
@@ -80,12 +78,11 @@ def supposed(
     empty_cache: Callable[[], ClusterCache],
     *,
     cache: PlannerCache | None = None,
-    calibration: Calibration | None = None,
 ) -> Supposed:
     """What is supposed makes this of `plan`, the plan of `base`. Errors: MisfitError names the field that is wrong."""
     policy = policy_with(settings, what.settings) if what.settings else None
     gangs = gangs_of(empty_cache(), what) if what.pods else ()
-    return what_if(base, plan, what, gangs=gangs, policy=policy, cache=cache, calibration=calibration)
+    return what_if(base, plan, what, gangs=gangs, policy=policy, cache=cache)
 
 
 def read_what_if(body: bytes | str) -> WhatIf:

@@ -36,7 +36,7 @@ from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
 from extender.kube.reviews import KubeReviews
-from extender.kube.text_store import FORMER_RUNS, STARTED_GANGS, KubeTextStore
+from extender.kube.text_store import KubeTextStore
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
@@ -68,13 +68,10 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
         home = lease_namespace(OwnPod.of(os.environ))
-        runs = None
-        if settings.lengths.enabled:
-            runs = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, FORMER_RUNS)
-        started = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home, STARTED_GANGS)
+        started = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
-            sources=sources, reviews=reviews, stands=stands, run_store=runs, started_store=started,
+            sources=sources, reviews=reviews, stands=stands, started_store=started,
         )  # fmt: skip
 
 
@@ -88,7 +85,6 @@ def following(
     sources: Sequence[Polled] = (),
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
-    run_store: TextStore | None = None,
     started_store: TextStore | None = None,
 ) -> Service:
     """The service over any ClusterApi; `stands`: acts only while it leads."""
@@ -101,7 +97,7 @@ def following(
     feeds = feeds_of(settings, follow, unreadable, notes)
     common = Common(
         settings, cache, api, clock, rng,
-        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, run_store=run_store,
+        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
         started_store=started_store,
     )  # fmt: skip
     return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard)

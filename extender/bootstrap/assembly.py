@@ -189,8 +189,6 @@ class Terms:
         if self.refresh is not None:  # a source that hangs must not keep jobs from starting
             self.refresh.nodes_changed()
             looks.insert(0, self.refresh.first_look.wait)
-        if self.caring.former_runs is not None:
-            looks.append(self.caring.former_runs.look)
         if self.caring.started is not None:
             looks.append(self.caring.started.look)
         if self.common.feeds is not None:  # rights for jobs may be missing
@@ -245,18 +243,15 @@ class Terms:
             "wake": self.starting.wakes.run,
             "events": self.starting.events.run,
             "group status": caring.statuses.run,
+            "expected starts": caring.expected.run,
             "owners": self.ages.run,
             "network alarms": caring.alarms.run,
             "give memory back": give_back_each_minute,
         }
         if not gc.isenabled():
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
-        if caring.former_runs is not None:
-            tasks["former runs"] = caring.former_runs.run
         if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
             tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
-        if caring.expected is not None:
-            tasks["expected starts"] = caring.expected.run
         if caring.conditions is not None:
             tasks["pod conditions"] = caring.conditions.run
         if caring.elastic is not None:

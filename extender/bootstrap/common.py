@@ -30,13 +30,11 @@ from scoring.plan import Plan
 
 def empty_cache(settings: Settings) -> ClusterCache:
     """A cache that knows which pods are ours."""
-    cache = ClusterCache(
+    return ClusterCache(
         scheduler_names=frozenset(settings.scheduler_names),
         extender=settings.extender,
         node_settle_s=settings.node_settle_s,
     )
-    cache.lengths.enabled = settings.lengths.enabled
-    return cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +80,6 @@ class Common:
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None
-    run_store: TextStore | None = None  # Where former runs of jobs are kept; `None`: they are not
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
 
     def __post_init__(self, stands: Candidacy | None) -> None:

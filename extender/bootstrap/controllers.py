@@ -22,8 +22,6 @@ from extender.controllers.events.podgroup_status import GroupStatuses
 from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
-from extender.controllers.lengths.finished_gangs import FinishedGangs
-from extender.controllers.lengths.keeper import FormerRunsKeeper
 from extender.controllers.owners.finishing import Finishing
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
@@ -42,8 +40,7 @@ from extender.scheduling.planning.once_per_plan import Stranding
 from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey
-from scoring.model.policy import Backfill, Policy, Preempting, Repair
-from scoring.plan.expected import FirstIntervals
+from scoring.model.policy import Policy, Preempting, Repair
 
 Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
@@ -110,18 +107,14 @@ class Caring:
         common.notes.on_ignored = self.ignored.heard
         label_problems = LabelProblems(context, policy)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
-        intervals = FirstIntervals()
-        self.expected: ExpectedStarts | None = None
-        if policy.queue.backfill is not Backfill.NONE:
-            planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
-            metrics = common.telemetry.length_metrics
-            self.expected = ExpectedStarts(context, policy, metrics, planned=planned, first=intervals)
+        planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
+        self.expected = ExpectedStarts(policy, clock, planned)
         waits = Waits(
             context,
             explain=lambda gang: explain_in_steps(
                 cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
             ),
-            expected=self.expected.of if self.expected is not None else lambda _: None,
+            expected=self.expected.of,
         )
         self.conditions: PodConditions | None = None
         if common.settings.pod_conditions:
@@ -130,14 +123,12 @@ class Caring:
         self.alarms = NetworkAlarms(context, policy.score)
         self.started = _started_of(common, starting)
         self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
-        self.former_runs, self.finished = _lengths_of(common, starting, intervals)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
             *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
-            *([self.finished.look] if self.finished is not None else []),
             self.networks.look,
             self.annotations.look,
             Finishing(context).look,
@@ -167,8 +158,7 @@ class Caring:
         self.waiting_times.forget()
         self.networks.forget()
         self.annotations.forget()
-        lengths = (self.finished, self.expected)
-        for book in (self.elastic, self.reported, self.preemptions, *lengths):
+        for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
         self.recover()
@@ -195,18 +185,6 @@ def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
         common.clock,
         acting=common.acting,
     )
-
-
-def _lengths_of(
-    common: Common, starting: Starting, intervals: FirstIntervals
-) -> tuple[FormerRunsKeeper | None, FinishedGangs | None]:
-    """What learns from former runs; `None`: it is off, or there is no API server to keep them."""
-    if not common.settings.lengths.enabled or common.run_store is None:
-        return None, None
-    metrics = common.telemetry.length_metrics
-    known = (common.run_store, common.cache, common.notes, metrics)
-    keeper = FormerRunsKeeper(*known, intervals=intervals, acting=common.acting)
-    return keeper, FinishedGangs(starting.context, keeper, metrics)
 
 
 def _patched_owners(settings: Settings) -> frozenset[tuple[str, str]]:

@@ -9,7 +9,6 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
-from extender.api.documents.queue import Expecting
 from extender.api.documents.views import Views
 from extender.api.probe import ProbePort
 from extender.api.problems import PROBES, Only
@@ -23,7 +22,6 @@ from extender.bootstrap.scheduling import Starting
 from extender.cache import ClusterCache
 from extender.controllers.owners.obstacles import Circumstances
 from extender.controllers.restart.controller import Restarts
-from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
@@ -138,10 +136,7 @@ def service_of(
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
-    expected = caring.expected
-    what_ifs = WhatIfs(planner, clock, settings, partial(_beside, cache, settings))
-    if expected is not None:
-        what_ifs.calibration = lambda: expected.calibration
+    what_ifs = WhatIfs(planner, clock, settings, partial(empty_cache, settings))
     preemptions, reported = caring.preemptions, caring.reported
     views = Views(
         cache,
@@ -165,10 +160,10 @@ def service_of(
         unreadable_objects=caring.unreadable,
         ignored_notes=caring.ignored.of,
         network_of=caring.networks.of,
-        expecting=_expecting_of(expected),
+        expected_start_of=caring.expected.of,
+        expected_starts_looks=lambda: caring.expected.looks,
         networks_looked=lambda: caring.networks.looks,
         notes_problem=common.notes.problem,
-        lengths_problem=lambda: caring.former_runs.problem if caring.former_runs is not None else "",
         started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,
     )
@@ -202,19 +197,6 @@ def service_of(
         caring.restarts,
         feed,
     )
-
-
-def _expecting_of(expected: ExpectedStarts | None) -> Expecting:
-    if expected is None:
-        return Expecting()
-    return Expecting(expected.of, calibration=lambda: expected.calibration, news=lambda: expected.news)
-
-
-def _beside(cache: ClusterCache, settings: Settings) -> ClusterCache:
-    """An empty cache that knows the same former runs, for jobs that are only supposed."""
-    made = empty_cache(settings)
-    made.lengths.former = cache.lengths.former
-    return made
 
 
 def _reports_port(

@@ -5,7 +5,7 @@ label cannot); equal versions give the same snapshot object; what a snapshot hol
 write through the sinks, the service through the methods; all on one thread of control.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from extender.cache.daemons import Daemons
@@ -104,7 +104,7 @@ class ClusterCache:
             *hooks,
         )
         # Answered by the parts themselves, see there.
-        self.owners, self.lengths = self._gangs.owners, self._gangs.lengths
+        self.owners = self._gangs.owners
         self.gang, self.partial_gangs = self._gangs.get, self._gangs.partial
         self.pod, self.job_pods = self._pods.get, self._pods.of_job
         self.misspelt, self.foreign_groups, self.members = (
@@ -138,15 +138,6 @@ class ClusterCache:
         self._gangs.owners.note(created_s, wanted, says)
         decides = [self._regroup(key) for key in self._gangs.changed_owners()]
         self._note(any(decides))
-
-    @property
-    def built_gangs(self) -> tuple[GangKey, ...]:
-        """Gangs whose length may have to be measured again: a snapshot has not those of a relist that is under way."""
-        return self._gangs.built()
-
-    def measure_gangs(self, keys: Iterable[GangKey]) -> None:
-        """What lengths are known from (`lengths`) has changed for these gangs. Cost: O(their members)."""
-        self._note(self._gangs.measure(keys))
 
     def set_minimum(self, gang: GangKey, owner_uid: str, count: int) -> None:
         """The gang's owner was read, and needs no more than `count` of its members by now (docs/safety.md S8)."""

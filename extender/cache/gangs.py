@@ -19,7 +19,7 @@ PodGroups = Mapping[tuple[GangKey, bool], PodGroup]
 
 _DECLARED = attrgetter(  # What `build_gang` reads of a pod
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
-    *("owner", "run", "member_class.role", "limit_s", "template"),
+    *("owner", "run", "member_class.role", "limit_s"),
 )
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
 """role → place among the members"""

@@ -1,17 +1,14 @@
-"""The length of each gang, as it is put on the gang's record when that is built (`scoring.queue.gang_length`).
+"""The length of each gang, as it is put on the gang's record when that is built: what its job and its pods say.
 
-Rule: off, no gang has a length. Former runs and reports come from controllers (`extender.controllers.lengths`); what
-users declare on pods is in the gang's own record, and what they declare on its job was read with the owner.
+Rule: a deadline cuts what is declared, because it ends the run; alone it is taken for the length, as batch systems take
+the limit that each of their jobs must name, so nothing that is promised by it comes late.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 
-from scoring.ids import GangKey
-from scoring.lengths.former_runs import FormerRuns
-from scoring.lengths.length import Length
+from scoring.lengths import EXPECTED_DURATION, duration_s
 from scoring.model import Gang
-from scoring.queue.gang_length import length_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +19,19 @@ class JobSays:
     limit_s: float | None = None  # `activeDeadlineSeconds` of the job
 
 
-@dataclass(slots=True)
-class GangLengths:
-    """What lengths are known from."""
+def length_s(gang: Gang, job: JobSays | None) -> float | None:
+    """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
 
-    enabled: bool = False
-    former: FormerRuns = field(default_factory=FormerRuns)
-    reported: Mapping[GangKey, Length] = field(default_factory=dict)  # Gang that runs → what its reports say
-
-    def of(self, gang: Gang, job: JobSays | None) -> Length | None:
-        """The gang's length; `None`: not known. Cost: O(members)."""
-        if not self.enabled or not gang.own:
-            return None
-        limit_s = job.limit_s if job is not None else None
-        return length_of(gang, self.former, reported=self.reported.get(gang.key), owner_limit_s=limit_s)
+    >>> from tests.builders import gang
+    >>> said = gang("g", 2, options={"expected-duration": "1h"})
+    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
+    (3600.0, 60.0, None)
+    """
+    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
+    if job is not None and job.limit_s is not None:
+        found.append(job.limit_s)
+    for name, text in gang.options:
+        if name == EXPECTED_DURATION:
+            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
+                found.append(duration_s(text))
+    return min(found, default=None)

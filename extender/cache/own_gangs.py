@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import replace
 
 from extender.cache.gangs import build_gang, continued, declared_minimum, renewed
-from extender.cache.lengths import GangLengths, JobSays
+from extender.cache.lengths import JobSays, length_s
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, PodUid
-from scoring.lengths.declared import EXPECTED_DURATION
+from scoring.lengths import EXPECTED_DURATION
 from scoring.model import Gang, Pod, PodGroup, counts
 
 
@@ -22,7 +22,6 @@ class GangBook:
     def __init__(self, pods: Pods) -> None:
         self._pods = pods
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
-        self.lengths = GangLengths()  # After a change of what is in it see `measure`
         self.pod_groups: dict[tuple[GangKey, bool], PodGroup] = {}  # As `gangs.PodGroups`
         self._gangs: dict[GangKey, Gang] = {}
         self._partial: set[GangKey] = set()
@@ -35,10 +34,6 @@ class GangBook:
         """The gang as it is now, `None` when no own pod names it."""
         self._renew({key} & self._stale)
         return self._gangs.get(key)
-
-    def built(self) -> tuple[GangKey, ...]:
-        """Gangs that have a record now, in the middle of a relist too; those that are built later read what is new."""
-        return tuple(self._gangs)
 
     def all(self) -> Mapping[GangKey, Gang]:
         """All own gangs, in a dictionary that is not written again; the same one if none changed."""
@@ -96,21 +91,11 @@ class GangBook:
             if gang.later or self.owners.created_s(gang.members) not in (None, gang.created_s) or self._says_news(gang)
         ]
 
-    def measure(self, keys: Iterable[GangKey]) -> bool:
-        """Give these gangs the lengths that are known now; whether any has another. Cost: O(their members)."""
-        changed = False
-        for key in keys:
-            gang = self.get(key)
-            if gang is not None and (length := self.lengths.of(gang, self.owners.says(gang.members))) != gang.length:
-                self._gangs[key] = replace(gang, length=length)
-                changed, self._view = True, None
-        return changed
-
     def _says_news(self, gang: Gang) -> bool:
-        if not self.lengths.enabled or (said := self.owners.says(gang.members)) is None:
+        if (said := self.owners.says(gang.members)) is None:
             return False
         unread = said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
-        return unread or self.lengths.of(gang, said) != gang.length
+        return unread or length_s(gang, said) != gang.length_s
 
     def _renew(self, keys: set[GangKey]) -> None:
         for key in keys:
@@ -136,7 +121,7 @@ class GangBook:
     def _build(self, key: GangKey) -> Gang:
         members = self._pods.members(key)
         runs = runs_of(members, least=lambda: declared_minimum(members, self.pod_groups), wanted=self.owners.wanted)
-        said = self.owners.says(runs.current) if self.lengths.enabled else None
+        said = self.owners.says(runs.current)
         built = build_gang(
             runs.current,
             self.pod_groups,
@@ -146,8 +131,8 @@ class GangBook:
             owner_options=((EXPECTED_DURATION, said.expected),) if said is not None and said.expected else (),
             beside=runs,
         )
-        length = self.lengths.of(built, said)
-        return built if length is None else replace(built, length=length)
+        seconds = length_s(built, said) if built.own else None
+        return built if seconds is None else replace(built, length_s=seconds)
 
 
 class Owners:

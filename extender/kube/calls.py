@@ -149,9 +149,6 @@ LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in
 STARTED: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
 """For one ConfigMap of netgang's own namespace, with the gangs that have started: rights in a Role there."""
 
-LENGTHS: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
-"""With `lengths.enabled`, for one ConfigMap of netgang's own namespace: rights in manifests/components/lengths."""
-
 
 LISTED = (  # Collections that may be listed
     *(*READ, BUDGETS, QUOTAS, JOB_SETS),

@@ -18,17 +18,8 @@ from extender.ports import StoredText
 _TIMEOUT_S: Final = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept: the names of its ConfigMap and of the entry there, and the note that signs it."""
-
-    name: str
-    entry: str
-    note: NoteKind
-
-
-FORMER_RUNS: Final = Kept("netgang-former-runs", "runs.json", NoteKind.FORMER_RUNS)  # manifests/components/lengths
-STARTED_GANGS: Final = Kept("netgang-started-gangs", "started.json", NoteKind.STARTED_GANGS)
+STARTED_GANGS: Final = "netgang-started-gangs"
+ENTRY: Final = "started.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +44,30 @@ _CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
 class KubeTextStore:
     """TextStore of one namespace."""
 
-    def __init__(self, transport: Transport, namespace: str, kept: Kept) -> None:
+    def __init__(self, transport: Transport, namespace: str) -> None:
         self._transport = transport
         self._namespace = namespace
-        self._kept = kept
 
     @property
     def place(self) -> str:
         """What it is called, for people: `namespace/name`."""
-        return f"{self._namespace}/{self._kept.name}"
+        return f"{self._namespace}/{STARTED_GANGS}"
 
     async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
-        path = calls.TEXT_GET.path(self._namespace, self._kept.name)
+        path = calls.TEXT_GET.path(self._namespace, STARTED_GANGS)
         body = await self._transport.find(path, timeout_s=_TIMEOUT_S)
         return self._stored(path, body) if body is not None else None
 
     async def write(self, text: str, note: str, over: StoredText) -> StoredText:
         """Replace the text of `over`; as stored. ConflictError: it has changed since."""
-        path = calls.TEXT_UPDATE.path(self._namespace, self._kept.name)
+        path = calls.TEXT_UPDATE.path(self._namespace, STARTED_GANGS)
         if not isinstance(over, _Stored):
             raise TypeError("what is written over was not read here")
         found: dict[str, Any] = msgspec.json.decode(over.raw)
-        found["data"] = {self._kept.entry: text}
-        found["metadata"]["annotations"] = {
-            **(found["metadata"].get("annotations") or {}),
-            self._kept.note.value: note,
-        }
+        found["data"] = {ENTRY: text}
+        before = found["metadata"].get("annotations") or {}
+        found["metadata"]["annotations"] = {**before, NoteKind.STARTED_GANGS.value: note}
         body = msgspec.json.encode(found)
         return self._stored(path, await self._transport.send("PUT", path, body=body, timeout_s=_TIMEOUT_S))
 
@@ -87,5 +75,5 @@ class KubeTextStore:
         with mapped(path):
             found = _CONFIG_MAP.decode(body)
         head, data = found.metadata, found.data or {}
-        note = (head.annotations or {}).get(self._kept.note, "")
-        return _Stored(self.place, head.uid, head.resource_version, data.get(self._kept.entry, ""), note, body)
+        note = (head.annotations or {}).get(NoteKind.STARTED_GANGS, "")
+        return _Stored(self.place, head.uid, head.resource_version, data.get(ENTRY, ""), note, body)

@@ -27,7 +27,6 @@ class NoteKind(StrEnum):
     RESUME = "netgang.io/resume"  # On an owner of pods: netgang has suspended it, and will resume it
     RESTARTS = "netgang.io/restarts"  # On an owner of pods: when its gang was restarted
     ATTAINED = "netgang.io/attained"  # On an owner of pods: what its gang had of the cluster before it was suspended
-    FORMER_RUNS = "netgang.io/former-runs"  # On netgang's own ConfigMap with the former runs of jobs
     LAST_CHANGE = "netgang.io/last-change"  # On a job: the last change of its worker count
 
 

@@ -45,9 +45,8 @@ class GangMetrics:
         self._labels = NamespaceLabels()
         self._waited = Histogram(
             "netgang_gang_wait_duration_seconds",
-            "From the moment a gang could start (all of its minimum exists) until its wait ended; outcome: started, "
-            "deleted (it could have started, had there been room), unfit (deleted; it could not start as it was)",
-            (_LABEL, "outcome"),
+            "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",
+            (_LABEL,),
             buckets=WAIT_BUCKETS_S,
             registry=registry,
         )
@@ -69,6 +68,6 @@ class GangMetrics:
         """A gang has started, and its links have so many points."""
         self._start_points.labels(self._labels.of(namespace)).observe(points)
 
-    def waited(self, namespace: str, outcome: str, duration_s: float) -> None:
-        """A gang's wait ended."""
-        self._waited.labels(self._labels.of(namespace), outcome).observe(duration_s)
+    def waited(self, namespace: str, duration_s: float) -> None:
+        """A gang has started, and waited so long for that."""
+        self._waited.labels(self._labels.of(namespace)).observe(duration_s)

@@ -15,7 +15,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from extender.runtime.current_counts import CurrentCounts
 from extender.runtime.gang_metrics import GangMetrics
-from extender.runtime.length_metrics import LengthMetrics
 from extender.runtime.probe_metrics import ProbeMetrics
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
@@ -146,7 +145,6 @@ class Telemetry:
             "outcome",
         )
         self.probe_metrics = ProbeMetrics(self.registry)
-        self.length_metrics = LengthMetrics(self.registry)
         self.connection_ended = count(
             "connections_ended",
             "Connections that we ended; port: verbs, people, probes, reports; outcome: idle, too slow, ended for "

@@ -1,6 +1,6 @@
 """GET /v1/queue: state, weight, clock and rank of every gang."""
 
-from extender.schemas.expected_start import ExpectedStart, IntervalCounts
+from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.record import Record
 from extender.schemas.running_network import RunningNetwork
 
@@ -48,7 +48,7 @@ class QueuedGang(Record):
     code: str | None  # Name of the reason for which it waits.
     reason: str | None  # That reason, a constant sentence.
     detail: str  # The same with numbers.
-    expected_start: ExpectedStart | None = None  # null: it does not wait, `queue.backfill` is off, or it just came.
+    expected_start: ExpectedStart | None = None  # null: it does not wait, no gang has a length, or it just came.
 
 
 class NamespaceShare(Record):
@@ -68,4 +68,3 @@ class Queue(Record):
     counts: dict[str, int]  # state → gangs.
     gangs: tuple[QueuedGang, ...]
     shares: tuple[NamespaceShare, ...]  # Namespaces with a limit.
-    expected_starts: IntervalCounts | None = None  # How often intervals were right; null: none is known yet.

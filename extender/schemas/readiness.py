@@ -63,7 +63,6 @@ class Parts(Record):
     sync: dict[str, Watch]  # kind → its watch.
     cache: CacheSizes
     notes: str | UnsetType = UNSET  # Why netgang's own notes are not written.
-    lengths: str | UnsetType = UNSET  # Why former runs of jobs are not kept.
     started: str | UnsetType = UNSET  # Why the next netgang would not know which gangs have started.
     leadership: Leadership | UnsetType = UNSET
     network: NetworkSources | UnsetType = UNSET

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.record import Record
 
 
@@ -18,7 +17,6 @@ class Fate(Record):
     detail: str
     score: float | None = None  # Mean points of its links.
     behind: tuple[str, ...] = ()  # Up to ten gangs ahead that have its room.
-    expected_start: ExpectedStart | None = None  # Of one that would wait; null: it would not, or this is how it is now.
 
 
 class Turned(Record):

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field
 
 from extender.settings.types import NotNegative, Number, Positive, Section, names
 from scoring.model.policy import (
-    Backfill,
     Order,
     QueuePolicy,
     Reading,
@@ -19,20 +18,6 @@ from scoring.model.policy import (
 )
 
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
-
-
-class BackfillSettings(Section):
-    """Back-fill by end times (docs/explanation/queue.md#back-fill-by-end-times)."""
-
-    mode: Backfill = Backfill.NONE
-    """Which waiting gangs are promised a start by the ends of what runs, so that no other gang delays them: `none`;
-    `easy`: the first one that cannot start, of each resource class; `conservative`: the first 64. Needs
-    `lengths.enabled`; a gang for which too few ends are known is promised nothing."""
-    quantile: Annotated[Number, Field(ge=0.1, le=0.98)] = 0.8
-    """Share of runs that have ended by the time that counts as a gang's end."""
-    wait_ratio: NotNegative = 0.0
-    """A gang is promised a start once it has waited for so many times its own length; if its length is not known, at
-    once. Above 0, long gangs reserve later, and short ones may be promised a start before them."""
 
 
 class QueueSettings(Section):
@@ -61,8 +46,9 @@ class QueueSettings(Section):
     more gets a reservation all the same if no other gang has one: it might never start otherwise."""
     starving_hold_s: Positive = 7200.0
     """How long a zone is reserved for a STARVING gang before it goes behind the others for as long."""
-    backfill: BackfillSettings = BackfillSettings()
-    """Back-fill by end times."""
+    backfill: bool = True
+    """Promise the first gang that cannot start its start, where jobs declare how long they run, so that no other gang
+    delays it (docs/explanation/queue.md#back-fill-by-end-times)."""
     share_cap: Share | None = None
     """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
     share_cap_by_namespace: Mapping[str, Share] = Field(default_factory=dict)
@@ -71,9 +57,6 @@ class QueueSettings(Section):
     def policy(self) -> QueuePolicy:
         """The same as the planner takes it."""
         plain = {
-            "backfill": self.backfill.mode,
-            "backfill_quantile": self.backfill.quantile,
-            "backfill_wait_ratio": self.backfill.wait_ratio,
             "weight_namespaces": frozenset(self.weight_namespaces),
             "share_cap_by_namespace": tuple(sorted(self.share_cap_by_namespace.items())),
         }

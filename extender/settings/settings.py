@@ -21,7 +21,6 @@ from extender.settings import features
 from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
 from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
-from extender.settings.lengths import LengthSettings
 from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
 from extender.settings.probe import ProbeSettings
@@ -150,8 +149,6 @@ class Settings(PortSettings):
     """The last decisions, to be made again."""
     queue: QueueSettings = QueueSettings()
     """The order of the queue, and how much a namespace may have."""
-    lengths: LengthSettings = LengthSettings()
-    """How long gangs run."""
     preemption: Annotated[Preempting, OnOrOff] = Preempting.OFF
     """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
     the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""

@@ -29,7 +29,7 @@ MOST_GATES: Final = 40
 MOST_ZONES: Final = 100
 MOST_JOBS: Final = 100
 _ZONES_OF_GANG: Final = 4
-_EXPECTED: Final = ("start_s", "low_s", "high_s", "after", "unknown")
+_EXPECTED: Final = ("start_s", "after")
 _RESOURCES: Final = 4  # cpu, memory, and the two extended resources that most nodes have
 
 
@@ -40,7 +40,8 @@ def version(views: Views, teams: TeamHistory) -> tuple[object, ...]:
     links = views.alarms.seen, views.alarms.announced(), views.probe_agents()
     looked_s = teams.looks[-1][0] if teams.looks else None
     published = status.version if status is not None else None
-    return (*changed, *links, views.networks_looked(), views.expecting.news(), views.acting(), published, looked_s)
+    looks = views.networks_looked(), views.expected_starts_looks()
+    return (*changed, *links, *looks, views.acting(), published, looked_s)
 
 
 def sections_in_steps(views: Views, teams: TeamHistory) -> Steps[Sections]:
@@ -195,6 +196,4 @@ def queue_section(queue: Queue) -> Document:
             "network": None if one.network is None else _running_network(one.network),
         }
         rows.append(_shown(one, *kept) | more)
-    starts = queue.expected_starts
-    measured = None if starts is None else [starts.inside, starts.early + starts.inside + starts.late]
-    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs), "inside": measured}
+    return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}

@@ -92,10 +92,11 @@ def queue(*, cpu: int) -> float:
     return took_ms
 
 
-def after_one_event(*, cpu: int) -> float:
-    """The plan after a foreign pod took one CPU of a node that a gang was to have."""
+def after_one_event(*, cpu: int, length_s: float | None = None) -> float:
+    """The plan after a foreign pod took one CPU of a node that a gang was to have; `length_s`: all say how long."""
     cache = PlannerCache()
     state = _queue_state(cpu)
+    state = replace(state, gangs={key: replace(gang, length_s=length_s) for key, gang in state.gangs.items()})
     first = plan(state, POLICY, now_s=0.0, cache=cache)
     first = plan(state, POLICY, now_s=0.0, cache=cache, previous=first)
     used = state.used.copy()
@@ -118,6 +119,11 @@ CASES: tuple[tuple[str, float | None, Callable[[], float]], ...] = (
     ("1,000 gangs, room for 800: full plan", 300.0, lambda: queue(cpu=1)),
     ("1,000 gangs, room for 100: after one pod event", 30.0, lambda: after_one_event(cpu=8)),
     ("1,000 gangs, room for 800: after one pod event", 30.0, lambda: after_one_event(cpu=1)),
+    (
+        "1,000 gangs that say how long, room for 100: after one pod event",
+        30.0,
+        lambda: after_one_event(cpu=8, length_s=3600.0),
+    ),
 )
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from scoring.ids import GangKey
-from scoring.lengths.length import Length
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
 from scoring.model.resources import NO_RESOURCES, Resources
@@ -42,8 +41,9 @@ class Gang:
     started: bool = False  # It was whole once with members that are still there (docs/safety.md S23)
     earlier: tuple[Pod, ...] = ()  # Pods of former runs under the same name, all ended: they count for nothing
     later: tuple[Pod, ...] = ()  # Pods of another run that is live, too: they wait until this one has ended
-    length: Length | None = None
-    """How long it runs in all, once its minimum runs (`scoring.queue.states.running_since_s`); `None`: not known."""
+    length_s: float | None = None
+    """How long it runs in all, once its minimum runs (`scoring.queue.states.running_since_s`), as its user declares or
+    a deadline enforces; `None`: not known."""
 
     @property
     def actionable(self) -> bool:

@@ -152,8 +152,6 @@ class Pod:
     index: int | None = None  # Replica index inside its role, when the framework gives it
     options: tuple[tuple[str, str], ...] = ()  # Its `netgang.io/…` annotations; `policy.gang_options` reads them
     limit_s: float | None = None  # `spec.activeDeadlineSeconds`: it is ended so long after it has started
-    template: str = ""
-    """Equal for pods of one template: image, command, requests, labels that name the application. Of members only."""
     misspelt: tuple[str, ...] = ()  # Keys of labels and annotations that are probably misspelt, a sentence each
     resource_version: str = ""
 

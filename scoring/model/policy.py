@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
-from scoring.lengths.declared import duration_s
+from scoring.lengths import duration_s
 from scoring.model.constraints import HashedOnce
 from scoring.model.nearest import nearest
 
@@ -89,14 +89,6 @@ class Surplus(StrEnum):
 
     LAST = "last"
     IN_TURN = "in-turn"
-
-
-class Backfill(StrEnum):
-    """Which waiting gangs are promised a start by the ends of what runs (`scoring.plan.backfill`)."""
-
-    NONE = "none"
-    EASY = "easy"  # The first gang in order that cannot start, of each resource class
-    CONSERVATIVE = "conservative"  # All, up to a limit
 
 
 class Reading(StrEnum):
@@ -185,11 +177,8 @@ class QueuePolicy:
     starving_share: float = 0.25  # Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held
     starving_hold_s: float = 7200.0
     """How long a STARVING gang's zone is reserved; then it goes behind the other STARVING ones for as long."""
-    backfill: Backfill = Backfill.NONE
-    backfill_quantile: float = 0.8
-    """Share of runs that have ended by the time that counts as a gang's end."""
-    backfill_wait_ratio: float = 0.0
-    """A gang is promised a start once it has waited for so many times its own length; if that is not known, at once."""
+    backfill: bool = True
+    """The first gang that cannot start is promised a start, where the ends of what runs are known."""
     share_cap: float | None = None
     """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
     share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()
@@ -260,7 +249,6 @@ class GangOptions:
     repair: Repair = Repair.REPLACE
     preemptible: bool = True  # Whether it may be made to leave for a gang of higher priority
     suspendable: bool = False
-    expected_s: float | None = None  # How long it is to run, seconds (`scoring.lengths`); `None`: it does not say
     problems: tuple[str, ...] = ()  # One sentence per annotation that was not understood; the default was used for it
 
 
@@ -338,9 +326,10 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             return {"suspendable": value == "true"}
         case "expected-duration":
             try:
-                return {"expected_s": duration_s(value)}
+                duration_s(value)  # the gang's record has it as its length (`extender.cache.lengths`)
             except ValueError as problem:
                 raise ValueError(f"{_shown(value)} {problem}; it is ignored") from None
+            return {}
         case "ratios":
             try:
                 loss, delay, bandwidth = map(float, value.split(":"))

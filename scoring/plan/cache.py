@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.fit_counts import FitCounts
-from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
@@ -88,8 +88,6 @@ class PlannerCache:
     """gang → what its members take at the place it had last"""
     running: RunningGangs = field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
-    resource_classes: dict[GangKey, tuple[GangDemand, frozenset[ResourceName]]] = field(default_factory=dict)
-    """gang → its demand, and the extended resources that the minimum of that asks for"""
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +140,6 @@ class PlannerCache:
         self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
         self.order_keys.keep_only(gangs)
         self.countings = {key: one for key, one in self.countings.items() if key in gangs}
-        self.resource_classes = {key: one for key, one in self.resource_classes.items() if key in gangs}
         self.same_counting.clear()
         self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
         asked_for = sum(len(one.need) + len(one.more) for _, _, _, one, _ in known.values())

@@ -8,9 +8,8 @@ Steps:
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
 4. Namespace quota: a gang that would go over it waits (`namespace_quota`).
-5. Reservations: a gang that finds no room is promised a start by the ends of what runs, and others fill the gap
-   (`backfill`, if `queue.backfill` is on); a STARVING gang without known ends keeps what is free
-   (`starvation_reservations`).
+5. Reservations: the first gang that finds no room is promised a start by the ends of what runs, and others fill the gap
+   (`backfill`); a STARVING gang without known ends keeps what is free (`starvation_reservations`).
 6. Zone order: which zones are tried first (`zone_order`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
    asked for, together (`placement`). Gangs for which counting shows that no zone has room are refused many at once
@@ -30,7 +29,7 @@ from dataclasses import replace
 from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
-from scoring.model.policy import Backfill, Policy, Preempting, ZonePolicy
+from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.backfill import KeptRoom, promised_first
@@ -72,8 +71,8 @@ def plan_in_steps(
     quota = NamespaceQuota(run) if policy.queue.limits_namespaces else None
     order = QueueOrder(run, now_s=now_s, quota=quota)
     demands = yield from order.in_order(demands)
-    if previous is not None and policy.queue.backfill is not Backfill.NONE:
-        demands = promised_first(demands, previous.promises, snapshot)
+    if previous is not None and policy.queue.backfill:
+        demands = promised_first(demands, previous.promise, snapshot)
     yield
     # 4. to 8. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
@@ -86,7 +85,7 @@ def plan_in_steps(
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
     made = Plan(
-        snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promises
+        snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promise
     )
     yield  # adopting it is work of a step as well
     return made
@@ -156,8 +155,9 @@ class _Turns:
         """Places that gangs may keep"""
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._kept = KeptPlacements(run, kept) if kept else None
-        backfills = run.policy.queue.backfill is not Backfill.NONE
-        self._room = KeptRoom(run, self._previous.promises, now_s=now_s) if backfills else None
+        ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
+        backfills = run.policy.queue.backfill and ends_are_known
+        self._room = KeptRoom(run, self._previous.promise, now_s=now_s) if backfills else None
         self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys(), promised=self._room)
         self._late: list[int] = []
         """Gangs of the second look, by place"""
@@ -168,12 +168,13 @@ class _Turns:
     def reservations(self) -> Mapping[GangKey, Reservation]:
         """Room that is kept for gangs that wait."""
         starving = self._bulk.reserved.made if self._bulk.reserved is not None else {}
-        return {**starving, **self._room.reservations} if self._room is not None else starving
+        promised = self._room.reservation if self._room is not None else None
+        return starving if promised is None else {**starving, promised.gang: promised}
 
     @property
-    def promises(self) -> Mapping[GangKey, Promise]:
-        """Starts that gangs are promised."""
-        return self._room.promises if self._room is not None else {}
+    def promise(self) -> Promise | None:
+        """The start that a gang is promised."""
+        return self._room.promise if self._room is not None else None
 
     def all(self) -> Steps[None]:
         """Admit or refuse every gang, in order."""
@@ -298,7 +299,7 @@ class _Turns:
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
             return refused
         if not final and room.fills(demand):
-            room.open(demand)
+            room.open()
             before = self._before.get(key)
             found: Placed | Refused | None = keep_place(self._run, demand, before) if before is not None else None
             if found is None:
@@ -309,7 +310,7 @@ class _Turns:
                 return found
         if not room.wants(demand):
             return refused if final else room.explained(demand, refused)
-        promise = yield from room.promise(demand, self.admitted)
+        promise = yield from room.try_to_promise(demand, self.admitted.values())
         if self._kept is not None:
             self._kept.distrust(room.rows())
         if promise is None:
@@ -321,7 +322,7 @@ class _Turns:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
         if refused.reason not in WANTS_ROOM:
             return refused
-        if self._room is not None and demand.gang.key in self._room.promises:
+        if (promise := self.promise) is not None and promise.gang == demand.gang.key:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)

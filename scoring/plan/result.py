@@ -42,18 +42,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """When gang `gang`, which waits, starts, by the ends of what runs (`scoring.plan.backfill`); Unix seconds.
+    """When gang `gang`, the first that waits, starts, by the ends of what runs (`scoring.plan.backfill`); Unix seconds.
 
     It is late by no more than the longest time by which a gang ahead outlives its length.
     """
 
     gang: GangKey
     start_s: float
-    """As it is expected now, at `QueuePolicy.backfill_quantile`"""
-    low_s: float
-    """The start if all that runs ends early, at 10 %; with `high_s` an interval of 80 %."""
-    high_s: float
-    """The same at 90 %"""
+    """As it is expected now"""
     first_s: float
     """As it was promised first"""
     zone: ZoneName
@@ -87,13 +83,13 @@ class Plan(msgspec.Struct, frozen=True):
     """Gangs of which some members have a node and others of the minimum set do not."""
     reservations: Mapping[GangKey, Reservation] = msgspec.field(default_factory=dict)
     """Waiting gang → what is reserved for it"""
-    promises: Mapping[GangKey, Promise] = msgspec.field(default_factory=dict)
-    """Waiting gang → when it starts, in the order in which it was promised"""
+    promise: Promise | None = None
+    """The start that one of the waiting gangs is promised"""
 
     def starts_in_s(self, gang: GangKey, *, now_s: float) -> float:
         """Seconds until the gang's promised start; infinity: none is promised."""
-        promise = self.promises.get(gang)
-        return float("inf") if promise is None else max(promise.start_s - now_s, 0.0)
+        promise = self.promise
+        return float("inf") if promise is None or promise.gang != gang else max(promise.start_s - now_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

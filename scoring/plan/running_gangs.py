@@ -13,7 +13,6 @@ from typing import Final
 import numpy as np
 
 from scoring.ids import GangKey
-from scoring.lengths import LEVELS
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
@@ -30,8 +29,8 @@ class Running:
     gangs: tuple[GangKey, ...]
     since_s: Floats
     """(gangs,): when they started, Unix seconds; NaN: not known"""
-    quantiles_s: Floats
-    """(gangs, levels): of their lengths"""
+    length_s: Floats
+    """(gangs,)"""
     rows: Ints
     """(entries,), ascending"""
     amounts: Ints
@@ -59,7 +58,7 @@ class RunningGangs:
 
     def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> Steps[Running]:
         """What they have on nodes; `stamp` stands for the nodes and resources. Cost: O(gangs), O(pods) of new ones."""
-        measured = [gang for gang in gangs if gang.length is not None]
+        measured = [gang for gang in gangs if gang.length_s is not None]
         same = stamp == self._stamp and len(measured) == len(self._gangs)
         if same and self._running is not None and all(map(is_, measured, self._gangs)):
             return self._running
@@ -82,13 +81,12 @@ class RunningGangs:
 
 def stacked(known: list[_Known], resources: int) -> Running:
     """The arrays of all, by rows."""
-    lengths = [one.gang.length for one in known]
     rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in known)])
     by_row = np.argsort(rows, kind="stable")
     return Running(
         gangs=tuple(one.gang.key for one in known),
         since_s=np.array([np.nan if one.since_s is None else one.since_s for one in known], np.float64),
-        quantiles_s=np.array([one.quantiles_s for one in lengths if one is not None]).reshape(-1, len(LEVELS)),
+        length_s=np.array([one.gang.length_s for one in known], np.float64),
         rows=rows[by_row],
         amounts=np.concatenate([np.zeros((0, resources), np.int64), *(one.amounts for one in known)])[by_row],
         owner=np.repeat(np.arange(len(known)), [len(one.rows) for one in known]).astype(np.int64)[by_row],

@@ -15,7 +15,7 @@ WAITING.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scoring.feasibility.quorum import Quorum
+from scoring.feasibility.quorum import Quorum, quorum_of
 from scoring.model import Gang, Phase, Role
 from scoring.model.policy import QueuePolicy
 
@@ -132,6 +132,21 @@ def running_since_s(gang: Gang) -> float | None:
     """
     got_nodes = sorted(p.scheduled_s for p in gang.members if p.scheduled_s is not None and p.node is not None)
     return got_nodes[gang.min_member - 1] if len(got_nodes) >= gang.min_member else None
+
+
+def has_started(gang: Gang) -> bool:
+    """Whether its wait is over: all of its minimum has nodes, or had. Cost: O(n log n).
+
+    >>> from tests.builders import bound, gang, pod
+    >>> [has_started(gang("g", members=[bound(pod("a"), "n"), one])) for one in (pod("b"), bound(pod("b"), "n"))]
+    [False, True]
+    """
+    return gang.started or quorum_of(gang).whole
+
+
+def is_running(gang: Gang) -> bool:
+    """Whether it has started and has a pod on a node that has not ended."""
+    return any(pod.node is not None and not pod.terminal for pod in gang.members) and has_started(gang)
 
 
 def _workers_done(gang: Gang) -> bool:

@@ -79,7 +79,7 @@ def test_a_job_of_t4_is_whole_in_one_spine_or_not_there(miss: str | None, counts
 
 def test_the_length_of_a_job_is_declared_where_the_question_says_it() -> None:
     [job] = SCENARIOS["backfill"].steps[0].submitted
-    [pod] = members(job, WAYS["second-easy"])
+    [pod] = members(job, WAYS["second"])
     assert pod["metadata"]["annotations"]["netgang.io/expected-duration"] == "90s"
 
 

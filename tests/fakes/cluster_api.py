@@ -79,10 +79,7 @@ class FakeClusterApi:
         self.latency_s: dict[str, float] = {}  # verb → time each call takes before it has an effect
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
-        self.runs, self.started = (
-            FakeTextStore(),
-            FakeTextStore("netgang-started-gangs"),
-        )  # ConfigMaps in netgang's namespace
+        self.started = FakeTextStore()  # a ConfigMap in netgang's namespace
         for one in objects:
             self.add(one)
 

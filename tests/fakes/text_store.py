@@ -9,8 +9,8 @@ from extender.ports import StoredText
 class FakeTextStore:
     """The ConfigMap; `stored` is `None` while there is none."""
 
-    def __init__(self, name: str = "netgang-former-runs") -> None:
-        self.place = f"netgang-system/{name}"
+    def __init__(self) -> None:
+        self.place = "netgang-system/netgang-started-gangs"
         self.stored: StoredText | None = StoredText(self.place, "uid-text", "1", "", "")
         self.error: Exception | None = None  # what every call ends with
         self.reads = self.writes = 0

@@ -168,4 +168,3 @@ def test_who_would_wait_is_told_behind_whom() -> None:
     made = plan(of.snapshot, of.policy, now_s=of.now_s)
     [one] = what_if(of, made, WhatIf(), gangs=(new,)).difference.other
     assert (one.gang, one.after.reason, one.after.behind) == (new.key, Reason.BEHIND, (GangKey("default/ahead"),))
-    assert one.after.expected is not None

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from extender.api.documents.expected_start import expected_start_document
 from extender.schemas import plan as schema
 from extender.schemas import what_if
 from scoring.explain.words import supposed_text
@@ -44,20 +43,18 @@ def supposed_document(supposed: Supposed, what: WhatIf) -> what_if.Supposed:
         said=supposed_text(what),
         at_s=supposed.situation.now_s,
         gangs={"admitted": len(supposed.plan.admitted), "waiting": len(supposed.plan.waiting)},
-        admitted=_turned(found.admitted, supposed.situation.now_s),
-        refused=_turned(found.refused, supposed.situation.now_s),
-        moved=_turned(found.moved, supposed.situation.now_s),
-        other=_turned(found.other, supposed.situation.now_s),
+        admitted=_turned(found.admitted),
+        refused=_turned(found.refused),
+        moved=_turned(found.moved),
+        other=_turned(found.other),
     )
 
 
-def _turned(gangs: Iterable[Turned], now_s: float) -> tuple[what_if.Turned, ...]:
-    return tuple(
-        what_if.Turned(gang=one.gang, before=_fate(one.before, now_s), after=_fate(one.after, now_s)) for one in gangs
-    )
+def _turned(gangs: Iterable[Turned]) -> tuple[what_if.Turned, ...]:
+    return tuple(what_if.Turned(gang=one.gang, before=_fate(one.before), after=_fate(one.after)) for one in gangs)
 
 
-def _fate(one: Fate, now_s: float) -> what_if.Fate:
+def _fate(one: Fate) -> what_if.Fate:
     return what_if.Fate.copied(
         one,
         state=one.standing.value,
@@ -65,5 +62,4 @@ def _fate(one: Fate, now_s: float) -> what_if.Fate:
         members=dict(one.members) if one.members is not None else {},
         code=one.reason.name if one.reason is not None else None,
         reason=str(one.reason) if one.reason is not None else None,
-        expected_start=expected_start_document(one.expected, now_s=now_s),
     )

@@ -1,12 +1,10 @@
 """The document behind /v1/queue: of one moment."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
-from extender.api.documents.expected_start import expected_start_document, interval_counts_document
+from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.running_network import running_network_document
 from extender.cache import ClusterCache
 from extender.controllers.starts.running_networks import Known
@@ -15,7 +13,7 @@ from extender.scheduling.planning.loop import Planner
 from extender.schemas import queue as schema
 from scoring.explain.queue_report import Entry, QueueReport, report_in_steps
 from scoring.ids import GangKey
-from scoring.plan.expected import AnyStart, Calibration
+from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.steps import Steps
 from scoring.queue.weights import Weight
 
@@ -23,16 +21,7 @@ _GANGS_A_STEP = 32
 NetworkOf = Callable[[GangKey], Known | None]  # What is known of the network of a gang that runs
 
 
-@dataclass(frozen=True, slots=True)
-class Expecting:
-    """What is known of starts: of each gang that waits, and how often intervals were right."""
-
-    of: Callable[[GangKey], AnyStart | None] = lambda _: None
-    calibration: Callable[[], Calibration | None] = lambda: None
-    news: Callable[[], int] = lambda: 0  # Grows whenever something else is known
-
-
-_NOTHING_EXPECTED: Final = Expecting()
+ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 
 
 def queue_in_steps(
@@ -40,21 +29,23 @@ def queue_in_steps(
     planner: Planner,
     clock: Clock,
     network_of: NetworkOf = lambda _: None,
-    expecting: Expecting = _NOTHING_EXPECTED,
+    expected_start_of: ExpectedStartOf = lambda _: None,
 ) -> Steps[schema.Queue]:
     """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
     told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
     queue = yield from report_in_steps(*told, now_s=clock.now_s(), cache=planner.cache)
-    return (yield from queue_document(queue, network_of, expecting))
+    return (yield from queue_document(queue, network_of, expected_start_of))
 
 
 def queue_document(
-    queue: QueueReport, network_of: NetworkOf = lambda _: None, expecting: Expecting = _NOTHING_EXPECTED
+    queue: QueueReport,
+    network_of: NetworkOf = lambda _: None,
+    expected_start_of: ExpectedStartOf = lambda _: None,
 ) -> Steps[schema.Queue]:
     """A report as it is served, in steps."""
     gangs = []
     for one in queue.entries:
-        gangs.append(_gang(one, network_of(one.gang), expecting.of(one.gang), queue.at_s))
+        gangs.append(_gang(one, network_of(one.gang), expected_start_of(one.gang), queue.at_s))
         if len(gangs) % _GANGS_A_STEP == 0:
             yield
     return schema.Queue.copied(
@@ -65,7 +56,6 @@ def queue_document(
             schema.NamespaceShare.copied(one, cpu=round(one.cpu, 6), memory=round(one.memory, 6))
             for one in queue.shares
         ),
-        expected_starts=interval_counts_document(expecting.calibration()),
     )
 
 
@@ -81,7 +71,7 @@ def weight_document(weight: Weight) -> schema.Weight:
     return schema.Weight.copied(weight, exact=str(weight.prime))
 
 
-def _gang(one: Entry, network: Known | None, expected: AnyStart | None, now_s: float) -> schema.QueuedGang:
+def _gang(one: Entry, network: Known | None, expected: ExpectedStart | None, now_s: float) -> schema.QueuedGang:
     return schema.QueuedGang.copied(
         one,
         weight=weight_document(one.weight),

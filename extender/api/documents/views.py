@@ -13,7 +13,7 @@ from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, links_document, mapping_document, network_document
 from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import Expecting, NetworkOf, queue_in_steps
+from extender.api.documents.queue import ExpectedStartOf, NetworkOf, queue_in_steps
 from extender.api.documents.running_network import running_network_document
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
@@ -39,8 +39,6 @@ from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang import explain_in_steps
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
-from scoring.model.policy import Backfill
-from scoring.plan.expected import NotKnown, Unknown
 from scoring.plan.steps import Steps, finish
 
 _NAMED_IN_READINESS: Final = 10
@@ -77,11 +75,11 @@ class Views:
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[str, ...]]
     network_of: NetworkOf
-    expecting: Expecting
+    expected_start_of: ExpectedStartOf
+    expected_starts_looks: Callable[[], int]  # Grows whenever they were computed
     networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
     notes_problem: str  # Why notes do not outlive this process; empty: they do
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
-    lengths_problem: Callable[[], str]  # Why former runs of jobs are not kept; empty: they are, or it is switched off
     demo: bool  # A saved cluster in memory, and no real one
 
     def plan(self) -> PlanInForce:
@@ -97,7 +95,7 @@ class Views:
 
     def queue(self) -> Steps[Queue]:
         """The queue in order, in steps."""
-        return queue_in_steps(self.cache, self.planner, self.clock, self.network_of, self.expecting)
+        return queue_in_steps(self.cache, self.planner, self.clock, self.network_of, self.expected_start_of)
 
     def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
@@ -154,11 +152,8 @@ class Views:
         )
 
     def _expected(self, gang: GangKey) -> schema.ExpectedStart | None:
-        """When a gang that waits is expected to start; without back-fill that is not known."""
-        if gang not in self.planner.current.waiting:
-            return None
-        off = self.planner.policy.queue.backfill is Backfill.NONE
-        known = NotKnown(gang, Unknown.OFF) if off else self.expecting.of(gang)
+        """When a gang that waits is expected to start."""
+        known = self.expected_start_of(gang) if gang in self.planner.current.waiting else None
         return expected_start_document(known, now_s=self.planner.now_s)
 
     def unreadable(self, namespace: str, name: str) -> str | None:
@@ -198,12 +193,11 @@ class Views:
         network = self.network_status()
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
-        problem, lengths, started = self.notes_problem, self.lengths_problem(), self.started_problem()
+        problem, started = self.notes_problem, self.started_problem()
         detail = Parts(
             sync=sync,
             cache=self.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
-            lengths=f"former runs of jobs are not kept: {lengths}" if lengths else UNSET,
             started=f"the next netgang would not know which gangs have started: {started}" if started else UNSET,
             leadership=self.leadership() if self.leadership is not None else UNSET,
             network=UNSET

@@ -31,7 +31,6 @@ _FOLLOWS: Final[Mapping[NoteKind, str]] = {
     NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
     NoteKind.RESTARTS: "restarts that it names are not counted",
     NoteKind.ATTAINED: "what the gang had of the cluster before it was suspended is not counted",
-    NoteKind.FORMER_RUNS: "former runs of jobs in it are not used",
     NoteKind.LAST_CHANGE: "the job's present worker count is taken for the one that its owner asked for",
 }
 

@@ -2,9 +2,8 @@
 
 Why beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate gets none.
 Rules: a reason gets an Event after it has stood for a while, again when it changes, and again after a long time, with
-the numbers of then; and when its expected start has moved by much, at most each ten minutes. A gang that got one also
-gets one when it has started. Explaining costs as much as planning
-that gang, so a few are explained per look, in steps, and the rest later.
+the numbers of then. A gang that got one also gets one when it has started. Explaining costs as much as planning that
+gang, so a few are explained per look, in steps, and the rest later.
 """
 
 from collections.abc import Callable
@@ -18,17 +17,12 @@ from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.explain.words import duration_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
-from scoring.plan.expected import AnyStart, ExpectedStart
+from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.steps import Steps
 from scoring.queue.admitted_condition import camel_case
 
 PATIENCE_S = 5.0
-
-
 AGAIN_S = 1800.0
-MOVED_S = 600.0
-MOVED_RATIO = 0.25
-"""An expected start that moved by more than this share of the time until then, and than `MOVED_S`, is said again"""
 _MOST_A_LOOK = 2
 _SILENT = frozenset(  # Reasons of gangs that run, or that get an Event for problems of its labels
     {Reason.SURPLUS, Reason.NOT_PLANNED, Reason.INVALID_GROUP, Reason.MIXED_SCHEDULERS, Reason.MIXED_PRIORITIES}
@@ -41,7 +35,6 @@ class _Wait:
     since_s: float  # When it began to wait for this reason
     began_s: float  # When it began to wait
     posted_s: float | None = None
-    start: ExpectedStart | None = None  # What the last Event said of its start
     note: str = ""  # What the last Event said
     cause: str = ""  # `CauseReason` of that Event
 
@@ -52,7 +45,7 @@ class Waits:
 
     context: ControllerContext
     explain: Callable[[Gang], Steps[Explanation]]
-    expected: Callable[[GangKey], AnyStart | None] = lambda _: None  # When a gang that waits starts
+    expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None  # When a gang that waits starts
     _waits: dict[GangKey, _Wait] = field(default_factory=dict, init=False)
 
     def look(self) -> Steps[None]:
@@ -95,7 +88,6 @@ class Waits:
         left = _MOST_A_LOOK
         for key, wait in self._waits.items():
             due = wait.posted_s is None or wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
-            due = due or self._moved(key, wait, now_s)
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
             if not left or not self.context.acting():
@@ -110,22 +102,10 @@ class Waits:
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
-                start, wall_s = self.expected(key), self.context.clock.now_s()
-                wait.start = start if isinstance(start, ExpectedStart) else None
-                if wait.start is not None:
-                    said = expected_text(wait.start, now_s=wall_s, seen_from=key.partition("/")[0])
-                    note = f"{note} It is {said}."
+                if (start := self.expected(key)) is not None and start.start_s is not None:
+                    seen_from = key.partition("/")[0]
+                    note += f" It is {expected_text(start, now_s=self.context.clock.now_s(), seen_from=seen_from)}."
                 self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])
-
-    def _moved(self, key: GangKey, wait: _Wait, now_s: float) -> bool:
-        """Whether the expected start is far from what the last Event said, or is known for the first time."""
-        start = self.expected(key)
-        if not isinstance(start, ExpectedStart) or wait.posted_s is None or now_s - wait.posted_s < MOVED_S:
-            return False
-        if wait.start is None:
-            return True
-        left_s = start.start_s - self.context.clock.now_s()
-        return abs(start.start_s - wait.start.start_s) > max(MOVED_S, MOVED_RATIO * left_s)
 
     def _post_started(self, gang: Gang, waited_s: float) -> None:
         table = self.context.cache.snapshot().table

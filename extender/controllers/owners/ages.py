@@ -1,6 +1,6 @@
-"""Read when the owners of waiting gangs were created, how many pods they want and what they say of their length.
+"""Read when the owners of gangs were created, how many pods they want and what they say of their length.
 
-Once each, a few at a time; with `lengths.enabled` those of gangs that run, too, after a restart.
+Once each, a few at a time: those of gangs that wait, then those of gangs that run, which are left after a restart.
 
 Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
 for numbers that seldom change. A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which
@@ -13,6 +13,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 
 from extender.cache import ClusterCache
 from extender.cache.lengths import JobSays
@@ -34,6 +35,7 @@ _EVERY_S = 1.0
 _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster are not a storm
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
+_WAITS, _RUNS = 0, 1
 _GANGS_A_STEP = 64  # Gangs whose pods are looked through between two moments for others (docs/safety.md S15)
 
 
@@ -54,8 +56,8 @@ class OwnerAges:
         self._api = api
         self._clock = clock
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
-        self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], bool]] = {}
-        """gang → as it was at the last look, its owners that can be read by uid, whether they are to be read"""
+        self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
+        """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
 
     async def run(self) -> None:
         """Look once a second until cancelled."""
@@ -65,15 +67,16 @@ class OwnerAges:
 
     async def first_look(self) -> None:
         """Read all there are, before the first plan: so the order after a restart is the one before it."""
-        while await self.look() == _AT_ONCE:
+        while await self.look():
             pass
 
-    async def look(self) -> int:
-        """Read owners of gangs that wait and are new, and hand them all to the cache at once; how many were asked."""
+    async def look(self) -> bool:
+        """Read owners that are new, and hand them to the cache at once; whether some of waiting gangs are left."""
         found: dict[str, float] = {}
         counts: dict[str, int] = {}
         says: dict[str, JobSays] = {}
-        wanted = (await in_slices(self._wanted()))[:_AT_ONCE]
+        all_wanted, waiting = await in_slices(self._wanted())
+        wanted = all_wanted[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             some = wanted[begin : begin + _TOGETHER]
             read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
@@ -86,18 +89,20 @@ class OwnerAges:
                     says[owner.uid] = one.says
         if found or counts or says:
             self._cache.set_owners(found, counts, says)
-        return len(wanted)
+        return waiting > _AT_ONCE
 
-    def _wanted(self) -> Steps[list[tuple[str, Controller]]]:
-        """Namespace and owner of waiting members, the oldest gang's first. Cost: O(gangs + pods of changed ones)."""
+    def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
+        """Namespace and owner of gangs that wait, then of those that run, the oldest gang's first; and how many wait.
+
+        Cost: O(gangs + pods of changed ones).
+        """
         now_s = self._clock.monotonic_s()
         before, self._seen = self._seen, {}
         for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
-                    runs = self._cache.lengths.enabled and any(not pod.terminal for pod in gang.placed)
-                    known = gang, _owners(gang), bool(gang.pending or gang.later) or runs
+                    known = gang, _owners(gang), _turn(gang)
                 self._seen[gang.key] = known
             if number % _GANGS_A_STEP == 0:
                 yield
@@ -108,13 +113,13 @@ class OwnerAges:
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
         wanted = [
-            (gang, owner)
-            for gang, owners, due in self._seen.values()
-            for uid, owner in (owners.items() if due else ())
+            (turn, gang.created_s, gang.key, uid, owner)
+            for gang, owners, turn in self._seen.values()
+            for uid, owner in (owners.items() if turn is not None else ())
             if uid not in self._not_before_s and not self._cache.owners.knows(uid)
         ]
-        wanted.sort(key=lambda one: (one[0].created_s, one[0].key, one[1].uid))
-        return [(gang.members[0].namespace, owner) for gang, owner in wanted]
+        wanted.sort(key=itemgetter(0, 1, 2, 3))
+        return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)
 
     async def _read(self, namespace: str, owner: Controller) -> _Read:
         """What the owner says, if that very object can be read; no count if it is one of a series."""
@@ -130,6 +135,13 @@ class OwnerAges:
         except (ApiError, ApiUnavailableError, ValueError) as error:
             _log.info("owner %s %s/%s was not read: %s", owner.kind, namespace, owner.name, error)
             return _Read()
+
+
+def _turn(gang: Gang) -> int | None:
+    """When its owners are read: those of gangs that wait first; `None`: of one that has ended, not at all."""
+    if gang.pending or gang.later:
+        return _WAITS
+    return _RUNS if any(not pod.terminal for pod in gang.placed) else None
 
 
 def _owners(gang: Gang) -> dict[str, Controller]:

@@ -8,8 +8,7 @@ from typing import Final
 
 from extender.cache.lengths import JobSays
 from extender.controllers.owners.failure_budget import decoded
-from scoring.lengths.declared import EXPECTED_DURATION
-from scoring.lengths.length import MOST_S
+from scoring.lengths import EXPECTED_DURATION, MOST_S
 from scoring.model.policy import OPTION_CHARS
 
 _ANNOTATION: Final = f"netgang.io/{EXPECTED_DURATION}"

@@ -16,7 +16,7 @@ from scoring.ids import GangKey
 from scoring.model import Gang, GangSource, Policy
 from scoring.plan import PlannerCache, begin_run
 from scoring.plan.namespace_quota import namespace_of
-from scoring.queue.wait_outcomes import is_running
+from scoring.queue.states import is_running
 
 AGAIN_S: Final = 60.0
 _MOST_A_LOOK: Final = 10  # 3 ms each beside 5,000 nodes

@@ -1,9 +1,8 @@
-"""Count how long each gang waited and how its wait ended, by namespace.
+"""Count how long each gang waited until it started, by namespace.
 
 Rules: by the leader alone, so that the replicas' counts add up; a gang that had started when this process began to lead
 is not counted, for its former leader did; one that it admitted itself before its first look is. A wait is measured by
-times of API objects, so that one that lasted over a change of leader is counted whole. What ends between two leaders
-is not counted.
+times of API objects, so that one that lasted over a change of leader is counted whole.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,11 +11,10 @@ from typing import Final
 
 from extender.controllers.context import ControllerContext
 from scoring.ids import GangKey
-from scoring.model import Gang, GangSource, Reason
+from scoring.model import Gang, GangSource
 from scoring.plan import Plan
 from scoring.plan.namespace_quota import namespace_of
-from scoring.queue.states import running_since_s, waiting_since_s
-from scoring.queue.wait_outcomes import has_started, outcome_of, waited_s
+from scoring.queue.states import has_started, running_since_s, waiting_since_s
 
 _GANGS_A_STEP: Final = 64
 
@@ -25,8 +23,6 @@ _GANGS_A_STEP: Final = 64
 class _Known:
     gang: Gang
     started: bool
-    waits: Gang  # As it was when it had all its pods last: pods of a job that is deleted go one by one
-    reason: Reason | None = None  # For which that waited last
 
 
 @dataclass(eq=False, repr=False)
@@ -49,35 +45,24 @@ class WaitingTimes:
 
     def look(self) -> Iterator[None]:
         """Once a second, in steps. Cost: O(gangs), and O(members) for those that changed."""
-        plan = self.context.plan()
-        if plan is None or not self.context.acting():
+        if self.context.plan() is None or not self.context.acting():
             return
-        first, before = self._known is None, self._known or {}
-        known: dict[GangKey, _Known] = {}
-        gangs = self.context.cache.snapshot().gangs
-        for number, (key, gang) in enumerate(gangs.items(), start=1):
+        before, known = self._known, dict[GangKey, _Known]()
+        for number, (key, gang) in enumerate(self.context.cache.snapshot().gangs.items(), start=1):
             if number % _GANGS_A_STEP == 0:
                 yield
             if not gang.own or gang.source is GangSource.NATIVE:
                 continue
-            old, waiting = before.get(key), plan.waiting.get(key)
+            old = before.get(key) if before is not None else None
             if old is not None and old.gang is gang:
-                one = old
-            else:
-                one = _Known(gang, has_started(gang), gang)
-                if old is not None and waiting_since_s(gang) is None:
-                    one.waits, one.reason = old.waits, old.reason
-                new = key in self._admitted_s if first else old is None or not old.started
-                if one.started and new:
-                    self._started(gang)
-            if waiting is not None and one.waits is gang:
-                one.reason = waiting.reason
-            known[key] = one
+                known[key] = old
+                continue
+            known[key] = one = _Known(gang, has_started(gang))
+            new = key in self._admitted_s if before is None else old is None or not old.started
+            if one.started and new:
+                self._started(gang)
         if not self.context.acting():
             return
-        for key, old in before.items():
-            if key not in known and not old.started:
-                self._deleted(old)
         for key in self._admitted_s.keys() - known.keys():
             del self._admitted_s[key]
         self._known = known
@@ -91,11 +76,7 @@ class WaitingTimes:
         self.on_start(gang.key)
         metrics, since_s = self.context.telemetry.gang_metrics, running_since_s(gang)
         until_s = self.context.clock.now_s() if since_s is None else since_s
-        metrics.waited(namespace_of(gang), outcome_of(gang, None).value, waited_s(gang, until_s=until_s))
+        waiting_s = waiting_since_s(gang)
+        metrics.waited(namespace_of(gang), max(until_s - (gang.created_s if waiting_s is None else waiting_s), 0.0))
         if (admitted_s := self._admitted_s.pop(gang.key, None)) is not None:
             metrics.started_after(max(until_s - admitted_s, 0.0))
-
-    def _deleted(self, old: _Known) -> None:
-        outcome, until_s = outcome_of(old.waits, old.reason), self.context.clock.now_s()
-        metrics = self.context.telemetry.gang_metrics
-        metrics.waited(namespace_of(old.waits), outcome.value, waited_s(old.waits, until_s=until_s))

@@ -12,9 +12,6 @@ class Container(Json):
     """Of `spec.containers` and `spec.initContainers`."""
 
     name: str = ""
-    image: str | None = None
-    command: msgspec.Raw = NO_RAW
-    args: msgspec.Raw = NO_RAW
     resources: msgspec.Raw = NO_RAW
     ports: msgspec.Raw = NO_RAW
     restart_policy: str | None = None

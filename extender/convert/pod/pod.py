@@ -25,12 +25,11 @@ from extender.convert.pod.gang_labels import group_of
 from extender.convert.pod.member_class import class_of
 from extender.convert.pod.misspelt import misspelt
 from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
-from extender.convert.pod.template import template_of
 from extender.convert.sharing import shared, shared_tuple
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
-from scoring.lengths.length import MOST_S
-from scoring.model import GATE, Controller, MemberClass, Phase, Pod
+from scoring.lengths import MOST_S
+from scoring.model import GATE, Controller, Phase, Pod
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 NETWORK_ANNOTATION = OWN_PREFIX + "network"  # What network its gang got, for people: never read
@@ -113,7 +112,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         index=place.index,
         options=shared_tuple(options),
         limit_s=_limit_s(spec) if group is not None else None,
-        template=_template(spec, member_class, labels) if group is not None else "",
         misspelt=mistakes,
         resource_version=meta.resource_version or "",
     )
@@ -123,11 +121,6 @@ def _limit_s(spec: PodSpec) -> float | None:
     """How long it may run; `None`: without end. The API server takes no number below 1."""
     limit_s = spec.active_deadline_seconds
     return float(min(limit_s, MOST_S)) if limit_s is not None and limit_s >= 1 else None
-
-
-def _template(spec: PodSpec, member_class: MemberClass, labels: dict[str, str]) -> str:
-    containers = tuple([(one.image or "", given(one.command), given(one.args)) for one in spec.containers or ()])
-    return template_of(containers, member_class, labels)
 
 
 def _controller(owners: list[Owner]) -> Controller | None:

@@ -25,7 +25,7 @@ function describe(found) {
   const cause = found.cause;
   if (cause) parts.push(make("p", {}, make("b", {}, cause.reason), `: ${[cause.message, cause.suggestion].filter(Boolean).join(" ")}`));
   if (found.reason) parts.push(make("p", {}, [found.reason, found.detail].filter(Boolean).join(": ")));
-  if (found.expected_start && found.expected_start.unknown !== "OFF") parts.push(make("p", {}, found.expected_start.text));
+  if (found.expected_start) parts.push(make("p", {}, found.expected_start.text));
   const notes = [...found.notes, ...found.problems, found.repair].filter(Boolean);
   if (notes.length) parts.push(heading("To know"), list(notes));
   parts.push(heading("Zones"), table(["zone", "room", "what is short", "network", "distance"], found.zones.map(zone)));

@@ -35,12 +35,11 @@ export const panels = {
     fill("gate-list", rows.map((row) => gate(row, explain)), "no gang is being admitted or held at bind");
   },
 
-  queue({ rows, of: all, counts: states, order, inside }, _open, explain) {
+  queue({ rows, of: all, counts: states, order }, _open, explain) {
     const wait = rows.filter((row) => row.state !== "RUNNING" && row.state !== "COMPLETED");
     const run = rows.filter((row) => row.state === "RUNNING");
     const waiting = (states.WAITING ?? 0) + (states.STARVING ?? 0);
-    const right = inside ? `, ${inside[0]} of ${inside[1]} starts were inside their interval` : "";
-    at("queue-of").textContent = `${of(wait.length, waiting, "gangs")}, ${ORDERS[order] ?? order}${right}`;
+    at("queue-of").textContent = `${of(wait.length, waiting, "gangs")}, ${ORDERS[order] ?? order}`;
     at("running-of").textContent = of(run.length, states.RUNNING ?? 0, "gangs");
     counts.waiting = [states.WAITING, "waiting"];
     counts.starving = [states.STARVING, "starving", states.STARVING > 0];
@@ -122,9 +121,8 @@ function moment(at_s) {
 
 function startWords(expected) {
   if (!expected) return null;
-  const { start_s: start, low_s: low, high_s: high, after } = expected;
-  if (start === null) return "When it starts is not known; a click on the gang says why";
-  return `80 % sure: ${moment(low)} to ${moment(high)}${after ? `, after ${after} ends` : ""}`;
+  if (expected.start_s === null) return "When it starts is not known; a click on the gang says why";
+  return expected.after ? `after ${expected.after} ends` : null;
 }
 
 function runs(row, explain, before) {

@@ -97,7 +97,7 @@ SCENARIOS: Mapping[str, Scenario] = {
                 Step((Expected("c", 1),), submitted=(_alone("c", 50, 30),)),
                 Step((Expected("a", 1),), ends=("c", "b1")),
             ),
-            ways=(*_GANGS, "second-easy"),
+            ways=_GANGS,
         ),
         Scenario(
             "T1", "topology-aware, T1",

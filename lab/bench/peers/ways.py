@@ -118,8 +118,6 @@ WAYS: Mapping[str, Way] = {
         Way("none-sampled", "the same with its default sampling of nodes", (Instance("kube-scheduler", PLAIN),)),
         _OURS,
         replace(_OURS, name="second-gated", words="the same behind netgang's scheduling gate", gated=True),
-        replace(_OURS, name="second-easy", words="the same without gates, with back-fill by declared lengths",
-                settings={"lengths": {"enabled": True}, "queue": {"backfill": {"mode": "easy"}}}),
         Way("default", "netgang in the cluster's own scheduler: every pod passes through it",
             (Instance("kube-scheduler", SCHEDULER_CONFIG / "default-scheduler.yaml"),), netgang=True,
             settings={"scheduler_names": [DEFAULT]}, grouped=True),

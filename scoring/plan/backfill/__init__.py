@@ -1,6 +1,5 @@
 """Back-fill by end times: when a waiting gang can start, what is kept for it, and what fills the gap until then."""
 
-from scoring.plan.backfill.promised_order import promised_first
-from scoring.plan.backfill.promises import KeptRoom
+from scoring.plan.backfill.promise import KeptRoom, promised_first
 
 __all__ = ["KeptRoom", "promised_first"]

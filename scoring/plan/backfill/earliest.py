@@ -89,14 +89,13 @@ def earliest(
     now_s: float,
     runs_s: float = float("inf"),
     before_s: float = float("inf"),
-    which: int = 0,
 ) -> tuple[float, Ints] | None:
     """The moment, Unix seconds, and the members by class and row (classes, k); `None`: none before `before_s`.
 
-    `rows` (k,), ascending, with room `free` (k, resources) now; `demand` is over these rows; `which`: the level of the
-    ends (`Endings.freed`); `runs_s`: how long the gang would run. Cost: O(log ends · k), and O(promises · k).
+    `rows` (k,), ascending, with room `free` (k, resources) now; `demand` is over these rows; `runs_s`: how long the
+    gang would run. Cost: O(log ends · k), and O(promises · k).
     """
-    place, amounts, ends_s = endings.over(rows, which)
+    place, amounts, ends_s = endings.over(rows)
     beside = [(one, there) for one in promised if (there := one.on(rows)) is not None]
     found = np.unique(np.concatenate([[now_s], np.maximum(ends_s, now_s), [one.end_s for one, _ in beside]]))
     moments = Moments(found[(found >= now_s) & (found < before_s)], free, place, amounts, ends_s)

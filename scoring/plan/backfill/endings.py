@@ -5,7 +5,7 @@ so its room never comes free here; one whose start is not known is taken to have
 worst. Gangs that are committed, or that this run has admitted, end too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Final
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.lengths.many import remaining_of_many
+from scoring.lengths import remaining_s
 from scoring.model import Gang
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.result import Admission
@@ -21,9 +21,6 @@ from scoring.plan.run import Run
 from scoring.plan.steps import Steps
 from scoring.queue.states import running_since_s
 
-EARLY: Final = 0.1  # Ends at this level and the next one enclose 80 % of them
-LATE: Final = 0.9
-_STEPS: Final = 128  # Moments for which it is kept what comes free before them
 ROUNDING_S: Final = 0.001
 """What ends are rounded to: the same end, found at two moments, is the same number."""
 
@@ -34,52 +31,18 @@ def rounded(at_s: float) -> float:
 
 
 class Endings:
-    """What comes free, entry by entry, by rows: a row, an amount, and its ends; Unix seconds.
+    """What comes free, entry by entry, by rows: a row, an amount, and when; Unix seconds."""
 
-    Ends (entries, 3): at the level that counts, early and late.
-    """
-
-    def __init__(self, run: Run, *, now_s: float, level: float) -> None:
-        """`level`: share of gangs that have ended by the time that counts."""
-        self._run, self._now_s, self._level = run, now_s, level
+    def __init__(self, run: Run, *, now_s: float) -> None:
+        self._run, self._now_s = run, now_s
         self._gangs: list[GangKey] = []
         self._rows: Ints = np.zeros(0, np.int64)
         self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
         self._owner: Ints = np.zeros(0, np.int64)
-        self._ends_s: Floats = np.zeros((0, 3))
+        self._ends_s: Floats = np.zeros(0)
         self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
-        self._certain: bool | None = None
-        self._steps_s: Floats | None = None
-        self._freed: dict[int, Ints] = {}  # number of a step → what comes free before it, (nodes, resources)
 
-    @property
-    def certain(self) -> bool:
-        """Whether nothing ends earlier or later than at the level that counts."""
-        self._take_in()
-        if self._certain is None:
-            self._certain = bool((self._ends_s[:, 1:3] == self._ends_s[:, :1]).all())
-        return self._certain
-
-    def steps_s(self) -> Floats:
-        """Some moments, ascending, the last is infinity: for these `freed_at_most` is exact."""
-        self._take_in()
-        if self._steps_s is None:
-            ends_s = np.sort(self._ends_s[:, 0])
-            self._steps_s = np.append(ends_s[:: max(len(ends_s) // _STEPS, 1)], np.inf)
-        return self._steps_s
-
-    def freed_at_most(self, before_s: float) -> Ints:
-        """What comes free on all nodes before this moment, or a little more; (nodes, resources). Not to be written."""
-        steps_s = self.steps_s()
-        number = int(np.searchsorted(steps_s, before_s, side="left"))
-        if number not in self._freed:
-            total = np.zeros_like(self._run.capacity.start)
-            some = self._ends_s[:, 0] < steps_s[number]
-            scatter_add(total, self._rows[some], self._amounts[some])
-            self._freed[number] = total
-        return self._freed[number]
-
-    def read(self, admitted: Mapping[GangKey, Admission]) -> Steps[None]:
+    def read(self, admissions: Iterable[Admission]) -> Steps[None]:
         """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
         run = self._run
         snapshot = run.snapshot
@@ -88,9 +51,9 @@ class Endings:
         )
         self._gangs = list(running.gangs)
         self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
-        self._ends_s = self._ends(running.since_s, running.quantiles_s)[running.owner]
+        self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]
         starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
-        for key, members in {**starts, **{key: one.members for key, one in admitted.items()}}.items():
+        for key, members in {**starts, **{one.gang: one.members for one in admissions}}.items():
             gang = snapshot.gangs.get(key)
             if gang is not None:
                 self.add(gang, members)
@@ -100,38 +63,45 @@ class Endings:
         view, index = self._run.view, self._run.table.index
         rows: list[int] = []
         amounts: list[Ints] = []
-        for pod in gang.pending if gang.length is not None else ():
+        for pod in gang.pending if gang.length_s is not None else ():
             row = index.get(members.get(pod.uid, NodeName("")))
             vector = view.vector(pod.member_class)
             if row is not None and vector is not None:
                 rows.append(row)
                 amounts.append(vector)
-        if not rows or gang.length is None:
+        if not rows or gang.length_s is None:
             return self._rows[:0], self._amounts[:0], self._ends_s[:0]
-        added = np.array(rows, np.int64), np.array(amounts, np.int64), self._ends_of(gang).repeat(len(rows), axis=0)
+        since_s = running_since_s(gang)
+        ends_s = self._ends(np.array([self._now_s if since_s is None else since_s]), np.array([gang.length_s]))
+        added = np.array(rows, np.int64), np.array(amounts, np.int64), ends_s.repeat(len(rows))
         self._added.append(added)
         self._gangs.append(gang.key)
         return added
 
     def freed(self, rows: Ints, until_s: float) -> Ints:
-        """What comes free on `rows` (k,), ascending, up to this moment, at the level that counts; (k, resources)."""
+        """What comes free on `rows` (k,), ascending, up to this moment; (k, resources)."""
         self._take_in()
         total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
         place, entries = self._on(rows)
-        some = self._ends_s[entries, 0] <= until_s
+        some = self._ends_s[entries] <= until_s
         scatter_add(total, place[some], self._amounts[entries[some]])
         return total
 
-    def over(self, rows: Ints, which: int) -> tuple[Ints, Ints, Floats]:
-        """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends.
+    def freed_before(self, before_s: float) -> Ints:
+        """What comes free on all nodes before this moment; (nodes, resources). Cost: O(nodes + entries)."""
+        self._take_in()
+        total = np.zeros_like(self._run.capacity.start)
+        some = self._ends_s < before_s
+        scatter_add(total, self._rows[some], self._amounts[some])
+        return total
 
-        `which`: 0: at the level that counts, 1: early, 2: late.
-        """
+    def over(self, rows: Ints) -> tuple[Ints, Ints, Floats]:
+        """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends."""
         self._take_in()
         place, entries = self._on(rows)
-        order = np.argsort(self._ends_s[entries, which], kind="stable")
+        order = np.argsort(self._ends_s[entries], kind="stable")
         entries = entries[order]
-        return place[order], self._amounts[entries], self._ends_s[entries, which]
+        return place[order], self._amounts[entries], self._ends_s[entries]
 
     def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
         """The gang whose end on these rows is the last up to this moment; of several, the first by name.
@@ -140,8 +110,8 @@ class Endings:
         """
         self._take_in()
         _, some = self._on(rows)
-        some = some[self._ends_s[some, 0] <= until_s]
-        ends_s = self._ends_s[some, 0]
+        some = some[self._ends_s[some] <= until_s]
+        ends_s = self._ends_s[some]
         last = self._owner[some[ends_s == ends_s.max(initial=-np.inf)]]
         return min((self._gangs[number] for number in set(last.tolist())), default=None)
 
@@ -158,8 +128,6 @@ class Endings:
         self._ends_s = np.concatenate((self._ends_s, *ends_s))[by_row]
         self._owner = np.concatenate((self._owner, owner))[by_row]
         self._added.clear()
-        self._certain, self._steps_s = None, None
-        self._freed.clear()
 
     def _on(self, rows: Ints) -> tuple[Ints, Ints]:
         """The entries on `rows`: places of their rows among these, and which entries. Cost: O(rows · log entries)."""
@@ -168,16 +136,7 @@ class Endings:
         place = np.repeat(np.arange(len(rows)), counts)
         return place, np.arange(len(place)) + (begins - np.cumsum(counts) + counts)[place]
 
-    def _ends_of(self, gang: Gang) -> Floats:
-        """(1, 3): the ends of a gang of known length."""
-        assert gang.length is not None, "only such gangs end"
-        since_s = running_since_s(gang)
-        if since_s is not None:
-            return self._ends(np.array([since_s]), np.array([gang.length.quantiles_s], np.float64))
-        return np.round(np.array([[self._now_s + gang.length.at_s(level) for level in (self._level, EARLY, LATE)]]), 3)
-
-    def _ends(self, since_s: Floats, quantiles_s: Floats) -> Floats:
-        """(gangs, 3): the ends of gangs that run since then (NaN: it is not known)."""
-        ran_s = np.where(np.isnan(since_s), 0.0, np.maximum(self._now_s - since_s, 0.0))
-        left_s = remaining_of_many(quantiles_s, ran_s, (self._level, EARLY, LATE))
-        return np.asarray(np.round(self._now_s + np.stack(left_s, axis=1), 3), np.float64)
+    def _ends(self, since_s: Floats, length_s: Floats) -> Floats:
+        """(gangs,): the ends of gangs that run since then (NaN: it is not known)."""
+        ran_s = np.where(np.isnan(since_s), 0.0, self._now_s - since_s)
+        return np.asarray(np.round(self._now_s + remaining_s(length_s, ran_s), 3), np.float64)

@@ -4,7 +4,7 @@ Rules: the nodes of the promise before are kept, unless another zone is sooner t
 all nodes shows which zones can be sooner at all; only in these the moment is searched (`earliest`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,6 @@ from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand
 from scoring.selection.demand import rooms
-
-
-def runs_s(run: Run, demand: GangDemand) -> float:
-    """How long the gang runs at the level that counts; infinity: it is not known."""
-    length = demand.gang.length
-    return float("inf") if length is None else length.at_s(run.policy.queue.backfill_quantile)
 
 
 def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...] | None:
@@ -51,28 +45,14 @@ def zones_with_room(run: Run, classes: Sequence[ClassDemand], free: Ints) -> NDA
 
 
 class StartSearch:
-    """The search for one gang: `taken` (nodes, resources) is kept of the room, `promised` to others, by zones."""
+    """The search for one gang."""
 
-    def __init__(
-        self,
-        run: Run,
-        endings: Endings,
-        demand: GangDemand,
-        taken: Ints,
-        promised: Mapping[ZoneName, Sequence[Promised]],
-        *,
-        now_s: float,
-    ) -> None:
+    def __init__(self, run: Run, endings: Endings, demand: GangDemand, *, now_s: float) -> None:
         self._run, self._endings, self._demand, self._now_s = run, endings, demand, now_s
-        self._taken, self._promised = taken, promised
         self._classes = classes_of(run, demand) or ()
-        self._runs_s = runs_s(run, demand)
 
-    def find(self, before: Promise | None, *, moves: bool) -> Steps[tuple[Promise, Promised] | None]:
-        """The promise, and the room for it; `before`: the one before, if there is any; `moves`: it may go elsewhere.
-
-        Cost: O(nodes + ends) a zone.
-        """
+    def find(self, before: Promise | None) -> Steps[tuple[Promise, Promised] | None]:
+        """The promise, and the room for it; `before`: the one before, if there is any. Cost: O(nodes + ends) a zone."""
         if not self._classes:
             return None
         run, allowed = self._run, kind_of(self._run, self._demand).allowed
@@ -81,16 +61,13 @@ class StartSearch:
         if before is not None and before.zone in allowed:
             rows = np.array(sorted({run.table.index[name] for name in before.nodes if name in run.table.index}), int)
             if len(rows):
-                best = self._earliest(before.zone, rows)
+                best = self._earliest(rows)
                 first_s = before.first_s if best is not None else None
         kept = best
         limit_s = float("inf") if best is None or first_s is None else min(best[0], np.nextafter(first_s, np.inf))
-        zones = self._likely(allowed, limit_s) if best is None or moves else []
-        if best is None:
-            zones = [*(soonest := self._soonest(allowed)), *(zone for zone in zones if zone not in soonest)]
+        zones = self._likely(allowed, limit_s)
         while zones:
-            zone = zones.pop(0)
-            found = self._earliest(zone, run.table.zones[zone], before_s=limit_s)
+            found = self._earliest(run.table.zones[zones.pop(0)], before_s=limit_s)
             if found is not None:
                 best, limit_s = found, found[0]
                 sooner = self._likely(allowed, limit_s)
@@ -116,68 +93,25 @@ class StartSearch:
         return np.minimum(amounts_of(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
 
     def _promise(self, start_s: float, rows: Ints, amounts: Ints, first_s: float) -> tuple[Promise, Promised]:
-        run = self._run
-        zone = run.table.nodes[int(rows[0])].zone
-        low_s, high_s = self._interval(zone, start_s)
+        run, length_s = self._run, self._demand.gang.length_s
         promise = Promise(
             gang=self._demand.gang.key,
             start_s=start_s,
-            low_s=low_s,
-            high_s=high_s,
             first_s=first_s,
-            zone=zone,
+            zone=run.table.nodes[int(rows[0])].zone,
             nodes=tuple(run.table.names[row] for row in rows.tolist()),
             after=self._endings.last_before(rows, start_s),
         )
-        return promise, Promised(rows, amounts, min(start_s, first_s), start_s + self._runs_s)
-
-    def _interval(self, zone: ZoneName, start_s: float) -> tuple[float, float]:
-        """The start if all that runs there ends early, or late."""
-        if self._endings.certain:
-            return start_s, start_s
-        found = [self._earliest(zone, self._run.table.zones[zone], which=which) for which in (1, 2)]
-        low_s, high_s = (start_s if one is None else one[0] for one in found)
-        return min(low_s, start_s), max(high_s, start_s)
-
-    def _soonest(self, allowed: Sequence[ZoneName]) -> list[ZoneName]:
-        """The zones that have room first, as far as counting shows at some moments: where to look first."""
-        steps_s = self._endings.steps_s()
-        low, high = 0, len(steps_s) - 1
-        while low < high:
-            middle = (low + high) // 2
-            if self._likely(allowed, float(steps_s[middle])):
-                high = middle
-            else:
-                low = middle + 1
-        return self._likely(allowed, float(steps_s[low]))
+        ends_s = float("inf") if length_s is None else start_s + length_s
+        return promise, Promised(rows, amounts, min(start_s, first_s), ends_s)
 
     def _likely(self, allowed: Sequence[ZoneName], before_s: float) -> list[ZoneName]:
         """The zones with room before this moment, as far as counting shows."""
-        run, now_s = self._run, self._now_s
-        free = run.capacity.room.free + self._taken + self._endings.freed_at_most(before_s)
-        for one in (one for promised in self._promised.values() for one in promised):
-            if one.start_s < now_s + self._runs_s and one.end_s >= before_s:  # whenever it starts before, they meet
-                free[one.rows] -= one.amounts
-        able = zones_with_room(run, self._classes, free)
+        run = self._run
+        able = zones_with_room(run, self._classes, run.capacity.room.free + self._endings.freed_before(before_s))
         return [zone for zone, at in zip(allowed, run.view.columns(tuple(allowed)), strict=True) if able[at]]
 
-    def _free(self, rows: Ints) -> Ints:
-        """Room now, (rows, resources), with what is kept."""
-        return np.asarray(self._run.capacity.room.free[rows] + self._taken[rows])
-
-    def _earliest(
-        self, zone: ZoneName, rows: Ints, *, before_s: float = float("inf"), which: int = 0
-    ) -> tuple[float, Ints, Ints] | None:
-        over = demand_over(self._classes, rows, self._demand.all_reduce)
-        found = earliest(
-            over,
-            rows,
-            self._free(rows),
-            self._endings,
-            self._promised.get(zone, ()),
-            now_s=self._now_s,
-            runs_s=self._runs_s,
-            before_s=before_s,
-            which=which,
-        )
+    def _earliest(self, rows: Ints, *, before_s: float = float("inf")) -> tuple[float, Ints, Ints] | None:
+        over, free = demand_over(self._classes, rows, self._demand.all_reduce), self._run.capacity.room.free[rows]
+        found = earliest(over, rows, free, self._endings, now_s=self._now_s, before_s=before_s)
         return None if found is None else (found[0], rows, amounts_of(over, found[1]))

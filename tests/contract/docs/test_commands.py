@@ -27,7 +27,6 @@ NOT_RUN = {  # command, or how it begins → why no test runs it as it is printe
     "netgang simulate pollux …": _SIMULATED,
     "netgang simulate jobs.csv …": "the reader's own file: tests/simulator/test_recorded.py reads such",
     "kubectl -n netgang-system create secret generic netgang-notes …": "tests/extender/notes/test_notes.py reads one",
-    "kubectl -n netgang-system patch configmap …": "tests/extender/controllers/lengths/test_keeper.py empties it",
     "RACE_S=30 .venv/bin/python -m pytest …": "`make e2e` runs tests/e2e/tenants/test_two_schedulers.py half as long",
     "make release …": "tests/release/test_release.py builds one, twice; the command refuses a version without a date",
     "python -m lab.bench.scale …": "takes minutes: tests/bench/test_scale.py runs it on a small cluster",

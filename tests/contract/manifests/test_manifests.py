@@ -75,11 +75,11 @@ def test_in_its_own_namespace_netgang_may_write_what_is_named_and_nothing_else(
     create, rest = role["rules"]
     assert role["metadata"]["namespace"] == OURS
     assert set(rights_of([create])) == {("create", "coordination.k8s.io", "leases")}
-    assert rest["resourceNames"] == [lease.name, STARTED_GANGS.name]
+    assert rest["resourceNames"] == [lease.name, STARTED_GANGS]
     wanted = calls.rules((*calls.LEADING, *calls.STARTED))
     assert wanted <= set(rights_of(role["rules"]))
     assert set(rest["verbs"]) | {"create"} == {verb for verb, _, _ in wanted}
-    assert "data" not in of_kind(second, "ConfigMap")[STARTED_GANGS.name]
+    assert "data" not in of_kind(second, "ConfigMap")[STARTED_GANGS]
     assert of_kind(second, "Secret") == {}, "the key for notes would be one that everybody knows"
 
 

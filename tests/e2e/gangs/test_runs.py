@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from extender.controllers.repair.started_document import mark
-from extender.kube.text_store import STARTED_GANGS
+from extender.kube.text_store import ENTRY, STARTED_GANGS
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.objects import MIN_AVAILABLE_LABEL, gang_labels
@@ -101,8 +101,8 @@ async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -
     marks = [mark(GangKey(f"{stage.namespace}/w"), PodUid(uid)) for uid in uids.values()]
 
     async def noted() -> str:
-        found = await stage.api.get("ConfigMap", STARTED_GANGS.name, namespace=INSTALLED_IN)
-        return str((found.get("data") or {}).get(STARTED_GANGS.entry, ""))
+        found = await stage.api.get("ConfigMap", STARTED_GANGS, namespace=INSTALLED_IN)
+        return str((found.get("data") or {}).get(ENTRY, ""))
 
     await stage.api.until(noted, lambda text: all(one in text for one in marks), what="the start is noted")
     free = sorted({f"node{number}" for number in range(1, 7)} - set(started.values()))

@@ -6,13 +6,13 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.http.transport import Transport
-from extender.kube.text_store import FORMER_RUNS, KubeTextStore
+from extender.kube.text_store import ENTRY, STARTED_GANGS, KubeTextStore
 from extender.ports import TextStore
 from tests.extender.kube.conftest import serving
 from tests.extender.kube.test_leases import Server
 from tests.fakes.text_store import FakeTextStore
 
-PATH = f"/api/v1/namespaces/team/configmaps/{FORMER_RUNS.name}"
+PATH = f"/api/v1/namespaces/team/configmaps/{STARTED_GANGS}"
 Made = tuple[TextStore, Server]
 
 
@@ -20,7 +20,7 @@ Made = tuple[TextStore, Server]
 async def made() -> AsyncIterator[Made]:
     server = Server()
     head = {
-        "name": FORMER_RUNS.name,
+        "name": STARTED_GANGS,
         "uid": "u",
         "resourceVersion": "7",
         "labels": {"a": "b"},
@@ -28,21 +28,21 @@ async def made() -> AsyncIterator[Made]:
     }
     server.objects[PATH] = {"kind": "ConfigMap", "metadata": head}
     async with serving(server.handle) as access, Transport(access) as transport:
-        yield KubeTextStore(transport, "team", FORMER_RUNS), server
+        yield KubeTextStore(transport, "team"), server
 
 
-async def test_runs_come_back_as_they_were_written_and_nothing_else_changes(made: Made) -> None:
+async def test_a_text_comes_back_as_it_was_written_and_nothing_else_changes(made: Made) -> None:
     store, server = made
     empty = await store.read()
     assert empty is not None
-    assert (empty.place, empty.uid, empty.text, empty.note) == (f"team/{FORMER_RUNS.name}", "u", "", "")
+    assert (empty.place, empty.uid, empty.text, empty.note) == (f"team/{STARTED_GANGS}", "u", "", "")
     written = await store.write("[1]", "signed", empty)
     read = await store.read()
     assert read is not None
     assert (written.text, written.note) == (read.text, read.note) == ("[1]", "signed")
     head = server.objects[PATH]["metadata"]
-    assert server.objects[PATH]["data"] == {FORMER_RUNS.entry: "[1]"}
-    assert (head["labels"], head["annotations"]) == ({"a": "b"}, {"c": "d", "netgang.io/former-runs": "signed"})
+    assert server.objects[PATH]["data"] == {ENTRY: "[1]"}
+    assert (head["labels"], head["annotations"]) == ({"a": "b"}, {"c": "d", "netgang.io/started-gangs": "signed"})
 
 
 @pytest.mark.parametrize("fake", [False, True], ids=["over HTTP", "fake"])

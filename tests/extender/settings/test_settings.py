@@ -250,18 +250,16 @@ def test_the_queues_settings_reach_the_planner() -> None:
     plain = {
         "order": "fifo", "reading": "whole_job", "starve_limit_s": 60.0, "share_cap": 0.5,
         "starving_beats_priority": True, "starving_share": 0.5, "starving_order": "weight",
-        "surplus": "last", "starving_hold_s": 5.0, "reserve_after_s": 7.0,
+        "surplus": "last", "starving_hold_s": 5.0, "reserve_after_s": 7.0, "backfill": False,
     }  # fmt: skip
     lists = {
         "weight_namespaces": "ops, team",
         "share_cap_by_namespace": {"team": 0.25},
-        "backfill": {"mode": "easy", "quantile": 0.9, "wait_ratio": 0.5},
     }
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
     assert policy.weight_namespaces == {"ops", "team"}
     assert policy.share_cap_by_namespace == (("team", 0.25),)
-    assert (policy.backfill, policy.backfill_quantile, policy.backfill_wait_ratio) == ("easy", 0.9, 0.5)
     assert plain.keys() | lists.keys() == QueueSettings.model_fields.keys()
 
 

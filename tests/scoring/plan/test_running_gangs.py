@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from scoring.lengths import LengthSource, exact
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 from scoring.plan.running_gangs import Running, RunningGangs
@@ -16,8 +15,7 @@ TABLE = NodeTable.of([node("n1"), node("n2")])
 
 def runs(name: str, *nodes: str, said_s: float | None = 60.0, since_s: float | None = 5.0) -> Gang:
     members = [replace(bound(pod(f"{name}-{at}", cpu="2"), at), scheduled_s=since_s) for at in nodes]
-    length = None if said_s is None else exact(said_s, LengthSource.DECLARED)
-    return replace(gang(name, members=members, min_member=len(members)), length=length)
+    return replace(gang(name, members=members, min_member=len(members)), length_s=said_s)
 
 
 def read(kept: RunningGangs, *gangs: Gang, stamp: object = 1) -> Running:
@@ -26,12 +24,12 @@ def read(kept: RunningGangs, *gangs: Gang, stamp: object = 1) -> Running:
 
 def test_entries_of_all_gangs_of_known_length() -> None:
     """A gang of two nodes has two entries; one of unknown length none, and neither has one that waits."""
-    waits = replace(gang("waits", 1), length=exact(9.0, LengthSource.DECLARED))
+    waits = replace(gang("waits", 1), length_s=9.0)
     found = read(RunningGangs(), runs("a", "n1", "n2"), runs("b", "n1", said_s=None), waits, runs("c", "n2"))
     assert found.gangs == ("default/a", "default/c")
     assert (found.rows.tolist(), found.owner.tolist()) == ([0, 1, 1], [0, 0, 1])
     assert found.amounts[:, TABLE.axis.index("cpu")].tolist() == [2000, 2000, 2000]
-    assert found.quantiles_s.tolist() == [[60.0] * 5] * 2
+    assert found.length_s.tolist() == [60.0] * 2
 
 
 def test_an_unknown_start_is_nan() -> None:

@@ -10,7 +10,6 @@ from heapq import heapify, heappop, heappush
 
 from scoring.explain.queue_report import QueueReport, report
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, Node, Phase
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
@@ -30,6 +29,7 @@ class Job:
     priority: int = 0
     zones: str | None = None
     namespace: str = "default"
+    gpu: int = 0
     says_s: float | None = None  # How long its user declares that it runs; `None`: nothing is known
 
     @property
@@ -43,6 +43,7 @@ class Job:
             self.name,
             self.size,
             cpu=str(self.cpu),
+            gpu=self.gpu,
             namespace=self.namespace,
             created_s=self.arrives_s,
             priority=self.priority,
@@ -53,8 +54,8 @@ class Job:
 def waiting(job: Job) -> Gang:
     """The gang with pods as old as itself."""
     made = job.gang()
-    length = None if job.says_s is None else exact(job.says_s, LengthSource.DECLARED)
-    return replace(made, members=tuple(replace(pod, created_s=job.arrives_s) for pod in made.members), length=length)
+    members = tuple(replace(pod, created_s=job.arrives_s) for pod in made.members)
+    return replace(made, members=members, length_s=job.says_s)
 
 
 class World:
@@ -69,7 +70,7 @@ class World:
         self.where: dict[GangKey, set[str]] = {}
         """gang → zones it started in"""
         self.promised_s: dict[GangKey, float] = {}
-        """gang → the start that it was promised when it was first the first of those with a promise"""
+        """gang → the start that it was promised first"""
         self.promised_at_s: dict[GangKey, float] = {}
         """gang → when that was"""
         self._nodes = nodes
@@ -115,9 +116,9 @@ class World:
             state = self.snapshot()
             self.plan = plan(state, self._policy, now_s=self.now_s, previous=self.plan, cache=self._cache)
             admitted = bool(self.plan.admitted)
-            for key, promise in list(self.plan.promises.items())[:1]:
-                self.promised_s.setdefault(key, promise.start_s)
-                self.promised_at_s.setdefault(key, self.now_s)
+            if (promise := self.plan.promise) is not None:
+                self.promised_s.setdefault(promise.gang, promise.start_s)
+                self.promised_at_s.setdefault(promise.gang, self.now_s)
             for admission in sorted(self.plan.admitted.values(), key=lambda one: one.rank):
                 self._start(admission.gang, dict(admission.members))
 

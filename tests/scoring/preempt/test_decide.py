@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
-from scoring.model.policy import Backfill, Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
+from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim, NodeTable, Snapshot
 from scoring.plan import plan
@@ -230,13 +229,12 @@ def test_gangs_for_which_none_leaves(wants: Gang) -> None:
 )
 def test_none_leaves_for_a_gang_that_starts_sooner(left_s: float, continued: bool, leaves: list[str]) -> None:
     """A gang that leaves stands still for 41 s: a start that is promised by then is waited for."""
-    policy = replace(ON, queue=replace(ON.queue, backfill=Backfill.EASY))
-    running = replace(LOW, length=exact(NOW_S + left_s, LengthSource.DECLARED))
+    running = replace(LOW, length_s=NOW_S + left_s)
     state = snapshot(NODES, [running, FULL, WANTS])
-    made = plan(state, policy, now_s=NOW_S)
+    made = plan(state, ON, now_s=NOW_S)
     assert made.starts_in_s(WANTS.key, now_s=NOW_S) == left_s
     keys = frozenset({WANTS.key} if continued else ())
-    assert victims(preemption(state, made, policy, now_s=NOW_S, continued=keys)) == leaves
+    assert victims(preemption(state, made, ON, now_s=NOW_S, continued=keys)) == leaves
 
 
 def test_the_first_in_the_queue_is_helped_first() -> None:

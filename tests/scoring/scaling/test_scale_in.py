@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from scoring.ids import NodeName
-from scoring.lengths import LengthSource, exact
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import Backfill, Policy, QueuePolicy
+from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.snapshot import Claim
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
@@ -231,9 +230,8 @@ def test_a_gang_ahead_that_would_take_the_room_prevents_the_plan() -> None:
 @pytest.mark.parametrize(("left_s", "reason"), [(41.0, "STARTS_SOON"), (42.0, None)], ids=["sooner", "later"])
 def test_no_job_shrinks_for_a_gang_that_starts_sooner(left_s: float, reason: str | None) -> None:
     """A resize stops a job for 41 s: a start that is promised by then is waited for."""
-    policy = replace(TRUSTING, queue=replace(TRUSTING.queue, backfill=Backfill.EASY))
-    running = replace(FOUR, length=exact(left_s, LengthSource.DECLARED))
-    found = summary(decide("n1:4", running, heavy(1), policy=policy))
+    running = replace(FOUR, length_s=left_s)
+    found = summary(decide("n1:4", running, heavy(1)))
     assert (found["reason"], found["given"]) == (reason, {"l": (4, 3)} if reason is None else {})
 
 

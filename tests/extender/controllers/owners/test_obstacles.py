@@ -90,6 +90,7 @@ async def test_what_was_read_is_believed_for_seconds() -> None:
     """Somebody who reloads a page does not ask the API server each time."""
     async with running(node_json("n1")) as world:
         members(world, job(world, "train", activeDeadlineSeconds=3600), size=1, of=3)
+        await world.settle(3.0)  # until the job's deadline is known as the gang's length
         asking = Circumstances(world.service.cache, world.api, world.clock)
         first = await notes(world, asking)
         calls = world.api.calls["list"]

@@ -256,7 +256,7 @@ def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedKeeper:
 
 async def test_a_standby_reads_again_when_its_term_begins() -> None:
     """And until then it writes nothing, whatever it knows."""
-    store = FakeTextStore("netgang-started-gangs")
+    store = FakeTextStore()
     members = [bound(pod(f"g-{number}", gang="g", min_available=3), "n1") for number in range(3)]
     leader, standby = replica(store, *members, acts=True), replica(store, members[0], acts=False)
     await standby.look()

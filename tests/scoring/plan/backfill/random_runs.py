@@ -1,6 +1,6 @@
 """Random runs of a small cluster with back-fill: what each promised gang was promised first, and when it started.
 
-Many of them: `python -m tests.scoring.plan.backfill.random_runs 10000 [--mode easy] [--says limit] [--order fifo]`.
+Many of them: `python -m tests.scoring.plan.backfill.random_runs 10000 [--says limit] [--order fifo]`.
 """
 
 import argparse
@@ -11,7 +11,7 @@ from random import Random
 from typing import Final
 
 from scoring.ids import GangKey
-from scoring.model.policy import Backfill, Order, Policy, QueuePolicy
+from scoring.model.policy import Order, Policy, QueuePolicy
 from tests.builders import node
 from tests.scoring.plan.virtual import Job, World
 
@@ -49,7 +49,7 @@ class Found:
     made, or were given room until the promised gang started"""
 
 
-def run(seed: int, says: str, mode: Backfill, order: Order = Order.FIFO) -> list[Found]:
+def run(seed: int, says: str, order: Order = Order.FIFO) -> list[Found]:
     """One run to its end: its promises."""
     chance = Random(f"{seed} {says}")
     zones = chance.choice(("a", "ab"))
@@ -67,8 +67,7 @@ def run(seed: int, says: str, mode: Backfill, order: Order = Order.FIFO) -> list
                 says_s=SAYS[says](chance, length_s),
             )
         )
-    policy = Policy(queue=QueuePolicy(order=order, backfill=mode))
-    world = World(nodes, jobs, policy)
+    world = World(nodes, jobs, Policy(queue=QueuePolicy(order=order)))
     world.run()
     return [
         Found(key, world.started_s[key] - at_s, max((_outlived_s(one, key, world) for one in jobs), default=0.0))
@@ -89,11 +88,11 @@ def _outlived_s(one: Job, promised: str, world: World) -> float:
     return end_s - start_s - expected_s
 
 
-def broken(seeds: range, says: str, mode: Backfill, order: Order = Order.FIFO) -> tuple[int, list[tuple[int, Found]]]:
+def broken(seeds: range, says: str, order: Order = Order.FIFO) -> tuple[int, list[tuple[int, Found]]]:
     """How many promises were made, and those that were kept later than the lengths that were said explain, by seed."""
     promised, wrong = 0, []
     for seed in seeds:
-        found = run(seed, says, mode, order)
+        found = run(seed, says, order)
         promised += len(found)
         wrong += [(seed, one) for one in found if one.late_s > max(one.error_s, 0.0) + 0.002]
     return promised, wrong
@@ -104,19 +103,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Random runs with promised starts")
     parser.add_argument("runs", type=int)
     parser.add_argument("--first", type=int, default=0, help="seed of the first run")
-    parser.add_argument("--mode", action="append", choices=[Backfill.EASY, Backfill.CONSERVATIVE])
     parser.add_argument("--says", action="append", choices=list(SAYS))
     parser.add_argument("--order", action="append", choices=[Order.FIFO, Order.WEIGHT])
     options = parser.parse_args()
     seeds, failed = range(options.first, options.first + options.runs), False
-    for mode in map(Backfill, options.mode or (Backfill.EASY, Backfill.CONSERVATIVE)):
-        for says in options.says or SAYS:
-            for order in map(Order, options.order or (Order.FIFO, Order.WEIGHT)):
-                promised, wrong = broken(seeds, says, mode, order)
-                failed |= bool(wrong)
-                counts = f"{len(seeds)} runs, {promised} promises, {len(wrong)} broken"
-                sys.stdout.write(f"{mode} {says} {order}: {counts} {wrong[:3]}\n")
-                sys.stdout.flush()
+    for says in options.says or SAYS:
+        for order in map(Order, options.order or (Order.FIFO, Order.WEIGHT)):
+            promised, wrong = broken(seeds, says, order)
+            failed |= bool(wrong)
+            counts = f"{len(seeds)} runs, {promised} promises, {len(wrong)} broken"
+            sys.stdout.write(f"{says} {order}: {counts} {wrong[:3]}\n")
+            sys.stdout.flush()
     sys.exit(failed)
 
 

@@ -6,19 +6,19 @@ from random import Random
 import pytest
 
 from scoring.ids import GangKey
-from scoring.model.policy import Backfill, Order, Policy, QueuePolicy
+from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from tests.builders import node
 from tests.scoring.plan.backfill.random_runs import SAYS, broken
 from tests.scoring.plan.virtual import Job, World
 
-EASY = Policy(queue=QueuePolicy(order=Order.FIFO, backfill=Backfill.EASY))
+FIFO = Policy(queue=QueuePolicy(order=Order.FIFO))
 NODES = [node("a1", cpu="4"), node("a2", cpu="4")]
 LARGE, SMALL = GangKey("default/large"), GangKey("default/small")
 
 
-def world(*jobs: Job, policy: Policy = EASY) -> World:
+def world(*jobs: Job, policy: Policy = FIFO) -> World:
     """One node is used until 100 s, and a gang of both nodes waits from 1 s on."""
     runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
     return World(NODES, [runs, Job("large", 1.0, size=2, cpu=4, says_s=50.0), *jobs], policy)
@@ -28,14 +28,16 @@ def test_the_first_gang_that_waits_is_promised_a_start() -> None:
     """It is the end of what runs, on these nodes, with its cause; and then it starts."""
     cluster = world()
     cluster.run(until_s=50.0)
-    promise = cluster.plan.promises[LARGE]
+    promise = cluster.plan.promise
+    assert promise is not None
     assert (
+        promise.gang,
         promise.start_s,
         promise.first_s,
         promise.zone,
         promise.nodes,
         promise.after,
-    ) == (100.0, 100.0, "a", ("a1", "a2"), "default/runs")
+    ) == (LARGE, 100.0, 100.0, "a", ("a1", "a2"), "default/runs")
     assert {LARGE} == set(cluster.plan.reservations)
     cluster.run()
     assert cluster.started_s[LARGE] == 100.0
@@ -58,53 +60,47 @@ def test_what_is_left_beside_the_promise_is_given_to_anyone() -> None:
     """The large gang leaves a node's other half: a gang of unknown length has it at once."""
     small = Job("small", 2.0, cpu=1, length_s=1000.0)
     runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
-    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=3, says_s=50.0), small], EASY)
+    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=3, says_s=50.0), small], FIFO)
     cluster.run()
     assert (cluster.started_s[LARGE], cluster.started_s[SMALL]) == (100.0, 2.0)
 
 
 def test_without_known_ends_nothing_is_promised() -> None:
-    """What runs says nothing: a later gang is given what is free, as without the setting."""
+    """What runs says nothing: a later gang is given what is free."""
     runs = Job("runs", 0.0, cpu=4, length_s=100.0)
-    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=4, says_s=50.0), Job("small", 2.0, cpu=4)], EASY)
+    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=4, says_s=50.0), Job("small", 2.0, cpu=4)], FIFO)
     cluster.run(until_s=3.0)
-    assert not cluster.plan.promises
+    assert cluster.plan.promise is None
     assert cluster.started_s[SMALL] == 2.0
 
 
-def test_a_gang_may_have_to_wait_for_a_share_of_its_length_first() -> None:
-    """It arrives at 1 s and says 50 s: what comes before 51 s is given what is free, what comes after waits."""
-    early, late = Job("early", 2.0, cpu=4, length_s=10.0), Job("small", 60.0, cpu=4, length_s=10.0)
-    patient = Policy(queue=replace(EASY.queue, backfill_wait_ratio=1.0))
-    cluster = world(early, late, policy=patient)
+def test_where_the_first_cannot_be_promised_a_start_the_first_of_another_resource_class_is() -> None:
+    """Nothing is known of what the large gang waits for; of what the one with GPUs waits for it is."""
+    nodes = [*NODES, node("a3", cpu="4", gpu=1)]
+    jobs = [
+        Job("unknown", 0.0, cpu=4, length_s=100.0),
+        Job("gpu", 0.0, gpu=1, length_s=50.0, says_s=50.0),
+        Job("large", 1.0, size=3, cpu=4),
+        Job("second", 1.5, size=3, cpu=4),
+        Job("first-gpu", 2.0, gpu=1),
+        Job("next-gpu", 3.0, gpu=1),
+    ]
+    cluster = World(nodes, jobs, FIFO)
+    cluster.run(until_s=4.0)
+    assert cluster.plan.promise is not None
+    assert (cluster.plan.promise.gang, cluster.plan.promise.start_s) == (GangKey("default/first-gpu"), 50.0)
+
+
+def test_switched_off_nothing_is_promised() -> None:
+    cluster = world(policy=Policy(queue=replace(FIFO.queue, backfill=False)))
     cluster.run(until_s=50.0)
-    assert not cluster.plan.promises
-    cluster.run()
-    assert cluster.started_s[early.key] == 2.0
-    assert cluster.started_s[LARGE] == 100.0
-    assert cluster.started_s[SMALL] > 100.0
-
-
-def test_without_a_length_it_need_not_wait() -> None:
-    """Nothing is known of the large gang: it is promised a start at once."""
-    runs = Job("runs", 0.0, cpu=4, length_s=100.0, says_s=100.0)
-    patient = Policy(queue=replace(EASY.queue, backfill_wait_ratio=1.0))
-    cluster = World(NODES, [runs, Job("large", 1.0, size=2, cpu=4)], patient)
-    cluster.run(until_s=50.0)
-    assert set(cluster.plan.promises) == {LARGE}
-
-
-def test_off_by_default() -> None:
-    """Nothing is promised, and a plan in a decision log has no such field."""
-    cluster = world(policy=Policy())
-    cluster.run(until_s=50.0)
-    assert not cluster.plan.promises
+    assert cluster.plan.promise is None
 
 
 @pytest.mark.parametrize("says", SAYS)
 def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None:
     """With true lengths or limits never; else by no more than the longest time by which a gang outlived its length."""
-    promised, wrong = broken(range(12), says, Backfill.EASY)
+    promised, wrong = broken(range(12), says)
     assert promised > 0
     assert wrong == []
 
@@ -112,8 +108,8 @@ def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("says", ["limit", "guess"])
 def test_the_same_for_more_runs(says: str) -> None:
-    """More of them: `python -m tests.scoring.plan.backfill.random_runs 10000 --mode easy`."""
-    promised, wrong = broken(range(12, 60), says, Backfill.EASY)
+    """More of them: `python -m tests.scoring.plan.backfill.random_runs 10000`."""
+    promised, wrong = broken(range(12, 60), says)
     assert promised > 0
     assert wrong == []
 
@@ -121,7 +117,7 @@ def test_the_same_for_more_runs(says: str) -> None:
 @pytest.mark.parametrize("seed", [1724, 2415, 2767, 3202, 3408, 3465])
 def test_a_late_promise_keeps_its_nodes(seed: int) -> None:
     """Gangs had been given what a late promise still needed: nodes that it did without, or what an end was to bring."""
-    promised, wrong = broken(range(seed, seed + 1), "guess", Backfill.EASY)
+    promised, wrong = broken(range(seed, seed + 1), "guess")
     assert (promised > 0, wrong) == (True, [])
 
 
@@ -138,22 +134,21 @@ class Listed(World):
         return replace(state, gangs={key: state.gangs[key] for key in keys})
 
 
-@pytest.mark.parametrize("mode", [Backfill.EASY, Backfill.CONSERVATIVE])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_order_in_which_gangs_are_listed_decides_nothing(seed: int, mode: Backfill) -> None:
+def test_the_order_in_which_gangs_are_listed_decides_nothing(seed: int) -> None:
     """Many ends are at the same moment, in fives of seconds; a decision log is run again with another order."""
-    chance, policy = Random(seed), Policy(queue=QueuePolicy(order=Order.FIFO, backfill=mode))
+    chance = Random(seed)
     nodes = [node(f"a{at}", cpu=str(chance.choice((2, 4)))) for at in range(3)]
     jobs = [
         Job(f"g{at:02}", chance.randint(0, 6) * 5.0, chance.randint(1, 5), length_s=length_s, says_s=length_s)
         for at in range(14)
         for length_s in (chance.randint(1, 6) * 5.0,)
     ]
-    one, other = World(nodes, jobs, policy), Listed(nodes, jobs, policy)
+    one, other = World(nodes, jobs, FIFO), Listed(nodes, jobs, FIFO)
     other.chance, named = chance, 0
     for until_s in range(0, 200, 5):
         for world in (one, other):
             world.run(until_s=float(until_s))
         assert one.plan == other.plan
-        named += any(promise.after is not None for promise in one.plan.promises.values())
+        named += one.plan.promise is not None and one.plan.promise.after is not None
     assert named > 0

@@ -1,16 +1,20 @@
-"""What users say of a length: annotation `netgang.io/expected-duration`, and `activeDeadlineSeconds` as a limit.
+"""How long gangs run, as far as anyone says it: declared by their users, or enforced by a deadline.
 
-Rules: the text is measured before it is parsed; what is no duration is an error with the accepted form, never a guess.
-A limit is the most that a gang can run; without another length it is taken for the length, as batch systems take the
-limit that each of their jobs must name, so nothing that is promised by it comes late.
+A gang that nobody says anything of has no length (`Gang.length_s` is `None`), never a guess. Rules: a duration is
+measured before it is parsed, and what is none is an error with the accepted form; a gang that runs on beyond its length
+is expected to run for twice as long as that, then for four times, and so on.
 """
 
 import re
-from typing import Final
+from typing import Final, TypeAlias
 
-from scoring.lengths.length import MOST_S, Length, LengthSource, exact
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
 
 EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expected-duration`, without the prefix
+MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more
 MOST_CHARS: Final = 32  # Longest text of a duration
 _UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # unit → seconds
 _NUMBER: Final = r"\d{1,9}(?:\.\d{1,9})?"
@@ -42,15 +46,13 @@ def duration_s(text: str) -> float:
     return min(seconds, MOST_S)
 
 
-def declared_length(expected_s: float | None, limit_s: float | None) -> Length | None:
-    """The length that follows from both, each if it is given; seconds above 0.
+def remaining_s(length_s: Floats, ran_s: Floats) -> Floats:
+    """How long gangs of these lengths that have run for so long, and still run, go on. All (gangs,), seconds above 0.
 
-    >>> declared_length(60.0, None).source.value, declared_length(60.0, 50.0).source.value, declared_length(None, None)
-    ('declared', 'limit', None)
-    >>> declared_length(60.0, 50.0).at_s(0.5), declared_length(None, 50.0).at_s(0.5)
-    (50.0, 50.0)
+    >>> remaining_s(np.full(5, 100.0), np.array([-5.0, 70.0, 99.0, 100.0, 250.0])).tolist()
+    [100.0, 30.0, 1.0, 100.0, 150.0]
     """
-    if expected_s is None:
-        return None if limit_s is None else exact(limit_s, LengthSource.LIMIT)
-    length = exact(expected_s, LengthSource.DECLARED)
-    return length if limit_s is None else length.cut(limit_s)
+    ran_s, ends_s = np.maximum(ran_s, 0.0), length_s.copy()
+    while (outlived := ends_s <= ran_s).any():
+        ends_s[outlived] *= 2.0
+    return ends_s - ran_s
