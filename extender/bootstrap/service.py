@@ -42,7 +42,7 @@ from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
 from extender.web.link_history import LinkHistory
 from extender.web.page_sections import sections_in_steps, version
-from extender.web.routes import Feed, page_router
+from extender.web.routes import Shown, page_router
 from extender.web.teams import TeamHistory
 from scoring.model.reasons import Reason
 
@@ -66,7 +66,6 @@ class Service:
     leadership: Leadership | None = None
     reports_app: ASGIApp | None = None  # For training jobs alone: what they report. None: they cannot.
     restarts: Restarts | None = None
-    page: Feed | None = None
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
@@ -76,8 +75,6 @@ class Service:
 
     async def shut_down(self) -> None:
         """Answer every held call, so that connections can drain; then let another replica lead."""
-        if self.page is not None:
-            self.page.close()
         if self.leadership is not None:
             self.leadership.retire()
         self.binds.stand_down()
@@ -169,9 +166,9 @@ def service_of(
     )
     teams = TeamHistory(views.queue, lambda: planner.snapshot or cache.snapshot(), clock)
     links = LinkHistory(teams.snapshot, clock)
-    feed = Feed(partial(sections_in_steps, views, teams), partial(version, views, teams))
+    shown = Shown(partial(sections_in_steps, views, teams), partial(version, views, teams))
     verbs = verbs_of(common, starting, catch_up)
-    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(feed, views, links)])
+    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(shown, views, links)])
     tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
         cache,
@@ -186,7 +183,6 @@ def service_of(
         {
             **tasks,
             "reporting": Reporting(common.telemetry, sync=partial(statuses, common.followed), network=network).run,
-            "page": feed.run,
             "page-teams": teams.run,
             "page-links": links.run,
             **({"record": views.recorder.run} if views.recorder is not None else {}),
@@ -195,7 +191,6 @@ def service_of(
         common.leadership,
         _reports_port(common, reported, reviews, probing.port if probing is not None else None),
         caring.restarts,
-        feed,
     )
 
 

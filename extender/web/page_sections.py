@@ -1,8 +1,8 @@
 """What the page shows of one moment, in sections that change apart from each other.
 
-Why sections: a cluster of 5,000 nodes changes every second somewhere, and a viewer needs only what is new; a section
-whose bytes are those of the last time is not sent again. So nothing in a section moves with the clock alone: times are
-given as moments, and the viewer counts. Rule: lists are bounded and say of how many they are; all is from memory.
+Why sections: a cluster of 5,000 nodes changes every second somewhere, and a viewer draws only what is new. So nothing
+in a section moves with the clock alone: times are given as moments, and the viewer counts. Rule: lists are bounded and
+say of how many they are; all is from memory.
 """
 
 from collections.abc import Iterator, Mapping

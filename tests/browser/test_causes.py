@@ -1,6 +1,5 @@
 """Why a gang waits, in the words that a reader sees on the page: rendered by a real Chromium."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -32,16 +31,14 @@ def given(page: Page, cases: dict[str, Case]) -> dict[str, str]:
     documents = {names[name]: document_of(case) for name, case in cases.items()}
     rows = [row_of(case) | {"gang": names[name]} for name, case in cases.items()]
     queue = {"order": "weight", "counts": {"WAITING": len(rows)}, "rows": rows, "of": len(rows)}
-    streams = [f"event: queue\ndata: {json.dumps(queue)}\n\n"]
 
-    def stream(route: Route) -> None:
-        if streams:  # The page asks again when it ends, and then waits for an answer.
-            route.fulfill(content_type="text/event-stream", body=streams.pop())
+    def sections(route: Route) -> None:
+        route.fulfill(json={"queue": queue})
 
     def explain(route: Route) -> None:
         route.fulfill(json=documents["/".join(route.request.url.split("/")[-2:])])
 
-    page.route("**/v1/page/stream", stream)
+    page.route("**/v1/page", sections)
     page.route("**/v1/explain/**", explain)
     return names
 

@@ -1,7 +1,7 @@
 // Why a gang is where it is, asked of /v1/explain when somebody opens it.
 
 import { at, make, value } from "./draw.js";
-import { get } from "./stream.js";
+import { get } from "./poll.js";
 
 export async function explain(gang) {
   const dialog = at("explain");

@@ -1,7 +1,7 @@
 // Suspect nodes, and one link: both directions as they are, and how it was over the last two hours.
 
 import { at, counted, duration, fill, make, value } from "./draw.js";
-import { get } from "./stream.js";
+import { get } from "./poll.js";
 
 const big = new Intl.NumberFormat("en");
 

@@ -1,11 +1,11 @@
-// The page: follows the stream, hands each section to its panel, and keeps the heat-map of what is chosen.
+// The page: asks for news, hands each section to its panel, and keeps the heat-map of what is chosen.
 
 import { at } from "./draw.js";
 import { explain } from "./explain.js";
 import { drawMesh, watchMesh } from "./heat.js";
 import { drawNodes, drawUse, watchNodes } from "./nodes.js";
 import { panels, tick } from "./panels.js";
-import { follow, get } from "./stream.js";
+import { follow, get } from "./poll.js";
 import { drawTeams } from "./teams.js";
 
 Object.assign(panels, { nodes: drawNodes, use: drawUse, teams: drawTeams });
@@ -31,7 +31,7 @@ function open(zone) {
 }
 
 function start() {
-  follow("/v1/page/stream", {
+  follow("/v1/page", {
     heard(name, section) {
       panels[name]?.(section, open, explain);
       if (name === "network") mesh();

@@ -54,7 +54,10 @@ async def test_the_sections_of_a_moment() -> None:
         await world.planned_gang("waits", 3, cpu="4")
         shown = (await client.get("/v1/page")).json()
         await world.settle(5.0)
-        assert (await client.get("/v1/page")).json() == shown
+        again = await client.get("/v1/page")
+        assert again.json() == shown
+        unchanged = await client.get("/v1/page", headers={"if-none-match": again.headers["etag"]})
+        assert (unchanged.status_code, unchanged.content) == (304, b"")
         world.delete("half-0", "half-1")
     assert set(shown) == {"status", "zones", "gates", "network", "decisions", "queue", "nodes", "use", "teams"}
     assert shown["status"]["ready"]
