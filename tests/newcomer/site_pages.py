@@ -80,6 +80,7 @@ INSTALLING = _walk(
 HOW_TOS = (
     _walk(
         "docs/how-to/gates.md",
+        files={"values.yaml": "gates:"},
         before={GANG_JOB: _NO_GANG},
         effects={
             "kubectl api-resources …": Effect("…\nmutatingadmissionpolicies admissionregistration.k8s.io/v1 …\n…"),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 FILES = sorted([*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/kinds").glob("*.yaml")])
 _PAGES = ("from-coscheduling", "gates", "maddash", "opensearch", "pytorch-elastic", "tfjob", "which-scheduler")
 PAGES = [ROOT / f"docs/how-to/{name}.md" for name in _PAGES]
-PLAIN = frozenset({"v1", "batch/v1", "apps/v1", "scheduling.k8s.io/v1", "scheduling.x-k8s.io/v1alpha1"})
+PLAIN = frozenset({"v1", "batch/v1", "apps/v1", "scheduling.x-k8s.io/v1alpha1"})
 FRAMEWORKS = frozenset(
     {
         "kubeflow.org/v1",
@@ -39,7 +39,7 @@ OURS_ALONE = {  # names of definitions, as their files have them
     for asset in DEFINITIONS.values()
     for group, _, plural in (name.removesuffix(".yaml").partition("_") for name in asset.files.values())
 }
-CLUSTER_WIDE = frozenset({"Namespace", "PriorityClass", "ClusterTrainingRuntime"})
+CLUSTER_WIDE = frozenset({"Namespace", "ClusterTrainingRuntime"})
 
 
 def printed(page: Path) -> list[str]:
