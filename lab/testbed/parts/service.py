@@ -64,14 +64,14 @@ async def start_netgang(
         "cli.main",
         "serve",
         f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}",
-        f"--host={LOOPBACK}",
         f"--port={chosen}",
         f"--debug-port={debug_port}",
     ]
     if tls:
         settings = {**(settings or {}), "health_port": health_port}
     file = cluster.directory / f"{name}-settings.yaml"
-    settings = {"note_keys_dir": str(_note_keys(cluster.directory / "note-keys")), **(settings or {})}
+    keys = str(_note_keys(cluster.directory / "note-keys"))
+    settings = {"note_keys_dir": keys, **(settings or {}), "host": LOOPBACK}
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
     argv.append(f"--config={file}")
     url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"
