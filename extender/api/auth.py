@@ -1,12 +1,10 @@
-"""Who may report: a service account by its token (TokenReview), or who shows the shared secret.
+"""Who may report: a service account, by its token (TokenReview).
 
 Why the API server: its tokens are already in every pod. A list of passwords of our own would be a second truth.
 
 Rules:
 - A pod reports for jobs of its own namespace, which its token's service account names; an agent of the probe at the
   probe's address alone.
-- The secret stands for every namespace. It is read when a caller shows an unknown token, so a new one counts at once
-  and an old one while answers are remembered.
 - No answer means no: what cannot be checked now is refused with 503, never let through.
 - An answer is remembered for a short time, a yes longer than a no; a token only as its SHA-256. Unknown tokens have
   a memory of their own, so that they cannot push out what is known of others.
@@ -17,13 +15,11 @@ Rules:
 
 import asyncio
 import hashlib
-import hmac
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from starlette.responses import Response
@@ -36,18 +32,16 @@ from extender.ports import Clock, Identity, Reviews
 
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
-SHORTEST_SECRET: Final = 16
 _PEERS_MAX: Final = 4096
 _YES_S: Final = 60.0
 _AGENTS_YES_S: Final = 300.0  # With agents on each node: 1,000 of them cost three TokenReviews a second, not 17
 _NO_S: Final = 10.0
 _YES_ONCE_S: Final = 3600.0  # As long as a pod's token is good
 _ACCOUNT: Final = "system:serviceaccount:"
-_WITH_SECRET: Final = Identity("netgang:shared-secret")
 _TOO_MANY: Final = "this address has shown too many tokens that the API server does not know; come again"
 _NAMESPACE_WAY_OUT: Final = (
     "a service account reports for jobs of its own namespace alone, and people for none: let a pod of the job's "
-    "namespace report with its own token, or show the secret of netgang's setting reports.secret_file"
+    "namespace report with its own token"
 )
 
 _log = logging.getLogger("netgang.reports")
@@ -58,44 +52,21 @@ _Value = TypeVar("_Value")
 class Reporters:
     """Whose tokens count, and for what."""
 
-    reviews: Reviews | None  # Knows service accounts; `None`: their tokens are not accepted
-    secret_file: Path | None
+    reviews: Reviews
     audiences: tuple[str, ...] = ()  # What a token must be for; empty: for the API server
     agents: str | None = None  # User name of the probe's service account; `None`: the probe is off
 
     async def identity(self, token: str) -> Identity | None:
         """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
-        secret = self._secret()
-        if secret and hmac.compare_digest(token.encode(), secret):
-            return _WITH_SECRET
-        return None if self.reviews is None else await self.reviews.identity(token, audiences=self.audiences)
+        return await self.reviews.identity(token, audiences=self.audiences)
 
     def may(self, caller: Identity, path: str) -> bool:
-        """Whether `caller` is the shared secret's owner, or a service account of the namespace in `path`.
-
-        At the probe's address only its agents' account.
-        """
+        """Whether `caller` is a service account of the namespace in `path`; at the probe's address, its agents' one."""
         if path == PROBE_PATH:
             return caller.username == self.agents
-        if caller is _WITH_SECRET:
-            return True
         namespace, _, name = caller.username.removeprefix(_ACCOUNT).partition(":")
         account = caller.username.startswith(_ACCOUNT) and bool(namespace) and bool(name)
         return account and path.startswith(f"/v1/jobs/{namespace}/")
-
-    def _secret(self) -> bytes:
-        """The secret of now; empty: there is none that can be used, which is logged, and no token is equal to it."""
-        if self.secret_file is None:
-            return b""
-        try:
-            secret = self.secret_file.read_bytes().strip()
-        except OSError as error:
-            _log.warning("reports.secret_file %s cannot be read: %s", self.secret_file, error.strerror)
-            return b""
-        if len(secret) < SHORTEST_SECRET:
-            _log.warning("reports.secret_file %s: shorter than %d bytes", self.secret_file, SHORTEST_SECRET)
-            return b""
-        return secret
 
 
 class TokenAuth:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -200,9 +200,10 @@ def _reports_port(
     chosen = common.settings.reports
     if chosen.port is None or (reported is None and probe is None):
         return None
+    if reviews is None:
+        raise ValueError("reports.port is set, and no API server is there to review tokens")
     app = create_reports_app(reported.reports if reported is not None else None, acting=common.acting, probe=probe)
-    reporters = Reporters(reviews, chosen.secret_file, chosen.audiences)
-    reporters = replace(reporters, agents=probe.account if probe is not None else None)
+    reporters = Reporters(reviews, chosen.audiences, agents=probe.account if probe is not None else None)
     telemetry = common.telemetry
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
 

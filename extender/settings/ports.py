@@ -53,8 +53,6 @@ class ReportSettings(Section):
     audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
     """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
     server, as the usual one is (docs/how-to/reporting.md)."""
-    secret_file: Path | None = None
-    """File with a secret of at least 16 characters; with it as bearer token a caller may report for every job."""
     plain: bool = False
     """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
 

@@ -37,6 +37,7 @@ from extender.kube.calls import (
 from extender.ports import Binding, Labelled, Page, WatchEvent
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import PodUid
+from tests.fakes.reviews import FakeReviews
 from tests.fakes.text_store import FakeTextStore
 
 _STATUS_FIELDS = frozenset({"phase", "running", "succeeded", "failed", "occupiedBy", "scheduleStartTime"})
@@ -79,6 +80,7 @@ class FakeClusterApi:
         self.latency_s: dict[str, float] = {}  # verb → time each call takes before it has an effect
         self._faults: defaultdict[str, deque[_Fault]] = defaultdict(deque)
         self._held: dict[str, asyncio.Event] = {}
+        self.reviews = FakeReviews()
         self.started = FakeTextStore()  # a ConfigMap in netgang's namespace
         for one in objects:
             self.add(one)

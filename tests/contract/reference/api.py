@@ -31,7 +31,7 @@ _DOORS = """
 {table}
 What is at no port answers 404. With `tls.cert_file` all ports but that of `health_port` speak TLS.
 """
-_SECRET = "pods, for jobs of their namespace, by their service account's token; clients with the secret; agents"
+_SECRET = "pods, for jobs of their namespace, by their service account's token; agents"
 _BODIES = """# API bodies
 
 What [the API](api.md) takes: changes to suppose, and reports. A field that is not here is refused, with its name.

@@ -31,7 +31,7 @@ class Door:
         self.reviews = reviews if reviews is not None else FakeReviews(owners=OWNERS)
         self.clock = FakeClock()
         self.came: list[str] = []
-        self.auth = TokenAuth(self._inside, Reporters(self.reviews, None), self.clock, **limits)
+        self.auth = TokenAuth(self._inside, Reporters(self.reviews), self.clock, **limits)
 
     async def _inside(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.came.append(scope["user"].username)

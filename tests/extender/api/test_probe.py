@@ -57,7 +57,7 @@ class Port:
         self.counted, self.telemetry = Counter[str](), Telemetry()
         probe = ProbePort(self.agents, AgentPods(self._get_pod, self.clock), ACCOUNT)
         app = create_reports_app(None, acting=lambda: self.leads, probe=probe)
-        reporters = Reporters(FakeReviews(owners=OWNERS), None, agents=ACCOUNT)
+        reporters = Reporters(FakeReviews(owners=OWNERS), agents=ACCOUNT)
         self.door = ReportsDoor(app, reporters, self.clock, count=self._other, count_probe=self._count)
 
     def _count(self, outcome: str) -> None:

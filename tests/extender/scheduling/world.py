@@ -362,7 +362,7 @@ async def unfinished(
     clock = LoopClock()
     chosen, rng = Settings.model_validate(settings), random.Random(0)
     notes = notes_of_a_former_process()
-    service = following(chosen, api, clock, rng, notes, stands=stands, started_store=api.started)
+    service = following(chosen, api, clock, rng, notes, reviews=api.reviews, stands=stands, started_store=api.started)
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

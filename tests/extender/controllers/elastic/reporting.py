@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 from extender.controllers.elastic.records import JobView
@@ -15,14 +14,8 @@ from tests.fakes.raw_http import InThread
 
 TFJOB = "TFJob.kubeflow.org"
 REPORT_PATH = "/v1/jobs/team/resnet/metrics"
-SECRET = "a secret of the whole cluster"
-
-
-def reports_with_secret(directory: Path) -> dict[str, Any]:
-    """Settings of a port for reports to which `SECRET`, a file in this directory, is the only key."""
-    file = directory / "secret"
-    file.write_text(SECRET)
-    return {"port": 0, "secret_file": file}
+TOKEN = "of a pod"
+TRAINER = {TOKEN: "system:serviceaccount:default:trainer"}
 
 
 def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:

@@ -2,7 +2,6 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +17,7 @@ from extender.settings.settings import Settings
 from scoring.ids import GangKey
 from scoring.plan.steps import finish
 from tests.extender.controllers.elastic.cluster import Site, site
-from tests.extender.controllers.elastic.reporting import SECRET, reports_with_secret, view, views
+from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, view, views
 from tests.extender.scheduling.world import unfinished
 from tests.fakes.raw_http import RawServer, ok
 
@@ -27,17 +26,13 @@ LOSS = {"netgang.io/min-workers": "2", "netgang.io/max-workers": "6", "netgang.i
 METRICS = {"every_steps": 50, "min_interval_s": 0.0, "reversal_steps": 0, "workers_step": 2, "settle_steps": 0}
 
 
-@pytest.fixture
-def reports(tmp_path: Path) -> dict[str, Any]:
-    return reports_with_secret(tmp_path)
-
-
 async def tell(here: Site, job: str, losses: list[float], *, first: int = 0) -> httpx.Response:
+    here.api.reviews.owners = TRAINER
     app = here.world.service.reports_app
     assert app is not None
     now_s = here.world.clock.now_s()
     points = [{"step": first + i, "loss": loss, "time": now_s} for i, loss in enumerate(losses)]
-    headers = {"authorization": f"Bearer {SECRET}"}
+    headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://netgang") as client:
         return await client.post(f"/v1/jobs/default/{job}/metrics", json=points, headers=headers)
 
@@ -96,8 +91,8 @@ async def test_the_history_of_a_change() -> None:
         assert counted("resizes_total", kind="Job.batch", direction="in", outcome="done") == 1.0
 
 
-async def test_reports_become_a_wish_and_the_wish_workers(reports: dict[str, Any]) -> None:
-    async with site(reports=reports, elastic={"metrics": METRICS}) as here:
+async def test_reports_become_a_wish_and_the_wish_workers() -> None:
+    async with site(reports={"port": 0}, elastic={"metrics": METRICS}) as here:
         await here.runs("low", 2, least=2, annotations=LOSS)
         await here.world.settle(2.0)
         assert (await tell(here, "low", [2.0 - i / 50 for i in range(51)])).json() == {"accepted": 51, "step": 50}
@@ -166,9 +161,9 @@ def lines(result: Result) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines()]
 
 
-async def documents(reports: dict[str, Any]) -> tuple[bytes, bytes]:
+async def documents() -> tuple[bytes, bytes]:
     """/v1/jobs and /v1/jobs/default/low of a service in which a job has reported and was shrunk."""
-    async with site(reports=reports) as here:
+    async with site(reports={"port": 0}) as here:
         await here.runs("low", 6, least=2)
         await here.world.settle(2.0)
         assert (await tell(here, "low", [0.5])).status_code == 200
@@ -178,9 +173,9 @@ async def documents(reports: dict[str, Any]) -> tuple[bytes, bytes]:
         return (await here.world.get("/v1/jobs")).content, (await here.world.get("/v1/jobs/default/low")).content
 
 
-async def test_for_people_and_for_machines(reports: dict[str, Any]) -> None:
-    everything, low = await documents(reports)
-    with RawServer({"/v1/jobs?limit=1000": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
+async def test_for_people_and_for_machines() -> None:
+    everything, low = await documents()
+    with RawServer({"/v1/jobs?limit=200": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
         table = lines(run("jobs", "--url", server.url))
         assert any(line.startswith("default/low ") and " RUNNING 3 2 6 " in line for line in table)
         assert any(line.startswith("default/heavy ") and " RUNNING 5 5 5 " in line for line in table)

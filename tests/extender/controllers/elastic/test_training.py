@@ -22,7 +22,7 @@ from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from tests.extender.controllers.elastic import trainee
 from tests.extender.controllers.elastic.cluster import Site, site
-from tests.extender.controllers.elastic.reporting import reports_with_secret
+from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER
 from tests.extender.scheduling import world
 from tests.extender.server.served import listening
 from tests.fakes.clock import LoopClock
@@ -43,7 +43,7 @@ class Kubelets:
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
             "NETGANG_REPORT_URL": f"{reports_url}/v1/jobs/default/train/metrics",
-            "NETGANG_TOKEN_FILE": str(directory / "secret"),
+            "NETGANG_TOKEN_FILE": str(directory / "token"),
             "TRAINEE_ADDRESS": str(directory / "rank-0"),
             "OPENBLAS_NUM_THREADS": "1",
         }
@@ -110,9 +110,11 @@ async def test_the_loss_keeps_falling_over_resizes(tmp_path: Path, monkeypatch: 
     real_time = loop.time
     monkeypatch.setattr(loop, "time", lambda: real_time() + jumped_s)
     monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - real_time()))
-    reports = reports_with_secret(tmp_path)
+    reports = {"port": 0}
+    (tmp_path / "token").write_text(TOKEN)
     losses: list[float] = []
     async with site(nodes=2, reports=reports, elastic={"metrics": METRICS}) as here, served(here, reports) as url:
+        here.api.reviews.owners = TRAINER
         kubelets = Kubelets(here, tmp_path, url)
         try:
             here.create("train", 1, least=1, annotations=POLICY)

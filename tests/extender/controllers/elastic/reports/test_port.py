@@ -11,7 +11,7 @@ import pytest
 
 from extender.runtime.clock import SystemClock
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.elastic.reporting import SECRET, reports_with_secret
+from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER
 from tests.extender.controllers.elastic.test_training import document, served, until_known
 from tests.extender.scheduling import world
 from tests.extender.server.tls.conftest import Certificates, certificates
@@ -34,15 +34,17 @@ async def test_a_pod_reports_over_tls(
     monkeypatch.setattr(world, "LoopClock", lambda: LoopClock(SystemClock().now_s() - loop.time()))
     pair = certificates.ours.server().into(tmp_path)
     tls = {"cert_file": pair.cert, "key_file": pair.key, "client_ca_file": certificates.ours.cert}
-    reports = reports_with_secret(tmp_path)
+    reports = {"port": 0}
+    (tmp_path / "token").write_text(TOKEN)
     async with site(reports=reports, tls=tls, health_port=0) as here, served(here, reports) as url:
         assert url.startswith("https://")
+        here.api.reviews.owners = TRAINER
         here.create("train", 2, least=2)
         await until_known(here)
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("NETGANG_")},
             "NETGANG_REPORT_URL": f"{url}/v1/jobs/default/train/metrics",
-            "NETGANG_TOKEN_FILE": str(tmp_path / "secret"),
+            "NETGANG_TOKEN_FILE": str(tmp_path / "token"),
             "NETGANG_CA_FILE": str(certificates.ours.cert),
         }
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=ROOT, env=environment)
@@ -51,8 +53,8 @@ async def test_a_pod_reports_over_tls(
         assert (told["points"]["kept"], told["reported"]["step"]) == (30, 29)
         assert told["reported"]["accuracy"] == pytest.approx(29 / 30)
         context = ssl.create_default_context(cafile=str(certificates.ours.cert))
-        shown = {"authorization": f"Bearer {SECRET}"}
+        shown = {"authorization": f"Bearer {TOKEN}"}
         async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, headers=shown) as client:
             for path in ("/filter", "/bind", "/v1/plan", "/v1/jobs", "/openapi.json", "/docs", "/healthz"):
-                assert (await client.post(path, json={})).status_code == 404, path
+                assert (await client.post(path, json={})).status_code == 403, path
             assert (await client.get("/v1/jobs/default/train")).status_code == 404

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +13,7 @@ from extender.api.reports import ReportsDoor, create_reports_app
 from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.reports.reports import Rates, Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from tests.extender.controllers.elastic.reporting import SECRET, job_key, view, views
+from tests.extender.controllers.elastic.reporting import job_key, view, views
 from tests.fakes.clock import FakeClock
 from tests.fakes.reviews import FakeReviews
 
@@ -36,9 +35,7 @@ class Port:
     def __init__(
         self,
         *jobs: JobView,
-        secret_file: Path | None = None,
         rates: Rates = Rates(),
-        accounts: bool = True,
         audiences: tuple[str, ...] = (),
         body_timeout_s: float = 5.0,
     ) -> None:
@@ -50,7 +47,7 @@ class Port:
         self.leads = True
         self.counted: list[str] = []
         app = create_reports_app(self.reports, acting=lambda: self.leads, body_timeout_s=body_timeout_s)
-        reporters = Reporters(self.reviews if accounts else None, secret_file, audiences)
+        reporters = Reporters(self.reviews, audiences)
         self.door = ReportsDoor(app, reporters, self.clock, count=self.counted.append)
 
     async def send(
@@ -160,7 +157,6 @@ async def test_a_pod_reports_for_its_own_namespace(authorization: str | None, st
         said = answer.json()["detail"]
         assert "of its own namespace" in said
         assert "let a pod of the job's namespace report" in said
-        assert "reports.secret_file" in said
 
 
 FOR_US = {  # case: (audiences of the settings, token, status)
@@ -186,30 +182,6 @@ async def test_a_name_cannot_lead_into_another_namespace() -> None:
     for path in ("/v1/jobs/team/..%2F..%2Fother%2Fresnet/metrics", "/v1/jobs/team%2F..%2Fother/resnet/metrics"):
         assert (await port.send(point(1), path)).status_code in (400, 403, 404)
     assert (port.kept(), port.kept(namespace="other")) == ([], [])
-
-
-async def test_the_secret_stands_for_every_namespace(tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text(f"{SECRET}\n")
-    port = Port(view("resnet"), view("vgg", namespace="other"), secret_file=file, accounts=False)
-    shown = {"authorization": f"Bearer {SECRET}"}
-    assert (await port.send(point(1), headers=shown)).status_code == 200
-    assert (await port.send(point(1), "/v1/jobs/other/vgg/metrics", headers=shown)).status_code == 200
-    assert (await port.send(point(2))).status_code == 401, "service accounts are switched off"
-    file.write_text("another secret of the cluster")
-    port.clock.advance(61.0)
-    assert (await port.send(point(3), headers=shown)).status_code == 401
-    assert (await port.send(point(3), headers={"authorization": f"Bearer {file.read_text()}"})).status_code == 200
-    file.write_text("short")
-    assert (await port.send(point(4), headers={"authorization": "Bearer short"})).status_code == 401
-    assert port.reviews.asked == []
-
-
-async def test_a_secret_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
-    port = Port(secret_file=tmp_path / "none")
-    assert (await port.send(point(1), headers={"authorization": "Bearer "})).status_code == 401
-    assert (await port.send(point(1), headers={"authorization": "Bearer x"})).status_code == 401
-    assert (await port.send(point(1))).status_code == 200
 
 
 # -- how much ---------------------------------------------------------------------------------------------------------
