@@ -61,8 +61,3 @@ def test_no_test_asks_for_private_names() -> None:
         for name in foreign(ast.parse(path.read_text()))
     }
     assert not found - EXCEPTIONS.keys()
-
-
-def test_private_names_are_found() -> None:
-    text = "from a import _b\na._c\na.b()._d\nself._e\na.__name__\ndef _f(): ...\na._f\n"
-    assert sorted(foreign(ast.parse(text))) == ["_b", "_c", "_d"]

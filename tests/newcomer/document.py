@@ -3,26 +3,18 @@
 Rule: a `sh` block is commands, one a line, all typed into the same terminal; the `text` block that follows is what they
 print. A `text` block that begins with `^C` is Ctrl-C in the terminal of the command that stays, and what follows then.
 An address of this computer in the prose is opened. A block that is neither a command nor its output, nor YAML or JSON,
-is refused in sections that are walked: a command must not hide in a block that nobody runs. Only on a page to look
-things up (`Walk.page`) such a block may stand, if none of its lines is a command.
+is refused in sections that are walked: a command must not hide in a block that nobody runs.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
-
-from tests.newcomer.page import Page
-
-SHELLS = frozenset({"sh", "bash", "shell", "console"})  # languages of blocks that are commands
 
 _FENCE = re.compile(r"^( *)```(\S*)$")
 _HEADING = re.compile(r"^#{1,2} (.+)$")
 _ADDRESS = re.compile(r"https?://(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/[\w./-]*\w|/)?")
-_CODE = re.compile(r"`([^`\n]+)`")
-_PROGRAM = re.compile(r"^(?:make|curl|kubectl|netgang|docker|source|(?:\S+/)+\S+\.sh|\.venv/bin/\S+) \S")
-_COMMAND = re.compile(r"^ *(?:make|curl|kubectl|netgang|docker|helm|source|sudo|openssl|jq|\.venv/bin/\S+) \S")
 _BESIDE = ("yaml", "json")  # languages of blocks that are to be read, not typed
 _QUOTED = re.compile(r"""\\.|'[^']*'|"(?:\\.|[^"\\])*"|\s#.*""", re.DOTALL)
 _LOOP = re.compile(r"(?:^|[;\s])(do|done)(?=$|[;\s])")
@@ -58,23 +50,14 @@ Step: TypeAlias = Typed | Opened | Interrupted
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A document to walk through: all of it, or the sections named.
-
-    `elsewhere` maps the title of another section with commands to who runs those, and why nobody does here. `page` says
-    of a page to look things up what it leaves to its reader; on such a page output need not be shown.
-    """
+    """A document to walk through: all of it, or the sections named."""
 
     path: Path
     sections: tuple[str, ...] = ()
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    page: Page | None = None
 
     def steps(self) -> tuple[Step, ...]:
         """What to do, in order. Errors: WrongDocument."""
-        text = self.path.read_text()
-        if self.page is None:
-            return steps(text, sections=self.sections)
-        return tuple(one for one in steps(text, sections=self.sections, read=_read) if isinstance(one, Typed))
+        return steps(self.path.read_text(), sections=self.sections)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,24 +70,8 @@ class Block:
     lines: tuple[str, ...]
 
 
-def _never(_: Block) -> bool:
-    return False
-
-
-def _read(block: Block) -> bool:
-    """Whether a block is to be read, not typed: none of its lines is a command."""
-    return block.language not in SHELLS and not hides_commands(block)
-
-
-def hides_commands(block: Block) -> bool:
-    """Whether there are commands in a block that is neither the shell's nor shows output."""
-    return block.language == "" and any(map(_COMMAND.match, block.lines))
-
-
-def steps(text: str, *, sections: Iterable[str] = (), read: Callable[[Block], bool] = _never) -> tuple[Step, ...]:
+def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
     r"""The steps of the named sections, or of the whole text. Errors: WrongDocument.
-
-    `read` allows blocks of other languages that are only to be read.
 
     >>> steps("```sh\nmake run  # stays\n```\n```text\nup\n…\n```\nOpen http://localhost:8888/ then.")
     ... # doctest: +NORMALIZE_WHITESPACE
@@ -131,7 +98,7 @@ def steps(text: str, *, sections: Iterable[str] = (), read: Callable[[Block], bo
             case "text" if after_commands and isinstance(last := found[-1], Typed):
                 found[-1] = Typed(last.line, last.commands, part.lines)
                 after_commands = False
-            case language if language not in _BESIDE and not read(part):
+            case language if language not in _BESIDE:
                 raise WrongDocument(f"line {part.line}: a block of {language or 'nothing'} that is no command's output")
             case _:
                 pass  # to be read, not typed
@@ -140,22 +107,6 @@ def steps(text: str, *, sections: Iterable[str] = (), read: Callable[[Block], bo
 
 def commands(found: Iterable[Step]) -> tuple[str, ...]:
     return tuple(bare(one) for step in found if isinstance(step, Typed) for one in step.commands)
-
-
-def sections_with_commands(text: str) -> frozenset[str]:
-    """Titles of the sections that have a block in the shell's language."""
-    return frozenset(part.heading for part in parts(text) if part.language in SHELLS)
-
-
-def mentioned(text: str, *, sections: Iterable[str] = ()) -> tuple[str, ...]:
-    """Commands in backquotes in the prose of the named sections, or of the whole text.
-
-    >>> mentioned("Ctrl-C ends `make run`; then `kubectl get pods` says `Pending`, and `make` alone lists targets.")
-    ('make run', 'kubectl get pods')
-    """
-    wanted = frozenset(sections)
-    prose = [part for part in parts(text) if part.language == "prose" and (not wanted or part.heading in wanted)]
-    return tuple(code for part in prose for code in _CODE.findall("\n".join(part.lines)) if _PROGRAM.match(code))
 
 
 def bare(command: str) -> str:

@@ -2,7 +2,6 @@
 
 import os
 import select
-import shlex
 import signal
 import subprocess
 import time
@@ -60,16 +59,6 @@ class Shell:
             if not more:
                 raise Unanswered(f"no end of `{command}` within {limit_s:g} s:\n{got.decode(errors='replace')}")
             got += more
-
-    def begin(self, command: str, *, log: Path, limit_s: float) -> str:
-        """Type a command that goes on in the background; what it prints first. Errors: Unanswered if nothing."""
-        self.type(f"{{ {command}\n}} >{shlex.quote(str(log))} 2>&1", limit_s=limit_s)
-        deadline_s = time.monotonic() + limit_s
-        while not (printed := log.read_text(errors="replace")):
-            if time.monotonic() > deadline_s:
-                raise Unanswered(f"`{command}` says nothing within {limit_s:g} s")
-            wait_s(_POLL_S)
-        return printed
 
     def close(self) -> None:
         for channel in (self._bash.stdin, self._bash.stdout):

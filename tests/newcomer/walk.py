@@ -25,14 +25,7 @@ ROOT = Path(__file__).parents[2]
 PORT = 8888  # the port of the documents: netgang's own default
 
 DOCUMENTS = (  # what is walked through, in this order
-    Walk(
-        ROOT / "README.md",
-        sections=("Try it",),
-        elsewhere={
-            "In a cluster": "needs a cluster of one's own: tests/e2e/people/test_how_tos.py types it there, but for "
-            "the image, which needs a container engine: tests/e2e/people/test_image.py runs the Dockerfile's steps"
-        },
-    ),
+    Walk(ROOT / "README.md", sections=("Try it",)),
     Walk(ROOT / "docs/start/tutorial.md"),
 )
 

@@ -104,12 +104,6 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
                 "sigs.k8s.io/kwok/cmd/kwok",
                 default_version=Version("0.8.0"),
             ),
-            Program(  # jq, where the computer has none: some commands of the documents are piped through it
-                "gojq",
-                "github.com/itchyny/gojq",
-                "github.com/itchyny/gojq/cmd/gojq",
-                default_version=Version("0.12.19"),
-            ),
             Program("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm", default_version=Version("3.22.0")),
             Program(
                 "training-operator",
@@ -156,7 +150,7 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
 CORE = ("etcd", "kube-apiserver", "kube-scheduler", "kubectl", "kwok")
 """What every cluster needs; the other programs are built when a test asks for them."""
 
-E2E = (*CORE, "kube-controller-manager", "helm", "training-operator", "jobset", "kueue", "gojq")
+E2E = (*CORE, "kube-controller-manager", "helm", "training-operator", "jobset", "kueue")
 """What the tests of tests/e2e ask for, so that all of it can be built before the first test's time begins."""
 
 KWOK_STAGES = Asset(

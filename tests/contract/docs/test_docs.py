@@ -1,16 +1,29 @@
-"""What the documents say exists, does exist: links, files, make targets, settings, annotations, metrics."""
+"""What the documents say exists, does exist: links, files, make targets, commands, settings, annotations, metrics.
+
+Nothing here looks at words or form. tests/e2e/people/test_newcomer.py types what README and the tutorial print.
+"""
 
 import re
+import shlex
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import pytest
 import yaml
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+from typer.main import get_command
 
+from cli.main import app
 from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
+from lab.testbed.parts.helm import CHART
+from scoring.model.policy import KNOWN_OPTIONS, Policy, gang_options
 from tests.contract.docs.vocabulary import VOCABULARY
 from tests.contract.reference import pages as reference
-from tests.newcomer.document import fenced
+from tests.newcomer.document import bare, fenced, typed_lines
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = (
@@ -19,20 +32,21 @@ DOCUMENTS = (
         path for path in (ROOT / "docs").rglob("*.md") if str(path.relative_to(ROOT / "docs")) not in reference.PAGES
     ),
 )
-OURS: tuple[str, ...] = ("docs", "examples", "manifests", "scheduler-config", "extender", "scoring", "testbed", "bench")
-OURS += ("cli", "client", "lab", "probe", "tests")
+HISTORY = (ROOT / "CHANGELOG.md",)  # it also says what there was
+OURS = ("cli", "docs", "examples", "extender", "lab", "manifests", "probe", "scheduler-config", "scoring", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 
 
-@pytest.fixture(params=DOCUMENTS, ids=[str(path.relative_to(ROOT)) for path in DOCUMENTS])
-def document(request: pytest.FixtureRequest) -> Path:
-    return request.param
+def _commands(document: Path) -> list[str]:
+    return [bare(line) for block in fenced(document.read_text(), "sh") for line in typed_lines(block.splitlines())]
 
 
-def _commands() -> list[str]:
-    blocks = [block for path in DOCUMENTS for block in fenced(path.read_text(), "sh")]
-    return [line.split(" #")[0].strip() for block in blocks for line in block.splitlines()]
+def _words(command: str) -> list[str]:
+    """The words of a command up to a pipe, a redirection or the next command."""
+    words = shlex.split(command.replace("\\\n", " "))
+    ends = [at for at, word in enumerate(words) if word in ("|", ">", "&", "&&")]
+    return words[: min(ends, default=len(words))]
 
 
 def _text(path: Path) -> str | None:
@@ -43,26 +57,23 @@ def _text(path: Path) -> str | None:
     return path.read_text() if path.exists() else None
 
 
-def _anchors(text: str) -> set[str]:
-    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+@cache
+def _anchors(path: Path) -> frozenset[str]:
+    titles = re.findall(r"^#+ (.+)$", _text(path) or "", re.MULTILINE)
+    return frozenset(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles)
 
 
-def test_links_lead_somewhere(document: Path) -> None:
-    for target in LINK.findall(document.read_text()):
-        if target.startswith(("http://", "https://")):
-            continue
-        name, _, anchor = target.partition("#")
-        path = (document.parent / name).resolve() if name else document
-        assert path.is_relative_to(ROOT), f"{document.name}: {target}"
-        assert path.exists() or _text(path) is not None, f"{document.name}: {target}"
-        assert not anchor or anchor in _anchors(_text(path) or ""), f"{document.name}: {target}"
+def _broken(link: str, document: Path) -> bool:
+    name, _, anchor = link.partition("#")
+    path = (document.parent / name).resolve() if name else document
+    there = path.is_relative_to(ROOT) and (path.exists() or _text(path) is not None)
+    return not there or bool(anchor and anchor not in _anchors(path))
 
 
-def test_paths_in_the_text_exist(document: Path) -> None:
-    for code in CODE.findall(document.read_text()):
-        if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code) and not code.startswith("lab/bench/out"):
-            assert (ROOT / code).exists(), f"{document.name}: {code}"
+def test_links_lead_somewhere() -> None:
+    links = [(document, link) for document in DOCUMENTS for link in LINK.findall(document.read_text())]
+    own = [(document, link) for document, link in links if not link.startswith(("http://", "https://"))]
+    assert [(document.name, link) for document, link in own if _broken(link, document)] == []
 
 
 def test_pages_that_other_files_cite_exist() -> None:
@@ -75,41 +86,121 @@ def test_pages_that_other_files_cite_exist() -> None:
     assert sorted(f"{path.relative_to(ROOT)}: {page}" for path, page in cited if _text(ROOT / page) is None) == []
 
 
-def test_paths_in_commands_exist() -> None:
-    named = [word.lstrip("@") for line in _commands() for word in line.split()]
-    paths = [ROOT / word for word in named if word.startswith(tuple(f"{name}/" for name in OURS))]
-    assert len(paths) >= 6
-    assert [path for path in paths if not path.exists()] == []
-    assert all(path.stat().st_mode & 0o100 for path in paths if path.suffix == ".sh")
+def _paths(document: Path) -> Iterator[str]:
+    text = document.read_text()
+    yield from (code for code in CODE.findall(text) if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code))
+    typed = [word.lstrip("@") for command in _commands(document) for word in _words(command)]
+    yield from (word for word in typed if word.startswith(tuple(f"{name}/" for name in OURS)))
 
 
-def test_make_targets_exist(document: Path) -> None:
+def test_paths_exist() -> None:
+    named = {(document.name, path) for document in DOCUMENTS for path in _paths(document)}
+    made = "lab/bench/out"
+    assert [one for one in sorted(named) if not (ROOT / one[1]).exists() and not one[1].startswith(made)] == []
+
+
+def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    shown = [line for one in DOCUMENTS for line in (*_commands(one), *CODE.findall(one.read_text()))]
+    assert {match for line in shown for match in re.findall(r"^make ([a-z0-9-]+)", line)} <= targets
+
+
+def _refused(words: list[str]) -> str:
+    """Let the command line take the words apart without doing anything; what it says against them."""
+    command, parent, rest = get_command(app), None, words[1:]
+    while isinstance(command, TyperGroup):
+        parent = command.make_context(words[0], [], parent=parent, resilient_parsing=True)
+        found = command.get_command(parent, rest[0])
+        if found is None and rest[0].startswith("-"):
+            return ""
+        if found is None:
+            return f"no such command: {shlex.join(words)}"
+        command, rest = found, rest[1:]
+    try:
+        command.make_context(words[0], rest, parent=parent)
+    except TyperException as refused:  # not of a file that only the reader has, or an option named without a value
+        return f"{shlex.join(words)}: {refused}" if type(refused).__name__ == "NoSuchOption" else ""
+    return ""
+
+
+def _of_ours(document: Path) -> Iterator[list[str]]:
+    """Commands of ours with at least a subcommand: those to be typed, and those in the text without placeholders."""
+    yield from (words for words in map(_words, _commands(document)) if words[:1] == ["netgang"])
+    for code in re.findall(r"`(?:kubectl )?(netgang [a-z-]+(?: [^`]*)?)`", document.read_text()):
+        if not re.search(r"[A-Z]{3,}|…", code):
+            yield shlex.split(code)
+
+
+def test_commands_of_ours_exist_with_their_options() -> None:
+    lines = {tuple(words) for document in DOCUMENTS if document not in HISTORY for words in _of_ours(document)}
+    assert len(lines) > 50
+    assert [said for words in sorted(lines) if (said := _refused(list(words)))] == []
+
+
+def _unknown(values: Mapping[str, Any], known: Any, path: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if not isinstance(known, Mapping) or name not in known:
+            yield f"{path}{name}"
+        elif isinstance(value, Mapping) and known[name]:
+            yield from _unknown(value, known[name], f"{path}{name}.")
+
+
+def _set(words: list[str]) -> Iterator[Mapping[str, Any]]:
+    for word, value in pairwise(words):
+        if word == "--set":
+            name, _, text = value.partition("=")
+            values: Any = text
+            for part in reversed(name.split(".")):
+                values = {part: values}
+            yield values
+
+
+def _shown(document: Path) -> Iterator[Mapping[str, Any]]:
+    """Settings and values that a page shows, in blocks or by `--set`."""
     text = document.read_text()
-    shown = [line for block in fenced(text, "sh") for line in block.splitlines()] + CODE.findall(text)
-    named = {match for line in shown for match in re.findall(r"^make ([a-z0-9-]+)", line)}
-    assert named <= targets
+    for one in (one for block in fenced(text, "yaml") for one in yaml.safe_load_all(block)):
+        if isinstance(one, Mapping) and not one.keys() & {"kind", "metadata", "spec"}:
+            yield one
+    lines = [*map(_words, _commands(document)), *map(shlex.split, re.findall(r"`(helm [^`]+)`", text))]
+    yield from (one for words in lines if words[:1] == ["helm"] for one in _set(words))
 
 
-def test_yaml_in_documents_is_yaml(document: Path) -> None:
-    for content in (one for block in fenced(document.read_text(), "yaml") for one in yaml.safe_load_all(block)):
-        if isinstance(content, dict) and content.keys() <= set(Settings.model_fields):
-            assert Settings(**content) != Settings()
+def test_settings_and_values_exist() -> None:
+    chart = yaml.safe_load((CHART / "values.yaml").read_text())
+    for one in (one for document in DOCUMENTS for one in _shown(document)):
+        if one.keys() <= set(Settings.model_fields):
+            assert Settings(**one) != Settings()
+        elif one.keys() <= chart.keys():
+            assert list(_unknown(one, chart)) == []
+            Settings(**one.get("settings", {}))
 
 
-def test_annotations_in_documents_exist(document: Path) -> None:
-    known = {word.name for word in VOCABULARY}
-    assert set(re.findall(r"`(netgang\.io/[a-z-]+)[`:=]", document.read_text())) <= known
+def _named(pattern: str) -> set[str]:
+    return {name for one in DOCUMENTS if one not in HISTORY for name in re.findall(pattern, one.read_text())}
 
 
-def test_metrics_in_documents_exist(document: Path) -> None:
+def test_annotations_exist() -> None:
+    assert _named(r"`(netgang\.io/[a-z-]+)[`:=]") <= {word.name for word in VOCABULARY}
+
+
+def test_metrics_exist() -> None:
     known = set(re.findall(r"^# TYPE (\w+)", Telemetry().exposition().decode(), re.MULTILINE))
-    named = set(re.findall(r"`(netgang_\w+)`", document.read_text()))
-    removed = named if document.name == "CHANGELOG.md" else set[str]()  # it also says what there was
-    assert named - known - removed - {"netgang_report"} == set()  # which is a package
+    assert _named(r"`(netgang_\w+)`") - known == {"netgang_report"}  # which is a package
 
 
-def test_documents_stand_by_themselves(document: Path) -> None:
-    text = document.read_text()
-    assert not re.search(r"(?<![\w.])/(?:root|home|work|tmp)\b", text)
-    assert not re.search(r"\b(?:TODO|FIXME)\b", text)
+def _annotations(one: object) -> Iterator[Mapping[str, str]]:
+    if isinstance(one, Mapping):
+        yield from (value for key, value in one.items() if key == "annotations" and isinstance(value, Mapping))
+        for value in one.values():
+            yield from _annotations(value)
+    elif isinstance(one, list):
+        for value in one:
+            yield from _annotations(value)
+
+
+def test_options_of_examples_are_understood() -> None:
+    read = [list(yaml.safe_load_all(path.read_text())) for path in (ROOT / "examples").rglob("*.yaml")]
+    for annotations in _annotations(read):
+        own = {key.removeprefix("netgang.io/"): value for key, value in annotations.items()}
+        options = {name: value for name, value in own.items() if name in KNOWN_OPTIONS}
+        assert gang_options(options, Policy()).problems == ()

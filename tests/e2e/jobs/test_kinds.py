@@ -1,6 +1,6 @@
-"""A framework's kind under its real controller: netgang sees what examples/kinds says that it sees."""
+"""A framework's kind under its real controller: the JobSets of examples/kinds start whole and grow."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,6 @@ from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.jobset import end_jobset, start_jobset
 from lab.testbed.parts.service import ROOT
 from tests.authority import Authority
-from tests.contract.docs.job_pods import made
-from tests.e2e.objects import name_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage
 
@@ -44,38 +42,10 @@ def example(name: str, site: Stage) -> Object:
     return {**shown, "metadata": {**shown["metadata"], "namespace": site.namespace}}
 
 
-def expected(job: Object) -> dict[str, Object]:
-    """Pod, without the random end of its name → metadata, as the tests of the examples make it."""
-    return {one["metadata"]["name"].rpartition("-")[0]: one["metadata"] for one in made([job])}
-
-
-def lacking(pods: list[Object], wanted: Mapping[str, Object]) -> list[str]:
-    """What the controller did otherwise than was expected; nothing: all pods are there, as they should be."""
-    found = {one["metadata"]["name"].rpartition("-")[0]: one["metadata"] for one in pods}
-    said = [f"{name}: not expected" for name in found.keys() - wanted.keys()]
-    for name, metadata in wanted.items():
-        for field in ("labels", "annotations"):
-            there = found.get(name, {}).get(field, {})
-            said += [
-                f"{name}: {key}={value}"
-                for key, value in metadata[field].items()
-                if there.get(key) != value and not (key.endswith("-uid") and there.get(key))
-            ]
-    return said
-
-
-async def until_made(site: Stage, job: Object) -> None:
-    async def seen() -> list[str]:
-        return lacking(await site.pods(f"{name_of(job)}-"), expected(job))
-
-    await site.api.until(seen, lambda found: not found, what="pods as expected")
-
-
 async def test_jobsets_start_whole_and_grow(site: Stage) -> None:
     """With room for four none of the five pods is bound, then all; an elastic one takes the room that is left over."""
     job = example("jobset", site)
     await site.api.create(job)
-    await until_made(site, job)
 
     def waits(queue: Object) -> bool:
         return [(one["gang"], one["state"]) for one in queue["gangs"]] == [(f"{site.namespace}/rlhf", "WAITING")]
@@ -86,7 +56,6 @@ async def test_jobsets_start_whole_and_grow(site: Stage) -> None:
     await site.until_running("rlhf", 5)
     elastic = example("jobset-elastic", site)
     await site.api.create(elastic)
-    await until_made(site, elastic)
     await site.add_nodes(*zone_nodes({"b": 6}, cpu="5", gpu=1, prefix="gpu"))
     assert len(await site.until_running("mixtral", 6)) == 6
     (grown,) = [one for one in await site.api.list_all("JobSet", namespace=site.namespace) if _workers(one) == 6]
