@@ -20,7 +20,7 @@ from extender.network import batches
 from extender.schemas import link as schema
 from extender.schemas.explain import Explained, ExplainedPod
 from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.network import LinksSeen, Network, Pairs, ProbeAgents
+from extender.schemas.network import DegradedLinks, KnownPairs, Network, Pairs, ProbeAgents
 from extender.schemas.queue import Queue
 from extender.schemas.record import Problem
 from extender.schemas.what_if import Supposed
@@ -91,7 +91,8 @@ class Links(NamedTuple):
 
     links: tuple[Link, ...]
     problems: tuple[str, ...]
-    seen: LinksSeen | None  # What is said of all links
+    metrics: dict[str, KnownPairs]
+    degraded: tuple[DegradedLinks, ...]  # Nodes and zones with bad links
     probe: ProbeAgents | None
 
 
@@ -105,7 +106,7 @@ async def links(door: Door, *, zone: str | None) -> Links:
     problems = [text for one in sources for text in (*([one.error] if one.error else []), *one.problems)]
     if (shown := len(answer.pairs.nodes)) < answer.pairs.of:
         problems.append(f"{shown} of {answer.pairs.of} nodes; see --zone")
-    return Links(_links(answer.pairs), tuple(problems), answer.links or None, answer.probe or None)
+    return Links(_links(answer.pairs), tuple(problems), answer.metrics, answer.degraded, answer.probe or None)
 
 
 def _links(pairs: Pairs) -> tuple[Link, ...]:

@@ -24,7 +24,7 @@ def network(
     output: Wide = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how much of the network is measured, how the probe's agents do, the worst links, and medians between zones.
+    """Show how much of the network is measured, which nodes and zones have bad links, and how the probe's agents do.
 
     -o wide has one line a link: packet loss, one-way delay, throughput, and the age of the oldest of them. --json is
     the list of links that `netgang plan --network` reads: {source, target, loss_ratio, delay_ms, throughput_bps,
@@ -48,14 +48,14 @@ def network(
     if as_json:
         lines = ",\n".join(json.dumps(link._asdict()) for link in found.links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
-    elif output is not None or found.seen is None:  # netgang has not looked at all links yet
+    elif output is not None:
         from cli.rendering.links import links_table
 
         print_list(partial(links_table, links=found.links), output)
     else:
-        from cli.rendering.network_summary import summary
+        from cli.rendering.network_health import health
 
-        print_list(partial(summary, seen=found.seen, probe=found.probe))
+        print_list(partial(health, metrics=found.metrics, degraded=found.degraded, probe=found.probe))
     if not found.links:
         fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
 

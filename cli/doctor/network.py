@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cli.doctor.facts import Facts, Finding, error, note, some, warning
-from cli.rendering.network_summary import amiss_text, since
+from cli.rendering.network_health import amiss_text, since
 from scoring.ids import NO_ZONE
 
 

@@ -8,13 +8,14 @@ from rich.console import Console
 
 from cli.output import print_lines, safe
 from cli.rendering.columns import NONE, columns
-from cli.rendering.running_network import network_line
-from extender.schemas.explain import Explained, ExplainedPod, Turn, Zone
+from extender.schemas.explain import Explained, ExplainedPod, GangNetwork, Turn, Zone
 from extender.schemas.what_if import Supposed, Turned
-from scoring.explain.words import counted, duration_text, some
+from scoring.explain.words import counted, duration_text, some, value_text
+from scoring.network.measurement import METRICS
 
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5
+_ZONES: Final = 3
 _COLOURS: Final = {"admitted": "green", "running": "green", "waiting": "yellow"}
 
 
@@ -77,6 +78,24 @@ def print_supposed(console: Console, found: Supposed) -> None:
         _say(console, "nothing would be different for any gang")
     admitted, waiting = found.gangs.get("admitted", 0), found.gangs.get("waiting", 0)
     _say(console, f"then {counted(admitted, 'gang')} admitted, {waiting} waiting")
+
+
+def network_line(network: GangNetwork) -> str:
+    """Zones, nodes, score, and the worst link with its loss, one-way delay and throughput.
+
+    One bad link is what people can act on.
+    """
+    named = [zone for zone in network.zones if zone]
+    zones = f"{'zone' if len(named) == 1 else 'zones'} {some(named, _ZONES)}" if named else "no zone"
+    nodes = counted(network.of_nodes, "node")
+    if network.score is None:
+        return f"network: {zones}, {nodes}; no two members exchange data over a link that is scored"
+    said = [f"network: {zones}, {nodes}, score {network.score:.1f}"]
+    if (worst := network.worst) is not None:
+        values = zip(METRICS, (worst.loss_ratio, worst.delay_ms, worst.throughput_bps), strict=True)
+        known = (f"{metric} {'not known' if value is None else value_text(metric, value)}" for metric, value in values)
+        said.append(f"worst link {worst.source} → {worst.target}: {worst.points:.0f} points, {', '.join(known)}")
+    return "; ".join(said)
 
 
 def _turn(turn: Turn) -> list[str]:

@@ -7,11 +7,9 @@ from typing import Final
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from cli.output import safe
 from cli.rendering.columns import NONE, columns
-from cli.rendering.network_summary import duration
+from cli.rendering.network_health import duration
 from cli.rendering.queue import COLOURS
-from cli.rendering.running_network import network_cell, network_line
 from extender.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 
 _NAMES: Final = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX")
@@ -21,8 +19,7 @@ _CHANGES: Final = ("DECIDED", "WORKERS", "BY", "STAGE", "TOOK", "LOST POD-SECOND
 
 def job_in_full(console: Console, job: JobInFull, *, wide: bool) -> RenderableType:
     """One job, with the history of its changes."""
-    network = [] if job.running_network is None else [safe(console, network_line(job.running_network))]
-    return Group(_lines(console, [job], wide=wide), "", *network, _changes(console, job.changes))
+    return Group(_lines(console, [job], wide=wide), "", _changes(console, job.changes))
 
 
 def jobs_table(console: Console, found: Jobs, *, wide: bool) -> RenderableType:
@@ -53,7 +50,7 @@ def _more(one: Job) -> tuple[str, ...]:
         str(len(one.placement.nodes)),
         ",".join(one.placement.zones) if one.placement.nodes else NONE,
         NONE if one.weight is None else f"{one.weight.omega:.4f}",
-        network_cell(one.running_network) if one.network is None or one.running_network else f"{one.network:.1f}",
+        NONE if one.network is None else f"{one.network:.1f}",
         NONE if last is None else str(last.step),
         NONE if last is None or last.loss is None else f"{last.loss:.4g}",
         NONE if speed is None else f"{speed:.4g}",

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
-from cli.rendering.network_summary import duration
+from cli.rendering.network_health import duration
 from client.documents import Link
 from extender.schemas import link as schema
 

@@ -7,14 +7,13 @@ from rich.console import Console, Group, RenderableType
 
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
-from cli.rendering.running_network import network_cell
 from extender.schemas.queue import Queue, QueuedGang
 from scoring.explain.expected_words import moment_text
 from scoring.explain.words import counted, duration_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
 _NAMES: Final = ("RANK", "GANG", "STATE", "RUN", "WAITED")
-_WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED", "NETWORK")
+_WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED")
 
 
 def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
@@ -69,7 +68,7 @@ def _more(one: QueuedGang) -> tuple[str, ...]:
     starves = NONE if one.starves_in_s is None else duration_text(one.starves_in_s) if one.starves_in_s else "now"
     weight = f"{one.weight.omega_prime:.4g}" + (" (given)" if one.weight.given else "")
     ended = one.members.succeeded + one.members.failed
-    return starves, weight, str(one.members.pending), str(ended), network_cell(one.network)
+    return starves, weight, str(one.members.pending), str(ended)
 
 
 def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:

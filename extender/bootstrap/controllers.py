@@ -31,16 +31,11 @@ from extender.controllers.repair.started_gangs import StartedGangs
 from extender.controllers.repair.started_keeper import StartedKeeper
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
-from extender.controllers.starts.network_annotation import NetworkAnnotations
-from extender.controllers.starts.running_networks import Known, RunningNetworks
 from extender.controllers.starts.waiting_times import WaitingTimes
-from extender.kube import calls
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
-from extender.settings.settings import Settings
 from scoring.explain.gang import explain_in_steps
-from scoring.ids import GangKey
-from scoring.model.policy import Policy, Preempting, Repair
+from scoring.model.policy import Policy, Preempting
 
 Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
@@ -48,15 +43,13 @@ Look = Callable[[], Iterator[None] | None]  # What is to be called once a second
 class Reported:
     """The records of what jobs reported and what was done about it, and their readers; nothing is served yet."""
 
-    def __init__(self, common: Common, jobs: Jobs, network_of: Callable[[GangKey], Known | None]) -> None:
+    def __init__(self, common: Common, jobs: Jobs) -> None:
         clock, book = common.clock, SeriesBook()
         self.book = book
         self.records = Records()
         self.reports = Reports(lambda: self.records.views, book, clock)
         self.demands = MetricDemands(book, common.settings.elastic.options().metrics, clock)
-        self.view = JobsView(
-            common.cache, common.planner, self.records, book, clock, demands=self.demands, network_of=network_of
-        )
+        self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
         self.metering = Metering(self.records, common.telemetry)
         self.jobs = jobs
 
@@ -77,9 +70,7 @@ class Caring:
     def __init__(self, common: Common, starting: Starting) -> None:
         cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
         context, events, health = starting.context, starting.events, starting.health
-        self.annotations = NetworkAnnotations(context, _patched_owners(common.settings))
-        self.networks = RunningNetworks(context, policy, lambda: planner.cache, on_start=self.annotations.started)
-        self.elastic, self.reported = _elastic_of(common, starting, self.networks.of)
+        self.elastic, self.reported = _elastic_of(common, starting)
         self.restarts = _restarts_of(policy, starting)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
@@ -122,15 +113,13 @@ class Caring:
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
         self.started = _started_of(common, starting)
-        self.waiting_times = WaitingTimes(context, on_start=self.networks.started)
+        self.waiting_times = WaitingTimes(context)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
             *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
-            self.networks.look,
-            self.annotations.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
             *([self.reported.look] if self.reported is not None else []),
@@ -156,8 +145,6 @@ class Caring:
         if self.started is not None:
             self.started.read_again()
         self.waiting_times.forget()
-        self.networks.forget()
-        self.annotations.forget()
         for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
@@ -166,8 +153,6 @@ class Caring:
     def forget(self) -> None:
         """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
         self.waiting_times.forget()
-        self.networks.forget()
-        self.annotations.forget()
         for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
@@ -187,24 +172,16 @@ def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
     )
 
 
-def _patched_owners(settings: Settings) -> frozenset[tuple[str, str]]:
-    """API group and kind of the owners that netgang has the right to patch with these settings."""
-    restarts = settings.repair.policy is Repair.RESTART or settings.preemption is not Preempting.OFF
-    return frozenset((*(calls.SUSPENDED if restarts else ()), *(calls.RESIZED if settings.elastic.enabled else ())))
-
-
 def _restarts_of(policy: Policy, starting: Starting) -> Restarts:
     limits, lost_of = policy.restarts, starting.health.lost_under
     return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=policy.preemption is Preempting.LEVELS)
 
 
-def _elastic_of(
-    common: Common, starting: Starting, network_of: Callable[[GangKey], Known | None]
-) -> tuple[Elastic | None, Reported | None]:
+def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
     feeds, limits = common.feeds, common.settings.elastic
     if feeds is None:
         return None, None
-    reported = Reported(common, feeds.jobs, network_of)
+    reported = Reported(common, feeds.jobs)
     parts = Parts(
         starting.context,
         common.planner,

@@ -32,7 +32,6 @@ class Probing:
             wanted=lambda: nodes_of_gangs(cache.snapshot()),
             acting=common.acting,
             seed=chosen.service_account,
-            on_summary=common.telemetry.probe_metrics.summed_up,
             on_agents=common.telemetry.probe_agents,
         )
         self.polled = Polled(source, LOOK_S)

@@ -40,10 +40,8 @@ from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
-from extender.web.link_history import LinkHistory
 from extender.web.page_sections import sections_in_steps, version
 from extender.web.routes import Shown, page_router
-from extender.web.teams import TeamHistory
 from scoring.model.reasons import Reason
 
 
@@ -156,19 +154,15 @@ def service_of(
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable_objects=caring.unreadable,
         ignored_notes=caring.ignored.of,
-        network_of=caring.networks.of,
         expected_start_of=caring.expected.of,
         expected_starts_looks=lambda: caring.expected.looks,
-        networks_looked=lambda: caring.networks.looks,
         notes_problem=common.notes.problem,
         started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,
     )
-    teams = TeamHistory(views.queue, lambda: planner.snapshot or cache.snapshot(), clock)
-    links = LinkHistory(teams.snapshot, clock)
-    shown = Shown(partial(sections_in_steps, views, teams), partial(version, views, teams))
+    shown = Shown(partial(sections_in_steps, views), partial(version, views))
     verbs = verbs_of(common, starting, catch_up)
-    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(shown, views, links)])
+    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(shown, views)])
     tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
         cache,
@@ -183,8 +177,6 @@ def service_of(
         {
             **tasks,
             "reporting": Reporting(common.telemetry, sync=partial(statuses, common.followed), network=network).run,
-            "page-teams": teams.run,
-            "page-links": links.run,
             **({"record": views.recorder.run} if views.recorder is not None else {}),
             **({"certificates": tls.follow} if tls is not None else {}),
         },

@@ -14,7 +14,6 @@ OTHER: Final = "other"
 _LABEL: Final = "gang_namespace"  # Not `namespace`: Prometheus Operator sets that to the one of the scraped pod
 WAIT_BUCKETS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
 START_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
-POINT_EDGES: Final = (20.0, 40.0, 60.0, 80.0, 90.0, 95.0)
 
 
 class NamespaceLabels:
@@ -56,17 +55,6 @@ class GangMetrics:
             buckets=START_BUCKETS_S,
             registry=registry,
         ).observe
-        self._start_points = Histogram(
-            "netgang_gang_start_network_points",
-            "Mean points (0 to 100) of the links of a gang when it started",
-            (_LABEL,),
-            buckets=POINT_EDGES,
-            registry=registry,
-        )
-
-    def started_with(self, namespace: str, points: float) -> None:
-        """A gang has started, and its links have so many points."""
-        self._start_points.labels(self._labels.of(namespace)).observe(points)
 
     def waited(self, namespace: str, duration_s: float) -> None:
         """A gang has started, and waited so long for that."""

@@ -15,7 +15,6 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from extender.runtime.current_counts import CurrentCounts
 from extender.runtime.gang_metrics import GangMetrics
-from extender.runtime.probe_metrics import ProbeMetrics
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
@@ -144,7 +143,6 @@ class Telemetry:
             "came), not expected (a result of no burst of that agent)",
             "outcome",
         )
-        self.probe_metrics = ProbeMetrics(self.registry)
         self.connection_ended = count(
             "connections_ended",
             "Connections that we ended; port: verbs, people, probes, reports; outcome: idle, too slow, ended for "

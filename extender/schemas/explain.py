@@ -3,7 +3,6 @@
 from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.queue import Weight
 from extender.schemas.record import Record
-from extender.schemas.running_network import RunningNetwork
 
 
 class Member(Record):
@@ -115,6 +114,28 @@ class ExplainedPod(Record):
     pod: PodPlace
 
 
+class WorstLink(Record):
+    """The link with the fewest points; null: not known."""
+
+    source: str
+    target: str
+    points: float  # 0 to 100.
+    loss_ratio: float | None
+    delay_ms: float | None  # One way.
+    throughput_bps: float | None
+    oldest_s: float | None  # Age of the oldest value measured on it.
+
+
+class GangNetwork(Record):
+    """The network between the nodes of a gang that runs or is planned."""
+
+    zones: tuple[str, ...]
+    nodes: tuple[str, ...]  # By name, the first 64.
+    of_nodes: int
+    score: float | None  # Mean points (0 to 100) of its pairs of members; null: no two exchange data.
+    worst: WorstLink | None
+
+
 class Explained(Record):
     """Why a gang is where it is; asked for one of its pods, too."""
 
@@ -137,7 +158,7 @@ class Explained(Record):
     preemption: Preemption
     cause: Cause | None = None  # null: it does not wait.
     expected_start: ExpectedStart | None = None  # null: it does not wait, or was not looked at yet.
-    network: RunningNetwork | None = None  # What it has where it runs or is planned; null: it has no nodes.
+    network: GangNetwork | None = None  # What it has where it runs or is planned; null: it has no nodes.
     decisions: tuple[Past, ...] = ()  # The last ones about it, newest first.
     being_admitted: bool = False  # Its gates are being opened.
     admission_refused: str | None = None  # What the API server said to that.

@@ -5,7 +5,6 @@ from msgspec import UNSET, UnsetType
 
 from extender.schemas.queue import Weight
 from extender.schemas.record import Record
-from extender.schemas.running_network import RunningNetwork
 
 
 class Workers(Record):
@@ -77,7 +76,6 @@ class Job(Record):
     workers: Workers
     placement: Placement
     network: float | None  # Mean points of the links between its nodes.
-    running_network: RunningNetwork | None  # What it has where it runs; null: it does not, or was not looked at yet.
     refusal: str | None  # Why it is not resized.
     wish: str  # What the last scaling decision says of it.
     metrics: MetricsDemand | None  # null: it is not elastic.

@@ -110,31 +110,17 @@ class ProbeAgents(Record):
     unanswered: AgentsAmiss  # Report, and none of their packets is answered.
 
 
-class PairsSeen(Record):
-    """Directed pairs of different nodes, by metric; values up to the hard TTL."""
+class DegradedLinks(Record):
+    """A node, or a zone as a whole, with bad links of one metric inside its zone."""
 
-    measured: int
-    estimated: int  # Not measured, but between zones between which something is.
+    kind: str  # node or zone.
+    name: str
+    metric: str  # loss, delay or throughput.
+    bad: int  # Directed links.
     of: int
-    oldest_age_s: float | None  # Of the measured ones.
-
-
-class LinkQuality(Record):
-    """A directed link of two nodes, or the medians of those between two zones; null is unknown."""
-
-    source: str
+    worst: float  # In the metric's unit: ratio, ms or bit/s.
+    source: str  # From and to, of the worst.
     target: str
-    loss_ratio: float | None
-    delay_ms: float | None
-
-
-class LinksSeen(Record):
-    """What is said of all links, whichever source measures them; `worst` by loss, then by delay."""
-
-    pairs: dict[str, PairsSeen]
-    worst: tuple[LinkQuality, ...]
-    zones: tuple[LinkQuality, ...]  # Medians; of more than 400 pairs of zones only those inside zones.
-    degraded: tuple[str, ...]  # Nodes, zones and uplinks that are announced as bad, a sentence each.
 
 
 class Network(Record):
@@ -147,5 +133,5 @@ class Network(Record):
     zones: dict[str, int]  # zone → nodes.
     pairs: Pairs
     status: NetworkStatus | UnsetType = UNSET  # Left out: there are no sources.
-    links: LinksSeen | UnsetType = UNSET
+    degraded: tuple[DegradedLinks, ...] = ()  # Nodes, and zones as a whole, with bad links; at most 100.
     probe: ProbeAgents | UnsetType = UNSET  # Left out: the probe is off, or this replica does not lead.

@@ -2,7 +2,6 @@
 
 from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.record import Record
-from extender.schemas.running_network import RunningNetwork
 
 
 class Weight(Record):
@@ -40,8 +39,7 @@ class QueuedGang(Record):
     running_since_s: float | None  # Unix seconds.
     members: MemberCounts
     admitted: bool  # The plan has nodes for it.
-    zone: str | None  # Of its planned or reserved nodes, with commas.
-    network: RunningNetwork | None  # What it has where it runs; null: it does not, or was not looked at yet.
+    zone: str | None  # Of its nodes: planned, reserved, or those on which it runs; with commas.
     held_nodes: tuple[str, ...]  # Nodes that are reserved for it.
     makes_room: tuple[str, ...]  # Gangs that leave, or have left, for it.
     leaves_for: str | None  # The gang for which it leaves, or has left.

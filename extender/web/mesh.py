@@ -7,7 +7,6 @@ Everything comes from one snapshot. Units as everywhere: ratio, ms, bit/s, secon
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,16 +14,15 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
+from scoring.network.degraded import group_medians
 from scoring.network.link_grades import Bounds, Grade, bounds_of
-from scoring.network.matrix import METRICS, Floats, Ints, Metric
-from scoring.network.node_links import links_of, rows_of_ends
-from scoring.network.suspects import group_medians, suspects_of
+from scoring.network.matrix import Floats, Ints, Metric
+from scoring.network.node_links import rows_of_ends
 
 Document = dict[str, Any]
 Bools: TypeAlias = np.typing.NDArray[np.bool_]
 
 MOST_ENDS: Final = 130  # Rows of a heat-map: 16,900 cells are about 200 KiB, still two pixels each on a small screen
-MOST_SUSPECTS: Final = 12
 _WORST: Final = 8
 
 
@@ -81,15 +79,8 @@ def mesh_document(
         "values": [[_short(value) for value in row] for row in values.tolist()],
         "ages_s": [[None if age != age else round(age) for age in row] for row in ages.tolist()],
         "worst": _worst(cells, metric),
-        "suspects": _suspects(snapshot, policy),
         **(_behind(cells.between) if cells.between is not None else {"pairs": None}),
     }
-
-
-def _suspects(snapshot: Snapshot, policy: ScorePolicy) -> list[Document]:
-    links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
-    young = links.within({metric: policy.hard_ttl_s.of(metric) for metric in METRICS})
-    return [asdict(one) | {"worst": _short(one.worst)} for one in suspects_of(young, most=MOST_SUSPECTS)]
 
 
 def _behind(between: _Between) -> Document:

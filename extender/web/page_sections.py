@@ -11,12 +11,11 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from extender.api.documents.network import links_document
+from extender.api.documents.network import degraded_links
 from extender.api.documents.views import Views
 from extender.schemas.queue import Queue
-from extender.schemas.running_network import RunningNetwork
 from extender.web.node_map import nodes_section, use_in_steps
-from extender.web.teams import TeamHistory
+from extender.web.teams import teams_section
 from scoring.model import Pod, Snapshot
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.plan.steps import Steps
@@ -28,23 +27,20 @@ MOST_GANGS: Final = 150
 MOST_GATES: Final = 40
 MOST_ZONES: Final = 100
 MOST_JOBS: Final = 100
-_ZONES_OF_GANG: Final = 4
 _EXPECTED: Final = ("start_s", "after")
 _RESOURCES: Final = 4  # cpu, memory, and the two extended resources that most nodes have
 
 
-def version(views: Views, teams: TeamHistory) -> tuple[object, ...]:
+def version(views: Views) -> tuple[object, ...]:
     """Something else than the last time if anything on the page may have changed. O(1)."""
     status, plan = views.network_status(), views.planner.current
     changed = (views.cache.version, plan.version, plan.network_version, views.binds.held_count, views.recent.count)
-    links = views.alarms.seen, views.alarms.announced(), views.probe_agents()
-    looked_s = teams.looks[-1][0] if teams.looks else None
+    links = views.alarms.bad_now(), views.probe_agents()
     published = status.version if status is not None else None
-    looks = views.networks_looked(), views.expected_starts_looks()
-    return (*changed, *links, *looks, views.acting(), published, looked_s)
+    return (*changed, *links, views.expected_starts_looks(), views.acting(), published)
 
 
-def sections_in_steps(views: Views, teams: TeamHistory) -> Steps[Sections]:
+def sections_in_steps(views: Views) -> Steps[Sections]:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes + members)."""
     made: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.cache.snapshot()
@@ -59,7 +55,7 @@ def sections_in_steps(views: Views, teams: TeamHistory) -> Steps[Sections]:
     queue = yield from views.queue()
     made["queue"] = msgspec.json.encode(queue_section(queue))
     yield
-    made["teams"] = msgspec.json.encode((yield from teams.section(queue, snapshot)))
+    made["teams"] = msgspec.json.encode((yield from teams_section(queue, snapshot)))
     return made
 
 
@@ -168,18 +164,7 @@ def _network(views: Views) -> Document:
     kept = ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
     shown = [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]
-    links, probe = links_document(views.alarms), views.probe_agents()
-    if not links:
-        return {"sources": shown, "links": None, "agents": probe}
-    pairs = {metric: _shown(one, "measured", "estimated", "of") for metric, one in links.pairs.items()}
-    return {"sources": shown, "links": {"pairs": pairs, **_shown(links, "worst", "degraded")}, "agents": probe}
-
-
-def _running_network(network: RunningNetwork) -> Document:
-    """Where a gang runs, and how good its network is; ages are left out, for they move with the clock alone."""
-    kept = ("source", "target", "points", "loss_ratio", "delay_ms", "throughput_bps")
-    worst = None if network.worst is None else _shown(network.worst, *kept)
-    return {"zones": network.zones[:_ZONES_OF_GANG], "worst": worst, **_shown(network, "score", "score_at_start")}
+    return {"sources": shown, "degraded": degraded_links(views.alarms.bad_now()), "agents": views.probe_agents()}
 
 
 def queue_section(queue: Queue) -> Document:
@@ -193,7 +178,6 @@ def queue_section(queue: Queue) -> Document:
             "members": list(_shown(one.members, "min_available", "pending", "running", "succeeded").values()),
             "starves": one.starves_in_s is not None and one.state == "WAITING",
             "expected": None if one.expected_start is None else _shown(one.expected_start, *_EXPECTED),
-            "network": None if one.network is None else _running_network(one.network),
         }
         rows.append(_shown(one, *kept) | more)
     return {"order": queue.order, "counts": queue.counts, "rows": rows, "of": len(queue.gangs)}

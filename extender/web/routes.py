@@ -19,10 +19,8 @@ from starlette.responses import Response
 from extender.api.documents.views import Views
 from extender.api.problems import problem_response
 from extender.runtime.slices import in_timed_slices
-from extender.web.link_history import LinkHistory
 from extender.web.mesh import mesh_document
 from extender.web.page_sections import Sections
-from scoring.ids import NodeName
 from scoring.network.matrix import Metric
 from scoring.plan.steps import Steps
 
@@ -78,7 +76,6 @@ _HEADERS: Final = {
     "cache-control": "no-cache",
 }
 _MOST_MESHES: Final = 8
-_Node: TypeAlias = Annotated[str, Query(max_length=253)]
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Nodes of this zone; else zone by zone")]
 
 
@@ -103,7 +100,7 @@ class _Meshes:
         return body
 
 
-def page_router(shown: Shown, views: Views, links: LinkHistory) -> APIRouter:
+def page_router(shown: Shown, views: Views) -> APIRouter:
     """The routes."""
     router, meshes = APIRouter(tags=["page"]), _Meshes(views)
 
@@ -131,12 +128,6 @@ def page_router(shown: Shown, views: Views, links: LinkHistory) -> APIRouter:
         if body is None:
             return problem_response(HTTPStatus.NOT_FOUND, "no node is in that zone")
         return Response(body, media_type="application/json")
-
-    @router.get("/v1/page/link", summary="How a link between two nodes was over the last two hours")
-    async def link(source: _Node, target: _Node, metric: Metric = Metric.LOSS) -> Response:
-        network = (views.planner.snapshot or views.cache.snapshot()).network
-        looks = links.of(network, NodeName(source), NodeName(target), metric)
-        return Response(msgspec.json.encode({"looks": looks}), media_type="application/json")
 
     return router
 

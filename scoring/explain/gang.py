@@ -11,7 +11,7 @@ from scoring.explain.causes.cause import cause_in_steps
 from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words
 from scoring.explain.causes.reasons import Cause
 from scoring.explain.circumstances import wants_nodes
-from scoring.explain.running_network import RunningNetwork, running_network
+from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.turn import Turn, turn_of
 from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
@@ -47,7 +47,7 @@ class Explanation:
     admission: Admission | None
     waiting: Waiting | None
     zones: tuple[ZoneVerdict, ...]
-    network: RunningNetwork | None  # `None`: its members have no nodes, neither bound nor planned
+    network: GangNetwork | None  # `None`: its members have no nodes, neither bound nor planned
     problems: tuple[str, ...]  # Annotations that were not understood, or decide nothing
     missing: int  # Members that do not exist, and without which the minimum cannot be reached
     turn: Turn
@@ -91,7 +91,7 @@ def explain_in_steps(
         admission=plan.admitted.get(gang.key),
         waiting=waiting,
         zones=zones,
-        network=running_network(run, gang, plan),
+        network=gang_network(run, plan, gang),
         problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
         missing=max(gang.min_member - ask.alive - len(ask.unable), 0),
         turn=turn,

@@ -60,7 +60,7 @@ class Entry:
     starves_in_s: float | None  # How long until it is STARVING; 0 when it is, `None` when it never will be as it is
     members: Members
     admitted: bool  # The plan has places for it
-    zones: tuple[ZoneName, ...]  # Of its places, or held for it
+    zones: tuple[ZoneName, ...]  # Of its places, held for it, or where it runs
     held_nodes: tuple[NodeName, ...]  # Kept free for it
     reason: Reason | None
     detail: str
@@ -110,7 +110,7 @@ def report_in_steps(
     entries: list[Entry] = []
     for ask in asks:
         key = ask.gang.key
-        entry = entry_of(plan, turns, ask, ranks.get(key), now_s=now_s)
+        entry = entry_of(run, plan, turns, ask, ranks.get(key), now_s=now_s)
         if claims:
             makes_room = claims[key].givers if key in claims else ()
             entry = replace(entry, makes_room=makes_room, leaves_for=leaves_for.get(key))
@@ -137,7 +137,7 @@ def _pause(run: Run) -> Steps[None]:
     run.cache.order_keys.renew(run.table, run.policy)
 
 
-def entry_of(plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float) -> Entry:
+def entry_of(run: Run, plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float) -> Entry:
     """One gang's entry, without the gangs that make room for it. Cost: O(members)."""
     gang = ask.gang
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
@@ -161,11 +161,16 @@ def entry_of(plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *
         starves_in_s=max(times.starving_s - now_s, 0.0) if clock and times.starving_s is not None else None,
         members=_members(gang),
         admitted=admission is not None,
-        zones=admission.zones if admission is not None else hold.zones if hold is not None else (),
+        zones=admission.zones if admission is not None else hold.zones if hold is not None else _zones_of(gang, run),
         held_nodes=hold.nodes if hold is not None else (),
         reason=reason,
         detail=waiting.detail if waiting is not None and reason is not None else "",
     )
+
+
+def _zones_of(gang: Gang, run: Run) -> tuple[ZoneName, ...]:
+    """Where it runs."""
+    return run.view.zones_of({pod.node for pod in gang.members if pod.node is not None and not pod.terminal})
 
 
 def _members(gang: Gang) -> Members:

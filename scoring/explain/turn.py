@@ -49,7 +49,7 @@ def turn_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...]
     """The gang's turn. Cost: O(gangs)."""
     key = ask.gang.key
     mine = plan.waiting.get(key) or plan.admitted.get(key)
-    entry = entry_of(plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
+    entry = entry_of(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
     starves_s = entry.times.starving_s if entry.starves_in_s is not None and mine is not None else None
     return Turn(
         entry=entry,

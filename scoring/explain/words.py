@@ -6,6 +6,7 @@ from scoring.ids import ZoneName
 from scoring.model import Resources
 from scoring.model.devices import IMPLICIT_PREFIX
 from scoring.model.resources import CPU, MEMORY, PODS
+from scoring.network.measurement import Metric
 from scoring.what_if import WhatIf
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
@@ -127,3 +128,14 @@ def supposed_text(what: WhatIf) -> str:
     parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
     parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
     return ", ".join(filter(None, parts))
+
+
+def value_text(metric: Metric, value: float) -> str:
+    """A value in the unit that people read.
+
+    >>> [value_text(*one) for one in ((Metric.LOSS, 0.016), (Metric.DELAY, 5.25), (Metric.THROUGHPUT, 1e7))]
+    ['1.6 %', '5.25 ms', '10 Mbit/s']
+    """
+    if metric is Metric.LOSS:
+        return f"{100.0 * value:.3g} %"
+    return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"

@@ -43,7 +43,7 @@ def step(states: Mapping[Subject, State], look: Look, *, now_s: float) -> tuple[
 
     >>> from scoring.network.degraded import Kind
     >>> from scoring.network.measurement import Metric
-    >>> node = Subject(Kind.NODE, ("n1",))
+    >>> node = Subject(Kind.NODE, "n1")
     >>> bad = Look((Degraded(node, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), True),), frozenset({node}), frozenset({"n1"}))
     >>> states, alarms = step({}, bad, now_s=0.0)
     >>> alarms
@@ -57,7 +57,7 @@ def step(states: Mapping[Subject, State], look: Look, *, now_s: float) -> tuple[
     after: dict[Subject, State] = {}
     alarms: list[Alarm] = []
     for about in sorted({*states, *of}):
-        if not look.there.issuperset(about.names):
+        if about.name not in look.there:
             continue
         found = of.get(about, [])
         certain = tuple(one for one in found if one.certain)

@@ -11,9 +11,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.ids import NodeName, ZoneName
 from scoring.network.matrix import NetworkMatrix
-from scoring.network.measurement import METRICS, Floats, Ints, MeasurementTable, Metric
+from scoring.network.measurement import METRICS, Floats, Ints, Metric
 
 Bools: TypeAlias = NDArray[np.bool_]
 
@@ -63,19 +63,6 @@ def links_of(matrix: NetworkMatrix, zone_of: Mapping[NodeName, ZoneName]) -> Nod
         row_of = rows_of_ends(matrix, index, metric)
         ends_from, ends_to, values, ages_s = matrix.measured_values(metric)
         rows[metric] = _between_nodes(row_of[ends_from], row_of[ends_to], values, ages_s)
-    return NodeLinks(names, zones, zone, rows)
-
-
-def links_of_table(table: MeasurementTable, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> NodeLinks:
-    """Links of a table whose ends are the names of nodes. Cost: as `links_of`."""
-    names, zones, zone = _nodes(zone_of)
-    index = {EndpointId(name): row for row, name in enumerate(names)}
-    row_of = np.array([index.get(end, -1) for end in table.ends], np.int64)
-    rows = {}
-    for number, metric in enumerate(METRICS):
-        of = table.metric == number
-        ages_s = np.maximum(now_s - table.measured_at_s[of], 0.0)
-        rows[metric] = _between_nodes(row_of[table.source[of]], row_of[table.target[of]], table.value[of], ages_s)
     return NodeLinks(names, zones, zone, rows)
 
 

@@ -40,7 +40,7 @@ class Saved:
             return None
         found = explain(self.base.snapshot, self.plan, gang, self.base.policy, now_s=self.now_s, cache=self.known)
         preemption = preemption_document(self.base.snapshot, gang.key, blocked=None)
-        return msgspec.json.encode(explain_document(found, preemption, now_s=self.now_s))
+        return msgspec.json.encode(explain_document(found, preemption))
 
     def supposed(self, body: bytes) -> bytes:
         what = read_what_if(body)

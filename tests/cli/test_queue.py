@@ -119,9 +119,6 @@ def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
     assert all(line == line.rstrip() for line in text.splitlines())
 
 
-WORST = {"source": "n1", "target": "n2", "points": 41.2, "loss_ratio": 0.001, "delay_ms": 0.35, "oldest_s": 30.0}
-NETWORK: dict[str, Any] = {"zones": ["A"], "nodes": ["n1", "n2"], "of_nodes": 2, "score": 62.31, "at_s": 1.0}
-NETWORK |= {"score_at_start": 80.0, "worst": WORST | {"throughput_bps": 9.4e9}}
 SAYS = {  # case: (fields of the entry, part of the row)
     "held": ({"held_nodes": ["n1", "n2"], "zone": "D"}, "2 nodes held for it in zone D"),
     "one is held": ({"held_nodes": ["n1"]}, "1 node held for it"),
@@ -131,8 +128,6 @@ SAYS = {  # case: (fields of the entry, part of the row)
     "starves": ({"starves_in_s": 0.0, "waited_s": 7200.0, "state": "STARVING"}, "2 h 0 min now"),
     "given weight": ({"weight": {"omega": 1.0, "omega_prime": 99.0, "exact": "99", "given": True}}, "99 (given)"),
     "markup": ({"reason": "[red]x\x1b[2J"}, "[red]x�[2J"),
-    "network": ({"network": NETWORK, "queue": "RQ", "state": "RUNNING"}, "– 2 2 0 62.3 (n1 → n2 41)"),
-    "members that exchange no data": ({"network": NETWORK | {"score": None, "worst": None}}, "– 2 2 0 –"),
     "ended members": (
         {"members": {"min_available": 2, "pending": 0, "running": 1, "succeeded": 1, "failed": 1}},
         "WAITING 1/2 – – 2 0 2",

@@ -6,7 +6,6 @@ from typing import Final
 import msgspec
 
 from extender.api.documents.queue import weight_document
-from extender.api.documents.running_network import planned_network_document
 from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
 from scoring.explain.turn import Turn
@@ -18,7 +17,7 @@ from scoring.model import Snapshot
 _MOST_NAMED: Final = 10  # Gangs ahead; the others are counted
 
 
-def explain_document(explanation: Explanation, preemption: schema.Preemption, *, now_s: float) -> schema.Explained:
+def explain_document(explanation: Explanation, preemption: schema.Preemption) -> schema.Explained:
     """An explanation as it is served."""
     admission, waiting = explanation.admission, explanation.waiting
     return schema.Explained.copied(
@@ -34,7 +33,9 @@ def explain_document(explanation: Explanation, preemption: schema.Preemption, *,
         members=msgspec.convert(explanation.members, tuple[schema.Member, ...], from_attributes=True),
         turn=_turn(explanation.turn),
         zones=tuple(_zone(zone) for zone in explanation.zones),
-        network=planned_network_document(explanation.network, at_s=now_s),
+        network=None
+        if explanation.network is None
+        else msgspec.convert(explanation.network, schema.GangNetwork, from_attributes=True),
         preemption=preemption,
         cause=None if explanation.cause is None else schema.Cause.copied(explanation.cause),
     )

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from extender.api.documents.queue import NetworkOf, weight_document
-from extender.api.documents.running_network import running_network_document
+from extender.api.documents.queue import weight_document
 from extender.cache import ClusterCache
 from extender.controllers.elastic.records import Change, JobView, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
@@ -53,7 +52,6 @@ class JobsView:
     book: SeriesBook
     clock: Clock
     demands: MetricDemands | None = None
-    network_of: NetworkOf = lambda _: None
 
     def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
         """All jobs by name, the first `limit` in short, of one moment, in steps. Cost: as the queue, O(nodes) a job."""
@@ -106,7 +104,6 @@ class JobsView:
             ),
             placement=_placement(gang, moment),
             network=_network(gang, moment),
-            running_network=running_network_document(self.network_of(view.gang) if view.gang is not None else None),
             metrics=_metrics(view, demand),
             reported=None
             if (last := self.book.last(key, view.uid)) is None

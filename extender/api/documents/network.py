@@ -4,19 +4,19 @@ Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor
 one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.
 """
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.network.mapping import NodeMapping
 from extender.network.merge import NetworkStatus, node_counts
 from extender.schemas import network as schema
 from scoring.ids import ZoneName
 from scoring.model.snapshot import Snapshot
+from scoring.network.degraded import Degraded
 from scoring.network.matrix import METRICS, Floats
 
 USUAL_NODES: Final = 40
@@ -32,7 +32,7 @@ def network_document(
     zone: str | None = None,
     prefix: str = "",
     limit: int = USUAL_NODES,
-    links: schema.LinksSeen | UnsetType = UNSET,
+    degraded: Sequence[Degraded] = (),
     probe: schema.ProbeAgents | UnsetType = UNSET,
 ) -> schema.Network:
     """The network as the planner sees it. `status` is `None` without sources. Cost: O(nodes + limit²)."""
@@ -52,21 +52,18 @@ def network_document(
         zones={name: len(rows) for name, rows in snapshot.table.zones.items()},
         pairs=_pairs(snapshot, zone=zone, prefix=prefix, limit=limit),
         status=UNSET if status is None else _status(status),
-        links=links,
+        degraded=degraded_links(degraded),
         probe=probe,
     )
 
 
-def links_document(alarms: NetworkAlarms) -> schema.LinksSeen | UnsetType:
-    """What the last look at all links found."""
-    seen = alarms.seen
-    if seen is None:
-        return UNSET
-    return schema.LinksSeen(
-        pairs={metric.value: schema.PairsSeen(**one._asdict()) for metric, one in seen.pairs.items()},
-        worst=tuple(schema.LinkQuality(*ends, *one) for ends, one in seen.summary.worst.items()),
-        zones=tuple(schema.LinkQuality(*ends, *one) for ends, one in seen.summary.zones.items()),
-        degraded=alarms.announced(),
+def degraded_links(found: Sequence[Degraded]) -> tuple[schema.DegradedLinks, ...]:
+    """Nodes and zones with bad links, at most `_NAMED`."""
+    return tuple(
+        schema.DegradedLinks(
+            one.about.kind.value, one.about.name, one.metric.value, one.bad, one.of, one.worst, *one.where
+        )
+        for one in found[:_NAMED]
     )
 
 

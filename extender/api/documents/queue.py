@@ -5,9 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from extender.api.documents.expected_start import expected_start_document
-from extender.api.documents.running_network import running_network_document
 from extender.cache import ClusterCache
-from extender.controllers.starts.running_networks import Known
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import queue as schema
@@ -18,7 +16,6 @@ from scoring.plan.steps import Steps
 from scoring.queue.weights import Weight
 
 _GANGS_A_STEP = 32
-NetworkOf = Callable[[GangKey], Known | None]  # What is known of the network of a gang that runs
 
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
@@ -28,24 +25,22 @@ def queue_in_steps(
     cache: ClusterCache,
     planner: Planner,
     clock: Clock,
-    network_of: NetworkOf = lambda _: None,
     expected_start_of: ExpectedStartOf = lambda _: None,
 ) -> Steps[schema.Queue]:
     """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
     told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
     queue = yield from report_in_steps(*told, now_s=clock.now_s(), cache=planner.cache)
-    return (yield from queue_document(queue, network_of, expected_start_of))
+    return (yield from queue_document(queue, expected_start_of))
 
 
 def queue_document(
     queue: QueueReport,
-    network_of: NetworkOf = lambda _: None,
     expected_start_of: ExpectedStartOf = lambda _: None,
 ) -> Steps[schema.Queue]:
     """A report as it is served, in steps."""
     gangs = []
     for one in queue.entries:
-        gangs.append(_gang(one, network_of(one.gang), expected_start_of(one.gang), queue.at_s))
+        gangs.append(_gang(one, expected_start_of(one.gang), queue.at_s))
         if len(gangs) % _GANGS_A_STEP == 0:
             yield
     return schema.Queue.copied(
@@ -71,7 +66,7 @@ def weight_document(weight: Weight) -> schema.Weight:
     return schema.Weight.copied(weight, exact=str(weight.prime))
 
 
-def _gang(one: Entry, network: Known | None, expected: ExpectedStart | None, now_s: float) -> schema.QueuedGang:
+def _gang(one: Entry, expected: ExpectedStart | None, now_s: float) -> schema.QueuedGang:
     return schema.QueuedGang.copied(
         one,
         weight=weight_document(one.weight),
@@ -79,7 +74,6 @@ def _gang(one: Entry, network: Known | None, expected: ExpectedStart | None, now
         running_since_s=one.times.running_s if one.queue == "RQ" else None,
         members=schema.MemberCounts.copied(one.members, min_available=one.members.least),
         zone=",".join(one.zones) if one.zones else None,
-        network=running_network_document(network),
         expected_start=None if one.reason is None else expected_start_document(expected, now_s=now_s),
         code=one.reason.name if one.reason is not None else None,
         reason=str(one.reason) if one.reason is not None else None,

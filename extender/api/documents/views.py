@@ -11,10 +11,9 @@ from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
-from extender.api.documents.network import USUAL_NODES, links_document, mapping_document, network_document
+from extender.api.documents.network import USUAL_NODES, mapping_document, network_document
 from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import ExpectedStartOf, NetworkOf, queue_in_steps
-from extender.api.documents.running_network import running_network_document
+from extender.api.documents.queue import ExpectedStartOf, queue_in_steps
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.network_alarms import NetworkAlarms
@@ -74,10 +73,8 @@ class Views:
     circumstances: Callable[[Gang], Awaitable[tuple[str, ...]]]
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[str, ...]]
-    network_of: NetworkOf
     expected_start_of: ExpectedStartOf
     expected_starts_looks: Callable[[], int]  # Grows whenever they were computed
-    networks_looked: Callable[[], int]  # How many times networks of running gangs were looked at
     notes_problem: str  # Why notes do not outlive this process; empty: they do
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
     demo: bool  # A saved cluster in memory, and no real one
@@ -95,7 +92,7 @@ class Views:
 
     def queue(self) -> Steps[Queue]:
         """The queue in order, in steps."""
-        return queue_in_steps(self.cache, self.planner, self.clock, self.network_of, self.expected_start_of)
+        return queue_in_steps(self.cache, self.planner, self.clock, self.expected_start_of)
 
     def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
@@ -139,11 +136,9 @@ class Views:
         )
         blocked = self.preemption_blocked(gang.key)
         preemption = preemption_document(snapshot, gang.key, blocked=blocked)
-        document = explain_document(explanation, preemption, now_s=planner.now_s)
         return msgspec.structs.replace(
-            document,
+            explain_document(explanation, preemption),
             decisions=self.recent.of(gang.key),
-            network=running_network_document(self.network_of(gang.key)) or document.network,
             expected_start=self._expected(gang.key),
             being_admitted=self.admissions.keeps(gang.key),
             admission_refused=self.admissions.refusal(gang.key),
@@ -170,9 +165,15 @@ class Views:
     def network(self, *, zone: str | None = None, prefix: str = "", limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
         snapshot = self.cache.snapshot()
-        links, probe = links_document(self.alarms), self.probe_agents() or UNSET
-        status = self.network_status()
-        return network_document(snapshot, status, zone=zone, prefix=prefix, limit=limit, links=links, probe=probe)
+        return network_document(
+            snapshot,
+            self.network_status(),
+            zone=zone,
+            prefix=prefix,
+            limit=limit,
+            degraded=self.alarms.bad_now(),
+            probe=self.probe_agents() or UNSET,
+        )
 
     def link(self, source: str, target: str) -> Link | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""

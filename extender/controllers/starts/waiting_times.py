@@ -5,7 +5,7 @@ is not counted, for its former leader did; one that it admitted itself before it
 times of API objects, so that one that lasted over a change of leader is counted whole.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -30,7 +30,6 @@ class WaitingTimes:
     """Every gang's wait. Bounded by the gangs that exist."""
 
     context: ControllerContext
-    on_start: Callable[[GangKey], None] = lambda _: None  # Called once for each start
     _known: dict[GangKey, _Known] | None = field(default=None, init=False)  # `None`: this term has not looked yet
     _admitted_s: dict[GangKey, float] = field(default_factory=dict, init=False)
     """gang that the plan admits → since when, Unix seconds"""
@@ -73,7 +72,6 @@ class WaitingTimes:
         self._admitted_s.clear()
 
     def _started(self, gang: Gang) -> None:
-        self.on_start(gang.key)
         metrics, since_s = self.context.telemetry.gang_metrics, running_since_s(gang)
         until_s = self.context.clock.now_s() if since_s is None else since_s
         waiting_s = waiting_since_s(gang)

@@ -32,11 +32,10 @@ from scoring.lengths import MOST_S
 from scoring.model import GATE, Controller, Phase, Pod
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
-NETWORK_ANNOTATION = OWN_PREFIX + "network"  # What network its gang got, for people: never read
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
 """The option that has a note's content, for `extender.controllers.preemption.notes`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
-    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NETWORK_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
+    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
 )
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _NOTHING: dict[str, str] = {}

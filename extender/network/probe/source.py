@@ -22,11 +22,9 @@ from extender.ports import Batch
 from extender.schemas.network import AgentsAmiss, ProbeAgents
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
-from scoring.network.node_links import links_of_table
 from scoring.probing.gateways import of_gateways
 from scoring.probing.links import LinkValue
 from scoring.probing.peers import assign_peers
-from scoring.probing.summary import Summary, summarise
 
 LOOK_S: Final = 5.0  # Between two looks whether peers must be assigned
 _TABLE_S: Final = 30.0  # Between two tables, unless a link turned slow: each is a new matrix, and so a new plan
@@ -50,14 +48,13 @@ class ProbeSource:
         wanted: Callable[[], AbstractSet[NodeName]],
         acting: Callable[[], bool],
         seed: str,
-        on_summary: Callable[[Summary], None] = lambda _: None,
         on_agents: Callable[[Mapping[str, int]], None] = lambda _: None,
     ) -> None:
         """`zones`: of all nodes of the cluster; `wanted`: nodes of gangs; `acting`: whether this replica leads.
 
-        `on_summary` is called with each table, `on_agents` at each look: how many are in which state.
+        `on_agents` is called at each look: how many are in which state.
         """
-        self._on_summary, self._on_agents = on_summary, on_agents
+        self._on_agents = on_agents
         self.seen: ProbeAgents | None = None  # How the agents do; `None`: this replica does not lead
         self._leads_since_s: float | None = None
         self._agents = agents
@@ -104,8 +101,7 @@ class ProbeSource:
         size = len(measured) + len(rates) + len(self.table)
         keep_s = self._agents.silent_after_s
         work = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
-        (self.table, summary), self._table_at_s = await batches.off_loop(size, work), now_s
-        self._on_summary(summary)
+        self.table, self._table_at_s = await batches.off_loop(size, work), now_s
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
@@ -164,7 +160,7 @@ def _table(
     *,
     now_s: float,
     keep_s: float,
-) -> tuple[MeasurementTable, Summary]:
+) -> MeasurementTable:
     table = carried(_columns(measured), last, since_s=now_s - _KEPT_S)
     if rates:
         table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
@@ -173,8 +169,7 @@ def _table(
         rows = there[table.source] & there[table.target]
         table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
     zones = {end: zone_of[NodeName(end)] for end in table.ends}
-    table = of_gateways(table, zones, now_s=now_s, keep_s=keep_s)
-    return table, summarise(links_of_table(table, zone_of, now_s=now_s))
+    return of_gateways(table, zones, now_s=now_s, keep_s=keep_s)
 
 
 def _columns(measured: list[_Row]) -> MeasurementTable:

@@ -1,7 +1,7 @@
 // The heat-map: colours and letters as in MaDDash's view, hatched where values are stale, walked with the arrow keys.
 
 import { at, duration, fill, make, of, value } from "./draw.js";
-import { drawSuspects, openLink } from "./links.js";
+import { openLink } from "./links.js";
 
 const GRADE = { "+": "good", o: "fair", "#": "poor", "?": "unknown", ".": "unchecked", " ": "own" };
 let shown = null;
@@ -15,7 +15,6 @@ export function drawMesh(mesh) {
   const bad = mesh.worst.filter(([row, column]) => (mesh.zone === null ? mesh.bad[row][column] : mesh.grades[row][column] !== "+"));
   fill("worst", bad.map(([row, column]) => worst(row, column)), mesh.worst.length ? "every link is good" : "nothing is measured here");
   at("worst-title").textContent = mesh.zone === null ? `Worst between zones: ${mesh.metric}` : `Worst links in zone ${mesh.zone}: ${mesh.metric}`;
-  drawSuspects(mesh.suspects);
   say();
 }
 
@@ -99,7 +98,7 @@ function worst(row, column) {
   const [from, to] = [shown.ends[row], shown.ends[column]];
   if (shown.zone === null) return make("li", {}, make("span", {}, `${from} → ${to}`), make("span", {}, badOf(row, column)));
   const told = value(shown.metric, shown.values[row][column]);
-  return make("li", {}, make("button", { class: "link", type: "button", onclick: () => openLink(from, to, shown.metric) }, `${from} → ${to}`), make("span", {}, told));
+  return make("li", {}, make("button", { class: "link", type: "button", onclick: () => openLink(from, to) }, `${from} → ${to}`), make("span", {}, told));
 }
 
 const badOf = (row, column) => `${shown.bad[row][column]} of ${shown.pairs[row][column]} links bad: ${shown.worst_at[row][column]}`;
@@ -146,7 +145,7 @@ export function watchMesh(open) {
 
 function choose([row, column], open) {
   if (shown.zone === null) open(shown.ends[row]);
-  else if (row !== column) openLink(shown.ends[row], shown.ends[column], shown.metric);
+  else if (row !== column) openLink(shown.ends[row], shown.ends[column]);
 }
 
 function under(event) {

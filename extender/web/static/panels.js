@@ -1,7 +1,7 @@
 // One function a section of the page: from its document to elements. Times are moments; the clock counts them up.
 
 import { amount, at, duration, fill, make, named, of, value } from "./draw.js";
-import { drawMeasured } from "./links.js";
+import { drawDegraded } from "./links.js";
 
 const big = new Intl.NumberFormat("en");
 
@@ -63,8 +63,8 @@ export const panels = {
     fill("decision-list", rows.map(decision), "nothing was decided yet");
   },
 
-  network({ sources, links, agents }) {
-    drawMeasured(links, agents);
+  network({ sources, degraded, agents }) {
+    drawDegraded(degraded, agents);
     const age = (source) => (source.last_success_s === null ? "no answer yet" : "");
     fill("sources", sources.map((source) => make("li", { class: source.error ? "bad" : "" },
       `${source.name}: ${source.error ?? (age(source) || `${big.format(source.measurements)} values`)} `,
@@ -129,15 +129,7 @@ function runs(row, explain, before) {
   return make("tr", { class: changed(row, before), "data-gang": row.gang, "data-state": row.state },
     make("td", {}, link(row.gang, explain)),
     make("td", { class: "n" }, row.running_since_s === null ? "" : make("span", { "data-since": row.running_since_s })),
-    make("td", { class: "n" }, row.members[2]), make("td", {}, (row.network?.zones ?? []).join(", ") || (row.zone ?? "")),
-    make("td", { class: "n", title: row.network ? networkWords(row.network) : null }, row.network?.score?.toFixed(1) ?? ""));
-}
-
-function networkWords({ score, score_at_start: start, worst }) {
-  if (score === null) return "no two members exchange data over a link that is scored";
-  const link = worst && `worst link ${worst.source} → ${worst.target}: ${Math.round(worst.points)} points, loss ${value("loss", worst.loss_ratio)}, `
-    + `one-way delay ${value("delay", worst.delay_ms)}, throughput ${value("throughput", worst.throughput_bps)}`;
-  return [start === null ? "" : `at start ${start.toFixed(1)}`, link].filter(Boolean).join("; ");
+    make("td", { class: "n" }, row.members[2]), make("td", {}, row.zone ?? ""));
 }
 
 const changed = (row, before) => (before.size && before.get(row.gang) !== row.state ? "fresh" : "");

@@ -17,7 +17,7 @@ from extender.convert.pod.gang_labels import (
     NAME_LABEL,
     POD_GROUP_LABEL,
 )
-from extender.convert.pod.pod import NETWORK_ANNOTATION, NUDGE_ANNOTATION
+from extender.convert.pod.pod import NUDGE_ANNOTATION
 from extender.convert.pod.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
 from extender.notes import NoteKind
 from scoring.model import GATE, Role
@@ -157,10 +157,6 @@ _WRITTEN: Final = (
          "The planned node; a restarted netgang keeps the commitment."),
     Word(NoteKind.STARTED_GANGS, _A, "ConfigMap netgang-started-gangs", Use.OURS, "SHA-256, signed",
          "9f86d0… hmac1.x8Jq…", "The list in it, of gangs that have started, was written by netgang."),
-    Word(NETWORK_ANNOTATION, _A,
-         "owner of a gang that has started, where netgang may patch it; else, if a link is measured, its first pod",
-         Use.OURS, "JSON, not signed", '{"score":87.5,…}',
-         "The network that the gang got: score, zones, worst link. Never read back."),
     Word(NoteKind.PREEMPTS, _A, "pods of a waiting gang", Use.OURS, "JSON, signed", "{…} hmac1.x8Jq…",
          "The reservation of the gang while others leave, and since when."),
     Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",

@@ -3,11 +3,8 @@
 A member got its node when its condition PodScheduled says; the test dates that back, so that nobody waits for an hour.
 """
 
-import json
-
 import pytest
 
-from extender.convert.pod.pod import NETWORK_ANNOTATION
 from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 from tests.e2e.objects import indexed_job, name_of
@@ -24,9 +21,6 @@ async def test_a_long_gang_leaves_comes_back_and_keeps_its_level(site: Stage) ->
     """The long one is suspended whole and resumed after the short one; a netgang killed meanwhile knows its level."""
     await site.api.create(job_of("long", site, suspendable=True))
     before = await site.until_running("long", 4)
-    noted = await site.until_job("long", lambda job: NETWORK_ANNOTATION in _annotations(job), "its network on the Job")
-    assert json.loads(_annotations(noted)[NETWORK_ANNOTATION])["zones"] == ["a"]
-    assert not any(NETWORK_ANNOTATION in _annotations(pod) for pod in await site.pods("long-"))
     await age(site, "long-")
     await site.api.create(job_of("short", site))
     short = await site.until_running("short", 4)
@@ -64,11 +58,6 @@ async def age(site: Stage, begin: str) -> None:
             for found in one["status"]["conditions"]
         ]
         await site.patch_pod(name_of(one), status={"conditions": conditions})
-
-
-def _annotations(one: Object) -> dict[str, str]:
-    found: dict[str, str] = one["metadata"].get("annotations") or {}
-    return found
 
 
 def _resumed(job: Object) -> bool:

@@ -23,5 +23,5 @@ def row_of(case: Case) -> dict[str, Any]:
 def document_of(case: Case) -> dict[str, Any]:
     """As GET /v1/explain has it."""
     found, _, state = explained(case)
-    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None), now_s=0.0)
+    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
     return msgspec.json.decode(msgspec.json.encode(document))

@@ -45,19 +45,6 @@ def test_zone_by_zone_the_median_and_beside_it_what_is_bad(metric: Metric, worst
     assert made["worst"][0] in ([0, 1], [1, 0], [1, 1])
 
 
-@pytest.mark.parametrize("metric", Metric)
-def test_the_node_that_explains_the_bad_links_is_the_suspect(metric: Metric) -> None:
-    """Its neighbours have a bad link each, to it; they are no suspects, and neither is a node far away."""
-    found = [one for one in shown(mesh(NODES, bad=BAD), metric)["suspects"] if one["metric"] == metric.value]
-    assert [(one["node"], one["zone"], one["bad"], one["of"]) for one in found] == [("n4", "b", 4, 4)]
-    assert "n4" in found[0]["link"]
-
-
-def test_without_bad_links_there_is_no_suspect() -> None:
-    assert shown(mesh(NODES), Metric.LOSS)["suspects"] == []
-    assert shown(mesh(NODES, bad=BAD, now_s=601.0), Metric.LOSS)["suspects"] == []  # beyond the hard TTL
-
-
 def test_what_is_old_is_hatched() -> None:
     made = shown(mesh(NODES, now_s=61.0), Metric.DELAY, "a")
     assert made["grades"][0] == " ++"

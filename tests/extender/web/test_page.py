@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from extender.web import routes
-from extender.web.link_history import EVERY_S
 from extender.web.node_map import FREE
 from extender.web.page_sections import MOST_GANGS
 from tests.builders import mesh
@@ -67,7 +66,7 @@ async def test_the_sections_of_a_moment() -> None:
     assert sorted(gate["members"]) == ["h", "w"]
     rows = {row["gang"]: row for row in shown["queue"]["rows"]}
     assert (rows["default/runs"]["state"], rows["default/runs"]["members"]) == ("RUNNING", [2, 0, 2, 0])
-    assert (rows["default/runs"]["network"]["zones"], rows["default/waits"]["network"]) == (["a"], None)
+    assert (rows["default/runs"]["zone"], rows["default/waits"]["zone"]) == ("a", None)
     assert rows["default/waits"]["reason"]
     zones = {zone["zone"]: zone for zone in shown["zones"]["rows"]}
     assert (zones["a"]["nodes"], zones["b"]["nodes"]) == (2, 2)
@@ -98,11 +97,6 @@ async def test_the_heat_map_is_served() -> None:
         whole = (await client.get("/v1/page/mesh")).json()
         assert (whole["metric"], whole["ends"], whole["grades"]) == ("loss", ["a", "b"], ["#+", "++"])
         assert whole["bad"] == [[2, 2], [2, 0]]
-        ask = {"source": "n0", "target": "n2"}
-        await world.settle(EVERY_S)
-        looks = (await client.get("/v1/page/link", params=ask)).json()["looks"]
-        assert [value for _, value in looks] == [0.5]
-        assert (await client.get("/v1/page/link", params=ask | {"target": "mars"})).json() == {"looks": []}
         zone = (await client.get("/v1/page/mesh", params={"zone": "b", "metric": "delay"})).json()
         assert (zone["ends"], zone["grades"]) == (["n1", "n3"], [" +", "+ "])
         assert (await client.get("/v1/page/mesh", params={"zone": "mars"})).status_code == 404

@@ -1,4 +1,4 @@
-"""Which node, zone or uplink is named for bad links, and when it is announced: virtual time, no cluster."""
+"""Which node or zone is named for bad links, and when it is announced: virtual time, no cluster."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -8,9 +8,10 @@ import pytest
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.alarms import BAD_S, GOOD_S, MOST, QUIET_S, Alarm, State, step
-from scoring.network.degraded import LEVEL_S, Degraded, Kind, Levels, Look, Subject, degraded
-from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
-from scoring.network.node_links import links_of_table
+from scoring.network.degraded import Degraded, Kind, Look, Subject, degraded
+from scoring.network.matrix import NetworkMatrix
+from scoring.network.measurement import METRICS, Measurement, Metric
+from scoring.network.node_links import NodeLinks, links_of
 
 USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
 FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones
@@ -21,13 +22,12 @@ def zones(count: int, nodes: int) -> dict[NodeName, ZoneName]:
     return {NodeName(f"{zone}{i}"): ZoneName(zone) for zone in "abcdef"[:count] for i in range(nodes)}
 
 
-def look(
-    zone_of: Mapping[NodeName, ZoneName],
-    faults: Faults = MappingProxyType({}),
-    *,
-    levels: Levels = MappingProxyType({}),
-    elapsed_s: float = 30.0,
-) -> Look:
+def links(rows: Iterable[Measurement], zone_of: Mapping[NodeName, ZoneName]) -> NodeLinks:
+    ends = {metric: {node: EndpointId(node) for node in zone_of} for metric in METRICS}
+    return links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of)
+
+
+def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> Look:
     """A full mesh; a fault is of all links of a node, of a zone to others ("a>"), or inside it ("a")."""
 
     def value(one: str, other: str, metric: Metric) -> float:
@@ -46,11 +46,10 @@ def look(
         if one != other
         for metric in METRICS
     ]
-    links = links_of_table(MeasurementTable.of(rows), zone_of, now_s=0.0)
-    return degraded(links, levels, elapsed_s=elapsed_s)
+    return degraded(links(rows, zone_of))
 
 
-def named(found: Look) -> list[tuple[Kind, tuple[str, ...], Metric]]:
+def named(found: Look) -> list[tuple[Kind, str, Metric]]:
     return sorted((*one.about, one.metric) for one in found.degraded if one.certain)
 
 
@@ -64,7 +63,7 @@ NODE_FAULTS: dict[str, tuple[Metric, float]] = {
 @pytest.mark.parametrize("fault", NODE_FAULTS.values(), ids=NODE_FAULTS)
 def test_a_bad_node_is_named_and_no_neighbour(fault: tuple[Metric, float]) -> None:
     found = look(zones(2, 4), {"a1": fault})
-    assert named(found) == [(Kind.NODE, ("a1",), fault[0])]
+    assert named(found) == [(Kind.NODE, "a1", fault[0])]
     assert [(one.bad, one.of, one.worst) for one in found.degraded if one.certain] == [(6, 6, fault[1])]
 
 
@@ -79,51 +78,20 @@ def test_a_bad_link_alone_names_no_node() -> None:
         for other in zone_of
         if one != other
     ]
-    links = links_of_table(MeasurementTable.of(rows), zone_of, now_s=0.0)
-    assert (table, named(degraded(links, {}, elapsed_s=0.0))) == ((), [])
+    assert (table, named(degraded(links(rows, zone_of)))) == ((), [])
 
 
 def test_a_zone_whose_inner_links_are_all_bad_is_named_once() -> None:
-    assert named(look(zones(2, 6), {"a": (Metric.LOSS, 0.01)})) == [(Kind.ZONE, ("a",), Metric.LOSS)]
+    assert named(look(zones(2, 6), {"a": (Metric.LOSS, 0.01)})) == [(Kind.ZONE, "a", Metric.LOSS)]
 
 
-UPLINKS: dict[str, tuple[int, str, float, Metric, list[tuple[Kind, tuple[str, ...]]]]] = {
-    "loss": (4, "b>", 0.01, Metric.LOSS, [(Kind.UPLINK, ("b",))]),
-    "delay": (4, "b>", 10.0, Metric.DELAY, [(Kind.UPLINK, ("b",))]),
-    "throughput": (4, "b>", 1e7, Metric.THROUGHPUT, [(Kind.UPLINK, ("b",))]),
-    "of two zones, the pair": (2, "b>", 0.01, Metric.LOSS, [(Kind.BETWEEN, ("a", "b"))]),
-}
+def test_links_between_zones_name_nothing() -> None:
+    """Distance makes them what they are; and gateways, which measure the bad node, too, are not bad for that."""
+    assert look(zones(3, 3), {"b>": (Metric.LOSS, 0.5)}).degraded == ()
+    assert named(look(zones(3, 3), {"a1": (Metric.LOSS, 0.01)})) == [(Kind.NODE, "a1", Metric.LOSS)]
 
 
-@pytest.mark.parametrize(("count", "fault", "value", "metric", "expected"), UPLINKS.values(), ids=UPLINKS)
-def test_an_uplink_is_one_subject(
-    count: int, fault: str, value: float, metric: Metric, expected: list[tuple[Kind, tuple[str, ...]]]
-) -> None:
-    before = look(zones(count, 3))
-    assert before.degraded == ()
-    found = look(zones(count, 3), {fault: (metric, value)}, levels=before.levels)
-    assert named(found) == [(*about, metric) for about in expected]
-
-
-def test_a_delay_between_zones_that_stays_becomes_usual() -> None:
-    """Distance makes it: only a change is bad. What is better is usual at once."""
-    fault: Faults = {"b>": (Metric.DELAY, 10.0)}
-    levels = look(zones(2, 2)).levels
-    hours = 0
-    while look(zones(2, 2), fault, levels=levels).degraded:
-        levels = look(zones(2, 2), fault, levels=levels, elapsed_s=3600.0).levels
-        hours += 1
-    assert 2 * LEVEL_S / 3600.0 >= hours >= 2
-    again = look(zones(2, 2), levels=levels).levels
-    assert again[Metric.DELAY, ZoneName("a"), ZoneName("b")] == FAR[Metric.DELAY]
-
-
-def test_a_bad_node_does_not_make_its_zone_s_uplink_bad() -> None:
-    """Gateways measure the bad node, too."""
-    assert named(look(zones(3, 3), {"a1": (Metric.LOSS, 0.01)})) == [(Kind.NODE, ("a1",), Metric.LOSS)]
-
-
-NODE = Subject(Kind.NODE, ("n1",))
+NODE = Subject(Kind.NODE, "n1")
 THERE = frozenset({"n1"})
 
 
@@ -175,8 +143,8 @@ def test_when_it_is_announced(looks: list[tuple[float, str]], expected: list[tup
 
 
 def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() -> None:
-    many = [Subject(Kind.NODE, (f"n{i:03}",)) for i in range(3 * MOST)]
-    there = frozenset(one.names[0] for one in many)
+    many = [Subject(Kind.NODE, f"n{i:03}") for i in range(3 * MOST)]
+    there = frozenset(one.name for one in many)
     found = tuple(Degraded(one, Metric.LOSS, 4, 4, 0.1, ("x", "y"), True) for one in many)
     bad, good = Look(found, frozenset(many), there), Look((), frozenset(many), there)
     states: dict[Subject, Any] = {}

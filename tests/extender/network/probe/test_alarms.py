@@ -1,9 +1,11 @@
 """From reports to an announcement, in virtual time: a bad node is announced and ends, a late agent never is."""
 
+from scoring.ids import EndpointId
 from scoring.network.alarms import State, step
-from scoring.network.degraded import Kind, Levels, Subject, degraded
-from scoring.network.measurement import MeasurementTable
-from scoring.network.node_links import links_of_table
+from scoring.network.degraded import Kind, Subject, degraded
+from scoring.network.matrix import NetworkMatrix
+from scoring.network.measurement import METRICS
+from scoring.network.node_links import links_of
 from tests.extender.network.probe.probing import DEAD, GOOD, Mesh
 
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
@@ -17,16 +19,15 @@ class Watched:
     def __init__(self) -> None:
         self.mesh = Mesh(*NODES)
         self.states: dict[Subject, State] = {}
-        self.levels: Levels = {}
         self.announced: list[tuple[float, Subject, bool]] = []  # When, about what, whether as bad
 
     async def rounds(self, count: int) -> None:
         for _ in range(count):
             await self.mesh.rounds(1, seconds=ROUND_S)
             now_s, source = self.mesh.clock.now_s(), self.mesh.source
-            links = links_of_table(MeasurementTable.of(source.table), self.mesh.zones, now_s=now_s)
-            look = degraded(links, self.levels, elapsed_s=ROUND_S)
-            self.levels = look.levels
+            ends = {metric: {node: EndpointId(node) for node in self.mesh.zones} for metric in METRICS}
+            matrix = NetworkMatrix.merged({"probe": source.table}, endpoint_of=ends, now_s=now_s)
+            look = degraded(links_of(matrix, self.mesh.zones))
             self.states, alarms = step(self.states, look, now_s=now_s)
             self.announced += [(now_s, one.about, bool(one.degraded)) for one in alarms]
 
@@ -41,7 +42,7 @@ async def test_a_bad_node_is_announced_within_three_minutes_and_when_it_is_good_
     began_s = watched.mesh.clock.now_s()
     watched.all_links_of("n2", {**LOSSY})
     await watched.rounds(70)
-    node = Subject(Kind.NODE, ("n2",))
+    node = Subject(Kind.NODE, "n2")
     [(bad_s, about, bad)] = watched.announced
     assert (about, bad) == (node, True)
     assert bad_s - began_s <= 180.0

@@ -26,7 +26,7 @@ def test_every_output_names_the_cause(case: Case) -> None:
     assert "secret" not in said  # no gang of another namespace is named
     if found.waiting is not None:
         assert why_it_waits(found, state).startswith(said)  # Event, and what carries its note
-    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None), now_s=0.0)
+    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
     assert document.cause is not None  # /v1/explain
     assert (document.cause.reason, document.cause.message) == (case.reason, cause.message)
     console = Console(file=io.StringIO(), width=1000, color_system=None)

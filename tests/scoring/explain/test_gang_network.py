@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from scoring.explain.running_network import NOTHING_PLANNED, RunningNetwork, running_network
+from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Gang, Role
 from scoring.model.policy import Policy, ScorePolicy, Ttl
@@ -46,8 +46,8 @@ def placed(*names: str, roles: str = "") -> Gang:
     return gang("g", members=members)
 
 
-def network_of(state: Snapshot, wanted: Gang, made: Plan = NOTHING_PLANNED) -> RunningNetwork | None:
-    return running_network(begin_run(state, POLICY, PlannerCache()), wanted, made)
+def network_of(state: Snapshot, wanted: Gang, made: Plan | None = None) -> GangNetwork | None:
+    return gang_network(begin_run(state, POLICY, PlannerCache()), made or Plan(version=0), wanted)
 
 
 PAIRS = {  # case: (ends of the worst link, nodes of the members, their roles)

@@ -1,6 +1,6 @@
 """What network a gang has where its members are or are planned: zones, nodes, score, and the worst of its links.
 
-Small enough for a queue of thousands; each link in full is /v1/network/NODE/NODE. It is computed with the data of now;
+Each link in full is /v1/network/NODE/NODE. It is computed with the data of now;
 the score is that of a plan, the mean points of its pairs of members. Rule: only links over which members exchange data.
 """
 
@@ -16,7 +16,6 @@ from scoring.plan import Run
 from scoring.plan.result import Plan
 from scoring.score.pairs import pair_scores
 
-NOTHING_PLANNED: Final = Plan(version=0)
 MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms
 
 
@@ -34,7 +33,7 @@ class WorstLink:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningNetwork:
+class GangNetwork:
     """The network between the nodes of a gang's members."""
 
     zones: tuple[ZoneName, ...]
@@ -44,7 +43,7 @@ class RunningNetwork:
     worst: WorstLink | None  # `None`: all members are on one node, or exchange no data
 
 
-def running_network(run: Run, gang: Gang, plan: Plan = NOTHING_PLANNED) -> RunningNetwork | None:
+def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
     """The network that the gang has, or has by `plan`; `None`: no member has a known node. Cost: O(nodes²)."""
     places: dict[NodeName, list[int]] = {}  # node → how many of its members are a ps, and how many are not
     for pod in gang.members:
@@ -90,7 +89,7 @@ def running_network(run: Run, gang: Gang, plan: Plan = NOTHING_PLANNED) -> Runni
             oldest_s=round(max(ages), 1) if ages else None,
         )
     rounded = None if mean is None else round(mean, 3)
-    return RunningNetwork(tuple(sorted(zones)), tuple(names), len(places), rounded, worst)
+    return GangNetwork(tuple(sorted(zones)), tuple(names), len(places), rounded, worst)
 
 
 def _known(values: Floats, i: int, j: int) -> float | None:
