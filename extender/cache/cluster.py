@@ -132,7 +132,7 @@ class ClusterCache:
             self.changed()
 
     def set_owners(
-        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays] | None = None
+        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]
     ) -> None:
         """Owners of pods (by uid) were read: age, pods that they want, lengths. Cost: O(pods of gangs)."""
         self._gangs.owners.note(created_s, wanted, says)

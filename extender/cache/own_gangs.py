@@ -148,12 +148,10 @@ class Owners:
         self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
         self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
 
-    def note(
-        self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays] | None = None
-    ) -> None:
+    def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]) -> None:
         """Take over what was read."""
         self._created_s.update(created_s)
-        self._says.update(says or {})
+        self._says.update(says)
         self.wanted = {**self.wanted, **wanted}
 
     def knows(self, uid: str) -> bool:

@@ -135,7 +135,8 @@ class _Forward:
         runs_s = float("inf") if length_s is None else length_s
         places = [run.table.zones[zone] for zone in kind_of(run, demand).allowed]
         if promise is not None and promise.gang == demand.gang.key:
-            places = [np.array(sorted(run.table.index[name] for name in promise.nodes), np.int64)]
+            index = run.table.index
+            places = [np.array(sorted(index[name] for name in promise.nodes if name in index), np.int64)]
         best: Promised | None = None
         for rows in places:
             over = demand_over(classes, rows, demand.all_reduce)

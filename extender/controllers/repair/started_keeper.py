@@ -15,11 +15,10 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.repair.started_document import mark, marks_of, written
+from extender.controllers.repair.started_document import mark, marks_of, signed, written
 from extender.controllers.repair.started_gangs import StartedGangs
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.notes import NoteKind, Notes
-from extender.notes.signed_text import signed
+from extender.notes import Notes
 from extender.ports import Clock, StoredText, TextStore
 from extender.runtime.slices import in_slices
 from scoring.ids import GangKey, PodUid
@@ -119,8 +118,7 @@ class StartedKeeper:
             return
         text = written(await in_slices(self.started.to_write()))
         if text != over.text or self.problem:
-            note = signed(NoteKind.STARTED_GANGS, text, over, self.notes)
-            self._stored = await self.store.write(text, note, over)
+            self._stored = await self.store.write(text, signed(text, over, self.notes), over)
         self._written, self.problem, self._spoilt = changes, "", False
 
     def _failed(self, why: str) -> float:

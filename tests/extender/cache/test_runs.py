@@ -56,7 +56,7 @@ def test_owners_tell_whether_two_jobs_are_one_gang() -> None:
     pods = [member("a", job="j"), member("b", job="k", index=1), member("c", job="k", index=2)]
     cache = cache_of(*pods)
     assert [p.name for p in gang(cache).later] == ["b", "c"]
-    cache.set_owners({}, {"uid-j": 1, "uid-k": 2})
+    cache.set_owners({}, {"uid-j": 1, "uid-k": 2}, {})
     assert (len(gang(cache).members), gang(cache).later) == (3, ())
 
 

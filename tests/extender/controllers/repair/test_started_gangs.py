@@ -8,12 +8,10 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.repair.started_document import MOST_NOTED, mark, written
+from extender.controllers.repair.started_document import MOST_NOTED, MOST_TEXT, mark, signed, written
 from extender.controllers.repair.started_gangs import NOTED, StartedGangs
 from extender.controllers.repair.started_keeper import READ_EACH_S, WRITE_EACH_S, StartedKeeper
 from extender.errors import ApiError, ApiUnavailableError
-from extender.notes import NoteKind
-from extender.notes.signed_text import MOST_TEXT, signed
 from extender.ports import StoredText
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
@@ -208,7 +206,7 @@ async def test_after_a_conflict_it_is_read_first() -> None:
     api = await after_a_start()
     async with running(api=api) as world:
         text = written([mark(key("g"), PodUid("uid-0")), mark(key("h"), PodUid("uid-h"))])
-        api.started.put(text, signed(NoteKind.STARTED_GANGS, text, kept(api), notes_of_a_former_process()))
+        api.started.put(text, signed(text, kept(api), notes_of_a_former_process()))
         api.add(pod_json("h-0", gang="h", size=2, nodeName="n1", uid="uid-h"))
         names = await world.planned_gang("i", 2)
         await world.bind_and_settle(*names)
