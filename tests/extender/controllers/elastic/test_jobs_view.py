@@ -175,7 +175,7 @@ async def documents() -> tuple[bytes, bytes]:
 
 async def test_for_people_and_for_machines() -> None:
     everything, low = await documents()
-    with RawServer({"/v1/jobs?limit=200": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
+    with RawServer({"/v1/jobs?limit=1000": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
         table = lines(run("jobs", "--url", server.url))
         assert any(line.startswith("default/low ") and " RUNNING 3 2 6 " in line for line in table)
         assert any(line.startswith("default/heavy ") and " RUNNING 5 5 5 " in line for line in table)
