@@ -138,11 +138,8 @@ async def read_all(api: ClusterApi, path: str) -> list[bytes]:
 class StoredText:
     """A ConfigMap of netgang's own namespace with one text, as it was read."""
 
-    place: str  # `namespace/name`
-    uid: str
     resource_version: str
     text: str  # Empty: none was written
-    note: str  # Annotation that signs it
 
 
 class TextStore(Protocol):
@@ -155,7 +152,7 @@ class TextStore(Protocol):
     async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
 
-    async def write(self, text: str, note: str, over: StoredText) -> StoredText:
+    async def write(self, text: str, over: StoredText) -> StoredText:
         """Replace the text of `over`; as stored. ConflictError: it has changed since; others as `read`."""
 
 

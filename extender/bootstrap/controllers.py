@@ -166,7 +166,6 @@ def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
         common.started_store,
         StartedGangs(starting.context),
         common.cache,
-        common.notes,
         common.clock,
         acting=common.acting,
     )

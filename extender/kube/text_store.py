@@ -12,14 +12,14 @@ import msgspec
 from extender.kube import calls
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
-from extender.notes import NoteKind
+from extender.kube.object_names import Headed
 from extender.ports import StoredText
 
 _TIMEOUT_S: Final = 5.0
 
 
 STARTED_GANGS: Final = "netgang-started-gangs"
-ENTRY: Final = "started.json"
+ENTRY: Final = "members"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,7 @@ class _Stored(StoredText):
     raw: bytes
 
 
-class _Head(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-    annotations: dict[str, str] | None = None
-
-
-class _ConfigMap(msgspec.Struct):
-    metadata: _Head
+class _ConfigMap(Headed):
     data: dict[str, str] | None = None
 
 
@@ -59,21 +52,17 @@ class KubeTextStore:
         body = await self._transport.find(path, timeout_s=_TIMEOUT_S)
         return self._stored(path, body) if body is not None else None
 
-    async def write(self, text: str, note: str, over: StoredText) -> StoredText:
+    async def write(self, text: str, over: StoredText) -> StoredText:
         """Replace the text of `over`; as stored. ConflictError: it has changed since."""
         path = calls.TEXT_UPDATE.path(self._namespace, STARTED_GANGS)
         if not isinstance(over, _Stored):
             raise TypeError("what is written over was not read here")
         found: dict[str, Any] = msgspec.json.decode(over.raw)
         found["data"] = {ENTRY: text}
-        before = found["metadata"].get("annotations") or {}
-        found["metadata"]["annotations"] = {**before, NoteKind.STARTED_GANGS.value: note}
         body = msgspec.json.encode(found)
         return self._stored(path, await self._transport.send("PUT", path, body=body, timeout_s=_TIMEOUT_S))
 
     def _stored(self, path: str, body: bytes) -> StoredText:
         with mapped(path):
             found = _CONFIG_MAP.decode(body)
-        head, data = found.metadata, found.data or {}
-        note = (head.annotations or {}).get(NoteKind.STARTED_GANGS, "")
-        return _Stored(self.place, head.uid, head.resource_version, data.get(ENTRY, ""), note, body)
+        return _Stored(found.metadata.resource_version, (found.data or {}).get(ENTRY, ""), body)

@@ -22,7 +22,6 @@ class NoteKind(StrEnum):
     """What a note is for; the value is the annotation that holds it."""
 
     ADMITTED = "netgang.io/admitted"  # On a pod: the node that was planned when its gate was removed
-    STARTED_GANGS = "netgang.io/started-gangs"  # On netgang's own ConfigMap with the gangs that have started
     PREEMPTS = "netgang.io/preempts"  # On pods of a waiting gang: room that is kept for it while others leave
     RESUME = "netgang.io/resume"  # On an owner of pods: netgang has suspended it, and will resume it
     RESTARTS = "netgang.io/restarts"  # On an owner of pods: when its gang was restarted

@@ -1,7 +1,5 @@
 """A TextStore in memory, that replicas may share, and other clients may write."""
 
-from dataclasses import replace
-
 from extender.errors import ConflictError
 from extender.ports import StoredText
 
@@ -11,14 +9,14 @@ class FakeTextStore:
 
     def __init__(self) -> None:
         self.place = "netgang-system/netgang-started-gangs"
-        self.stored: StoredText | None = StoredText(self.place, "uid-text", "1", "", "")
+        self.stored: StoredText | None = StoredText("1", "")
         self.error: Exception | None = None  # what every call ends with
         self.reads = self.writes = 0
 
-    def put(self, text: str, note: str = "", *, uid: str = "uid-text") -> None:
+    def put(self, text: str) -> None:
         """Another client writes."""
         version = int(self.stored.resource_version) if self.stored is not None else 0
-        self.stored = StoredText(self.place, uid, str(version + 1), text, note)
+        self.stored = StoredText(str(version + 1), text)
 
     async def read(self) -> StoredText | None:
         self.reads += 1
@@ -26,12 +24,11 @@ class FakeTextStore:
             raise self.error
         return self.stored
 
-    async def write(self, text: str, note: str, over: StoredText) -> StoredText:
+    async def write(self, text: str, over: StoredText) -> StoredText:
         self.writes += 1
         if self.error is not None:
             raise self.error
         if self.stored is None or over.resource_version != self.stored.resource_version:
             raise ConflictError(409, "the ConfigMap has changed")
-        version = str(int(over.resource_version) + 1)
-        self.stored = replace(self.stored, text=text, note=note, resource_version=version)
+        self.stored = StoredText(str(int(over.resource_version) + 1), text)
         return self.stored

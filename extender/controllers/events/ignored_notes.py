@@ -26,7 +26,6 @@ _PREFIX: Final = "netgang.io/"
 _FOLLOWS: Final[Mapping[NoteKind, str]] = {
     # kind of note → what that means
     NoteKind.ADMITTED: "after a restart the pod's place is planned again",
-    NoteKind.STARTED_GANGS: "gangs in it are not known to have started",
     NoteKind.PREEMPTS: "it reserves no room for the gang",
     NoteKind.RESUME: "netgang does not resume this owner; if netgang has suspended it, set its suspend field to false",
     NoteKind.RESTARTS: "restarts that it names are not counted",

@@ -1,7 +1,7 @@
 """Keep the gangs that have started in netgang's ConfigMap, so that the next process knows them (docs/safety.md S23).
 
 Why one object and not a note on pods: a patch of a pod costs the API server twice a Binding. The ConfigMap is in the
-manifests, empty: a right to create them cannot be limited to a name. Rules: what is in it counts, if it is signed; it
+manifests, empty: a right to create them cannot be limited to a name. Rules: what is in it counts; it
 is read before the first plan, when a term begins and once a minute; only the replica that acts writes it, all starts
 of the last seconds at once and with the version that was read, so after a conflict it is read first; a process puts
 back what another client took out. What cannot be read or written is said (log, `/readyz`) and tried again; then
@@ -15,10 +15,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from extender.cache import ClusterCache
-from extender.controllers.repair.started_document import mark, marks_of, signed, written
+from extender.controllers.repair.started_document import mark, marks_of
 from extender.controllers.repair.started_gangs import StartedGangs
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.notes import Notes
 from extender.ports import Clock, StoredText, TextStore
 from extender.runtime.slices import in_slices
 from scoring.ids import GangKey, PodUid
@@ -43,7 +42,6 @@ class StartedKeeper:
     store: TextStore
     started: StartedGangs
     cache: ClusterCache
-    notes: Notes
     clock: Clock
     _: KW_ONLY
     acting: Callable[[], bool] = lambda: True
@@ -67,8 +65,6 @@ class StartedKeeper:
 
     async def look(self) -> float:
         """Read the ConfigMap if that is due, and write what is new; seconds until the next look."""
-        if self.notes.problem:
-            return self._failed(self.notes.problem)
         try:
             if self._stored is None or self.clock.monotonic_s() >= self._read_s:
                 stored = await self.store.read()
@@ -92,7 +88,7 @@ class StartedKeeper:
     async def _adopt(self, stored: StoredText) -> None:
         """Gangs that are in it have started; what this process knows is put back if that is not in it."""
         try:
-            marks = marks_of(stored, self.notes)
+            marks = marks_of(stored.text)
             self.problem = ""
         except ValueError as error:
             marks = frozenset()
@@ -116,9 +112,9 @@ class StartedKeeper:
         changes, over = self.started.changes, self._stored
         if over is None:  # for the type checker: it was read
             return
-        text = written(await in_slices(self.started.to_write()))
+        text = "".join(await in_slices(self.started.to_write()))
         if text != over.text or self.problem:
-            self._stored = await self.store.write(text, signed(text, over, self.notes), over)
+            self._stored = await self.store.write(text, over)
         self._written, self.problem, self._spoilt = changes, "", False
 
     def _failed(self, why: str) -> float:

@@ -155,8 +155,6 @@ _WRITTEN: Final = (
          "Makes kube-scheduler try a parked pod again."),
     Word(NoteKind.ADMITTED, _A, "admitted pod", Use.OURS, "a node, signed", "node28 hmac1.x8Jq…",
          "The planned node; a restarted netgang keeps the commitment."),
-    Word(NoteKind.STARTED_GANGS, _A, "ConfigMap netgang-started-gangs", Use.OURS, "SHA-256, signed",
-         "9f86d0… hmac1.x8Jq…", "The list in it, of gangs that have started, was written by netgang."),
     Word(NoteKind.PREEMPTS, _A, "pods of a waiting gang", Use.OURS, "JSON, signed", "{…} hmac1.x8Jq…",
          "The reservation of the gang while others leave, and since when."),
     Word(_own("restart"), _L, "owner of a gang", Use.OURS, "`suspended`", "suspended",

@@ -35,14 +35,14 @@ async def test_a_text_comes_back_as_it_was_written_and_nothing_else_changes(made
     store, server = made
     empty = await store.read()
     assert empty is not None
-    assert (empty.place, empty.uid, empty.text, empty.note) == (f"team/{STARTED_GANGS}", "u", "", "")
-    written = await store.write("[1]", "signed", empty)
+    assert (store.place, empty.text) == (f"team/{STARTED_GANGS}", "")
+    written = await store.write("[1]", empty)
     read = await store.read()
     assert read is not None
-    assert (written.text, written.note) == (read.text, read.note) == ("[1]", "signed")
+    assert written.text == read.text == "[1]"
     head = server.objects[PATH]["metadata"]
     assert server.objects[PATH]["data"] == {ENTRY: "[1]"}
-    assert (head["labels"], head["annotations"]) == ({"a": "b"}, {"c": "d", "netgang.io/started-gangs": "signed"})
+    assert (head["labels"], head["annotations"]) == ({"a": "b"}, {"c": "d"})
 
 
 @pytest.mark.parametrize("fake", [False, True], ids=["over HTTP", "fake"])
@@ -50,9 +50,9 @@ async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> N
     store: TextStore = FakeTextStore() if fake else made[0]
     first = await store.read()
     assert first is not None
-    await store.write("one", "", first)
+    await store.write("one", first)
     with pytest.raises(ConflictError):
-        await store.write("two", "", first)
+        await store.write("two", first)
     again = await store.read()
     assert again is not None
     assert again.text == "one"

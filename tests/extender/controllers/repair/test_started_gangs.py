@@ -1,4 +1,4 @@
-"""What the next netgang knows of gangs that have started, and what a forged note proves (docs/safety.md S22, S23)."""
+"""What the next netgang knows of gangs that have started, and what a damaged list proves (docs/safety.md S23)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.repair.started_document import MOST_NOTED, MOST_TEXT, mark, signed, written
+from extender.controllers.repair.started_document import CHARS, MOST_NOTED, MOST_TEXT, mark
 from extender.controllers.repair.started_gangs import NOTED, StartedGangs
 from extender.controllers.repair.started_keeper import READ_EACH_S, WRITE_EACH_S, StartedKeeper
 from extender.errors import ApiError, ApiUnavailableError
@@ -20,7 +20,6 @@ from tests.builders import bound, gang, pod
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
-from tests.fakes.notes import notes_of_a_former_process
 from tests.fakes.text_store import FakeTextStore
 
 pytestmark = pytest.mark.looptime
@@ -137,8 +136,7 @@ async def test_a_pod_that_is_labelled_into_another_gang_proves_nothing_there() -
 
 DAMAGE = {  # case: what another client makes of the text
     "emptied": lambda _: "",
-    "not signed": lambda text: text.replace('"members":"', '"members":"AAAAAAAAAAA'),
-    "not JSON": lambda text: text[:-5],
+    "moved": lambda text: f"A{text}",
     "too large": lambda text: text + " " * MOST_TEXT,
     "nested": lambda _: "[" * 100_000,
 }
@@ -149,7 +147,7 @@ async def test_a_running_netgang_puts_back_what_was_damaged(damaged: object) -> 
     api = FakeClusterApi()
     async with running(N1, api=api) as world:
         names = await started(world)
-        api.started.put(damaged(kept(api).text), kept(api).note)  # type: ignore[operator]
+        api.started.put(damaged(kept(api).text))  # type: ignore[operator]
         await world.settle(READ_EACH_S + WRITTEN_S)
         assert has(api, *map(world.uid, names)) == [True] * 3
 
@@ -158,7 +156,7 @@ async def test_a_running_netgang_puts_back_what_was_damaged(damaged: object) -> 
 async def test_after_a_restart_what_was_damaged_proves_nothing_and_stops_nothing(damaged: object) -> None:
     api = await after_a_start()
     api.remove("g-0")
-    api.started.put(damaged(kept(api).text), kept(api).note)  # type: ignore[operator]
+    api.started.put(damaged(kept(api).text))  # type: ignore[operator]
     async with running(api=api) as world:
         found = world.service.cache.gang(key("g"))
         assert found is not None
@@ -166,16 +164,6 @@ async def test_after_a_restart_what_was_damaged_proves_nothing_and_stops_nothing
         names = await world.planned_gang("h", 2)
         await world.bind_and_settle(*names)
         assert set(names) <= world.bound().keys()
-
-
-async def test_a_list_of_another_object_is_not_used() -> None:
-    api = await after_a_start()
-    api.remove("g-0")
-    api.started.put(kept(api).text, kept(api).note, uid="made-again")
-    async with running(api=api) as world:
-        found = world.service.cache.gang(key("g"))
-        assert found is not None
-        assert not found.started
 
 
 @pytest.mark.parametrize("error", [ApiError(403, "configmaps is forbidden"), ApiUnavailableError("timed out")])
@@ -205,8 +193,7 @@ async def test_after_a_conflict_it_is_read_first() -> None:
     """Another replica wrote gang h between our read and our write: both are in it, as we see h as well."""
     api = await after_a_start()
     async with running(api=api) as world:
-        text = written([mark(key("g"), PodUid("uid-0")), mark(key("h"), PodUid("uid-h"))])
-        api.started.put(text, signed(text, kept(api), notes_of_a_former_process()))
+        api.started.put(mark(key("g"), PodUid("uid-0")) + mark(key("h"), PodUid("uid-h")))
         api.add(pod_json("h-0", gang="h", size=2, nodeName="n1", uid="uid-h"))
         names = await world.planned_gang("i", 2)
         await world.bind_and_settle(*names)
@@ -249,7 +236,7 @@ def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedKeeper:
     cache = ClusterCache()
     cache.pods.replace(list(members))
     book = StartedGangs(Seen(cache.snapshot().gangs))  # type: ignore[arg-type]
-    return StartedKeeper(store, book, cache, notes_of_a_former_process(), LoopClock(), acting=lambda: acts)
+    return StartedKeeper(store, book, cache, LoopClock(), acting=lambda: acts)
 
 
 async def test_a_standby_reads_again_when_its_term_begins() -> None:
@@ -281,4 +268,4 @@ class Seen:
 
 
 def test_all_that_is_noted_can_be_read() -> None:
-    assert len(written(["A" * 11] * MOST_NOTED)) <= MOST_TEXT
+    assert CHARS * MOST_NOTED <= MOST_TEXT
