@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ResourceName, ZoneName, gang_key
+from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
 from scoring.model import (
     Constraints,
     Gang,
@@ -130,11 +130,10 @@ def snapshot(
     commitments: Mapping[str, Mapping[str, str]] | None = None,
     version: int = 1,
     exclusions: Mapping[MemberClass, frozenset[NodeName]] | None = None,
-    uncounted: Iterable[str] = (),
     **fields: object,
 ) -> Snapshot:
     """A snapshot in which `pods` and bound gang members use their nodes' room; `exclusions` as learned of any class."""
-    table = NodeTable.of(nodes, uncounted=frozenset(map(ResourceName, uncounted)))
+    table = NodeTable.of(nodes)
     refused: dict[MemberClass, frozenset[NodeName]] = {}
     for one, where in (exclusions or {}).items():
         refused[one.anywhere] = refused.get(one.anywhere, frozenset()) | where
@@ -142,9 +141,8 @@ def snapshot(
     listed = tuple(gangs)
     for each in [*pods, *(m for g in listed for m in g.members)]:
         if each.node is not None and not each.terminal and each.node in table.index:
-            row = table.vector(each.requests)
-            assert row is not None, f"no node has what {each.name} requests"
-            used[table.index[each.node]] += row
+            assert not table.uncounted(each.requests), f"no node has what {each.name} requests"
+            used[table.index[each.node]] += table.vector(each.requests)
     return Snapshot(
         version=version,
         table=table,

@@ -23,9 +23,6 @@ from extender.cache.unreadable import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import (
     DAEMON_SETS,
-    DEVICE_CLAIMS,
-    DEVICE_CLASSES,
-    DEVICE_SLICES,
     NATIVE_GROUPS,
     NODES,
     POD_GROUPS,
@@ -117,9 +114,6 @@ def reflectors_of(
         (PODS, "Pod", partial(convert.pod_from_json, notes=notes), cache.pods),
         (DAEMON_SETS, "DaemonSet", convert.daemon_set_from_json, cache.daemon_sets),
         (POD_GROUPS, "PodGroup", convert.seen_pod_group_from_json, groups),
-        (DEVICE_CLASSES, "DeviceClass", convert.device_class_from_json, cache.device_classes),
-        (DEVICE_SLICES, "ResourceSlice", convert.device_slice_from_json, cache.device_slices),
-        (DEVICE_CLAIMS, "ResourceClaim", convert.device_claim_from_json, cache.device_claims),
     )
     found = {
         where.plural: follow(

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from extender.cache.daemons import Daemons
 from extender.cache.decisions import Attained, Decisions
-from extender.cache.devices import Devices
 from extender.cache.lengths import JobSays
 from extender.cache.nodes import Nodes
 from extender.cache.own_gangs import GangBook
@@ -24,9 +23,6 @@ from scoring.model import (
     Claim,
     Commitment,
     DaemonSet,
-    DeviceClaim,
-    DeviceClass,
-    DeviceSlice,
     Gang,
     MemberClass,
     Node,
@@ -69,9 +65,6 @@ class ClusterCache:
         self._batches = 0
         self._pending_change = False
         self._snapshot: Snapshot | None = None
-        self._devices = devices = Devices(
-            self._nodes, self._pods, self._usage, apply=self._apply, node_changed=self._node_changed
-        )
         hooks = self.changed, self.batch, self._settle
         nodes, pods, daemons = self._nodes, self._pods, self._daemons
         self.nodes: Sink[Node] = Sink(
@@ -82,27 +75,6 @@ class ClusterCache:
             daemons.put, daemons.drop, lambda one: one.key, lambda: daemons.names, *hooks
         )
         self.pod_groups, self.native_groups = self._group_sink(native=False), self._group_sink(native=True)
-        self.device_classes: Sink[DeviceClass] = Sink(
-            lambda one: self._unforeseen(devices.put_class(one.name, one)),
-            lambda name: self._unforeseen(name in devices.classes and devices.put_class(name, None)),
-            lambda one: one.name,
-            lambda: devices.classes,
-            *hooks,
-        )
-        self.device_slices: Sink[DeviceSlice] = Sink(
-            lambda one: self._unforeseen(devices.put_slice(one.name, one)),
-            lambda name: self._unforeseen(name in devices.slices and devices.put_slice(name, None)),
-            lambda one: one.name,
-            lambda: devices.slices,
-            *hooks,
-        )
-        self.device_claims: Sink[DeviceClaim] = Sink(
-            lambda one: self._unforeseen(devices.put_claim(one.key, one)),
-            lambda key: self._unforeseen(key in devices.claims and devices.put_claim(key, None)),
-            lambda one: one.key,
-            lambda: devices.claims,
-            *hooks,
-        )
         # Answered by the parts themselves, see there.
         self.owners = self._gangs.owners
         self.gang, self.partial_gangs = self._gangs.get, self._gangs.partial
@@ -218,7 +190,6 @@ class ClusterCache:
         known = self._snapshot
         if known is not None and (known.version == self.version or self._batches):
             return known
-        self._unforeseen(self._devices.settle())
         table = self._nodes.table()
         gangs = self._gangs.all()
         attained = self._attained_by(gangs)
@@ -323,13 +294,10 @@ class ClusterCache:
         self._expected = False
         same_name = self._pods.names.get(pod.key, pod.uid)
         replaced = same_name != pod.uid and self._forget_pod(same_name)
-        pod = self._devices.seen(pod)
         if self._pods.refresh(pod):
             return False
         decides = self._apply(self._pods.put(pod))
         self._expected = self._expected and decides and not replaced
-        if pod.claims and self._devices.counted(pod):
-            self._expected, decides = False, True
         return decides or replaced
 
     def _drop_pod(self, key: str) -> bool:
@@ -338,8 +306,7 @@ class ClusterCache:
         return uid is not None and self._forget_pod(uid)
 
     def _forget_pod(self, uid: PodUid) -> bool:
-        decides = self._apply(self._pods.drop(uid))
-        return self._devices.forget(uid) or decides
+        return self._apply(self._pods.drop(uid))
 
     def _apply(self, change: PodChange) -> bool:
         """Carry a pod's change into room, gangs and commitments; whether it can decide anything."""
@@ -364,11 +331,6 @@ class ClusterCache:
                     decides = self._regroup(pod.group.key, regrouped=False) or decides
         if change.shown and after is not None and after.group is not None:
             decides = self._gangs.shown(after.group.key) or decides
-        return decides
-
-    def _unforeseen(self, decides: bool) -> bool:
-        """What devices change in pods and nodes is no event of the pods, which a plan may foresee."""
-        self._expected = False
         return decides
 
     def _foreseen(self, before: Pod, after: Pod) -> bool:

@@ -5,14 +5,13 @@ frequent one, keeps rows, columns and arrays.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from extender.convert.sharing import shared
 from scoring.ids import NodeName, ResourceName, ZoneName
-from scoring.model import Node, NodeTable, Resources
+from scoring.model import Node, NodeTable
+from scoring.model.snapshot import axis_of
 
 _SETTLED = 8
 
@@ -26,18 +25,10 @@ class Nodes:
         self._table = _frozen(NodeTable.of((), version=0))
         self._changed: set[NodeName] = set()
         self._reshaped = False
-        self.uncounted = self._table.uncounted  # Of that name in the next table
-        self._read: dict[NodeName, Resources] = {}  # allocatable as read, of nodes with devices
-        self._devices: dict[NodeName, Counter[ResourceName]] = {}  # node, known or not → devices of its ResourceSlices
 
     def put(self, node: Node) -> bool:
         """Take over a node's record; whether it differs from the one known."""
         known = self.by_name.get(node.name)
-        if node.name in self._devices:
-            self._read[node.name] = node.allocatable
-            own = dict(node.allocatable)
-            devices = {name: n for name, n in self._devices[node.name].items() if name not in own}
-            node = replace(node, allocatable=shared(Resources.of(own | devices)))
         if known == node:
             return False
         self.by_name[node.name] = node
@@ -51,25 +42,12 @@ class Nodes:
     def drop(self, name: NodeName) -> bool:
         """Forget a node; whether it was known."""
         known = self.by_name.pop(name, None)
-        self._read.pop(name, None)
         if known is None:
             return False
         self._changed.add(name)
         self._reshaped = True
         self._withdraw(known)
         return True
-
-    def offer_devices(self, name: NodeName, change: Mapping[ResourceName, int]) -> None:
-        """A node offers so many devices more or, if negative, fewer. What its allocatable has as well stays as that."""
-        devices = self._devices.setdefault(name, Counter())
-        devices.update(change)
-        self._devices[name] = +devices
-        known = self.by_name.get(name)
-        if known is not None:
-            self.put(replace(known, allocatable=self._read.get(name, known.allocatable)))
-        if not self._devices[name]:
-            del self._devices[name]
-            self._read.pop(name, None)
 
     def settled(self) -> NodeTable:
         """The last table, renewed when an eighth of the nodes changed: for long changes. Cost: O(n log n) in all."""
@@ -88,8 +66,6 @@ class Nodes:
                 self._table = replace(self._table, version=version, nodes=tuple(rows))
             self._changed.clear()
             self._reshaped = False
-        if self._table.uncounted != self.uncounted:
-            self._table = replace(self._table, version=self._table.version + 1, uncounted=self.uncounted)
         return self._table
 
     def _withdraw(self, node: Node | None) -> None:
@@ -101,8 +77,8 @@ class Nodes:
     def _reshape(self, version: int) -> NodeTable:
         """What `NodeTable.of` builds, with old capacities copied. Cost: O(n): 2 ms for 5,000 nodes, `of` 6."""
         old, known = self._table, self.by_name
-        if old.axis != tuple(sorted(self._offers)) or not old.names:
-            return NodeTable.of(known.values(), version=version, uncounted=old.uncounted)
+        if old.axis != axis_of(self._offers) or not old.names:
+            return NodeTable.of(known.values(), version=version)
         came = [name for name in self._changed if name in known and name not in old.index]
         names = tuple(sorted([name for name in old.names if name in known] + came))  # a merge: both are nearly sorted
         nodes = [known[name] for name in names]
@@ -118,7 +94,7 @@ class Nodes:
         for row, node in enumerate(nodes):
             rows_of.setdefault(node.zone, []).append(row)
         zones = {zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)}
-        return NodeTable(version, tuple(nodes), names, index, old.axis, allocatable, zones, old.uncounted)
+        return NodeTable(version, tuple(nodes), names, index, old.axis, allocatable, zones)
 
 
 def _frozen(table: NodeTable) -> NodeTable:

@@ -120,16 +120,6 @@ class Pods:
         after = self._by_uid[uid] = replace(before, node=node)
         return PodChange(before, after, left, node)
 
-    def ask(self, uid: PodUid, asking: Pod) -> PodChange | None:
-        """A known pod asks for something else than before, by its claims; `None`: it does not."""
-        before = self._by_uid[uid]
-        by_claims = {name: getattr(asking, name) for name in ("member_class", "unmodelled", "obstacle")}
-        after = replace(before, **by_claims)
-        if after == before:
-            return None
-        self._by_uid[uid] = after
-        return PodChange(before, after, self.claim(before), self.claim(after))
-
     def drop(self, uid: PodUid) -> PodChange:
         """Forget a known pod."""
         before = self._by_uid[uid]

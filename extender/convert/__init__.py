@@ -4,7 +4,6 @@ Rule: pure functions, ValueError with the field's name for what cannot be read, 
 """
 
 from extender.convert.daemonsets import daemon_set_from_json
-from extender.convert.devices import device_claim_from_json, device_class_from_json, device_slice_from_json
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, node_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.pod.constraints import pinned_node
@@ -13,6 +12,6 @@ from extender.convert.podgroups import pod_group_from_json, seen_pod_group_from_
 
 __all__ = [
     "ENDPOINT_ANNOTATIONS", "NUDGE_ANNOTATION", "ZONE_LABEL", "admission_patch", "daemon_set_from_json",
-    "device_claim_from_json", "device_class_from_json", "device_slice_from_json", "narrowed_terms", "node_from_json",
+    "narrowed_terms", "node_from_json",
     "pinned_node", "pod_from_json", "pod_group_from_json", "seen_pod_group_from_json",
 ]  # fmt: skip

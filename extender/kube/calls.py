@@ -52,10 +52,6 @@ DAEMON_SETS = Resource("apps", "v1", "daemonsets")
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 NATIVE_GROUPS = tuple(Resource("scheduling.k8s.io", version, "podgroups") for version in ("v1beta1", "v1alpha2"))
 """Kubernetes' own PodGroups, as 1.37 and 1.36 serve them; an API server serves one of these versions, or none."""
-DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
-DEVICE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
-DEVICE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
-DEVICES = (DEVICE_CLASSES, DEVICE_SLICES, DEVICE_CLAIMS)
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
@@ -126,7 +122,7 @@ TEXT_GET = Call("get", CONFIG_MAPS)
 TEXT_UPDATE = Call("update", CONFIG_MAPS)
 TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
 
-READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS, *DEVICES)  # May be listed and watched
+READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS)  # May be listed and watched
 
 CALLS: tuple[Call, ...] = (
     *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),

@@ -39,7 +39,7 @@ _SCORES_KEPT = 64
 _NEW_S = 2.0  # So long after a pod was created (to the second) the others of its gang may be on their way
 _OF_THE_MOMENT = frozenset({Reason.UNKNOWN_POD, Reason.NOT_PLANNED})
 _ENDED_BY_ROOM = frozenset(
-    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE, Reason.SURPLUS}
+    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE, Reason.SURPLUS}
 )
 
 
@@ -323,7 +323,7 @@ def _with_nodes(snapshot: Snapshot, args: FilterArgs, *, zone_label: str) -> Sna
     except ValueError as error:
         raise BadRequestError(str(error)) from error
     known = snapshot.table
-    table = NodeTable.of([*known.nodes, *more], version=-1 - known.version, uncounted=known.uncounted)
+    table = NodeTable.of([*known.nodes, *more], version=-1 - known.version)
     used = np.zeros_like(table.allocatable)
     columns = [table.axis.index(name) for name in snapshot.table.axis]
     for row, name in enumerate(snapshot.table.names):

@@ -108,7 +108,7 @@ class CatchUp:
 def _have_room(snapshot: Snapshot, pod: Pod, asked: Sequence[NodeName]) -> bool:
     """Whether each of these nodes is known and has room for the pod in our view."""
     request, index = snapshot.table.vector(pod.requests), snapshot.table.index
-    if request is None or not all(name in index for name in asked):
+    if not all(name in index for name in asked):
         return False
     wanted, rows = np.flatnonzero(request), [index[name] for name in asked]
     left = snapshot.table.allocatable[:, wanted] - snapshot.used[:, wanted] - request[wanted]

@@ -175,7 +175,7 @@ class State:
         requests = state.job.ps if role is Role.PS else state.job.worker
         known = self._vectors.get(id(requests))
         if known is None or known[0] is not requests:
-            vector = self.table.vector(requests)
+            vector = None if self.table.uncounted(requests) else self.table.vector(requests)
             if vector is not None and "pods" in self.table.axis:
                 vector[self.table.axis.index("pods")] = 1
             known = self._vectors[id(requests)] = (requests, vector)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scoring.explain.causes.cause import cause_in_steps
-from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words
+from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words, uncounted_resources
 from scoring.explain.causes.reasons import Cause
 from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang_network import GangNetwork, gang_network
@@ -17,7 +17,7 @@ from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, zones_in_steps
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, Policy, Snapshot
-from scoring.plan import Admission, Plan, PlannerCache, Waiting, begin_run, take_commitments
+from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.steps import Steps, at_once
 from scoring.score.zone_distance import near_problem
@@ -95,7 +95,7 @@ def explain_in_steps(
         problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
         missing=max(gang.min_member - ask.alive - len(ask.unable), 0),
         turn=turn,
-        notes=(*unseen, *_scheduler_notes(ask, refusals), *notes),
+        notes=(*unseen, *_uncounted(run, ask), *_scheduler_notes(ask, refusals), *notes),
         cause=cause,
     )
 
@@ -110,6 +110,13 @@ def _autoscaler_note(gang: Gang) -> str:
         f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that kube-scheduler "
         "calls unschedulable"
     )
+
+
+def _uncounted(run: Run, ask: GangDemand) -> tuple[str, ...]:
+    """What its waiting members ask for that netgang does not count."""
+    unmodelled = {name for _, pods in (*ask.need, *ask.more) for pod in pods for name in pod.unmodelled}
+    names = [*uncounted_resources(run, ask), *sorted(unmodelled & {"resourceClaims"})]
+    return (f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone",) if names else ()
 
 
 def _scheduler_notes(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from scoring.ids import ZoneName
 from scoring.model import Resources
-from scoring.model.devices import IMPLICIT_PREFIX
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.measurement import Metric
 from scoring.what_if import WhatIf
@@ -22,16 +21,7 @@ def request_text(request: Resources) -> str:
     >>> request_text(Resources.parse({"cpu": 2, "memory": 1000}))
     'cpu 2, memory 1000'
     """
-    return ", ".join(f"{resource_text(name)} {quantity(name, amount)}" for name, amount in request if name != PODS)
-
-
-def resource_text(name: str) -> str:
-    """A resource's name; devices that are no extended resource are named by their DeviceClass.
-
-    >>> resource_text("nvidia.com/gpu"), resource_text("deviceclass.resource.kubernetes.io/gpu.example.com")
-    ('nvidia.com/gpu', 'devices of class gpu.example.com')
-    """
-    return f"devices of class {name.removeprefix(IMPLICIT_PREFIX)}" if name.startswith(IMPLICIT_PREFIX) else name
+    return ", ".join(f"{name} {quantity(name, amount)}" for name, amount in request if name != PODS)
 
 
 def quantity(name: str, amount: int) -> str:

@@ -42,19 +42,15 @@ def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Po
     axis = snapshot.table.axis
     taken: dict[ResourceName, int] = {}
     for pod in others:
-        requests = pod.member_class.requests.items
-        if all(name in axis or name in snapshot.table.uncounted for name, _ in requests):  # else it cannot go there
-            for name, amount in requests:
-                taken[name] = taken.get(name, 0) + amount
+        for name, amount in pod.member_class.requests.items:
+            taken[name] = taken.get(name, 0) + amount
     asked: dict[ResourceName, int] = {}
     for pod in pods:
         for name, amount in pod.member_class.requests.items:
             asked[name] = asked.get(name, 0) + amount
     for name, amount in asked.items():
         if name not in axis:
-            if name in snapshot.table.uncounted:
-                continue
-            return False
+            continue  # uncounted: kube-scheduler knows
         column = axis.index(name)
         has, used = snapshot.table.allocatable.item(row, column), snapshot.used.item(row, column)
         if amount > max(has - used - taken.get(name, 0), 0):  # an over-full node has room for what asks for nothing

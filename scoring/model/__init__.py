@@ -6,7 +6,6 @@ settled where it is converted (`extender.convert`), never here.
 """
 
 from scoring.model.constraints import Constraints, HostPort, NodeSelectorTerm, Requirement, Taint, Toleration
-from scoring.model.devices import DeviceClaim, DeviceClass, DeviceSlice
 from scoring.model.gang import Gang, PodGroup
 from scoring.model.node import DaemonSet, Node
 from scoring.model.pod import GATE, Controller, GangSource, GroupRef, MemberClass, Phase, Pod, Role, RunRef, counts
@@ -16,8 +15,8 @@ from scoring.model.resources import Resources
 from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
 
 __all__ = [
-    "GATE", "Claim", "Commitment", "Constraints", "Controller", "DaemonSet", "DeviceClaim", "DeviceClass",
-    "DeviceSlice", "Gang", "GangSource", "GroupRef", "HostPort", "MemberClass", "Node", "NodeSelectorTerm",
+    "GATE", "Claim", "Commitment", "Constraints", "Controller", "DaemonSet",
+    "Gang", "GangSource", "GroupRef", "HostPort", "MemberClass", "Node", "NodeSelectorTerm",
     "NodeTable", "Phase", "Pod", "PodGroup", "Policy", "Reason", "Requirement", "Resources", "Role", "RunRef",
     "Snapshot", "Taint", "Toleration", "counts",
 ]  # fmt: skip

@@ -132,7 +132,6 @@ class Pod:
     deleting: bool = False
     gates: tuple[str, ...] = ()  # `spec.schedulingGates`, by name
     unmodelled: tuple[str, ...] = ()  # Fields by which kube-scheduler may refuse what we allow (docs/safety.md S6)
-    claims: tuple[str, ...] = ()  # `namespace/name` of its ResourceClaims; empty text: one that is to be made for it
     admitted_to: NodeName | None = None  # The node planned when its gate was removed (our note, valid for this uid)
     unschedulable: bool = False  # PodScheduled=False, Unschedulable; read of admitted pods only (docs/safety.md S6)
     refusal: str = ""

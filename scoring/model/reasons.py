@@ -31,13 +31,13 @@ class Reason(StrEnum):
 
     Wait; `/v1/queue` shows which gangs are ahead and why."""
     FILTERED = "netgang: kube-scheduler's other filters refuse nodes that have room"
-    """There is room, but volumes, affinity between pods, spreading or a plugin close it; netgang does not model those.
+    """There is room, but volumes, devices, affinity between pods, spreading or a plugin close it: none is modelled.
 
     The pods' Event FailedScheduling says which filter. Nothing is removed for it; the gang starts when they pass."""
-    DEVICES = "netgang: the gang waits for devices that netgang cannot count"
-    """It asks for devices of Dynamic Resource Allocation that are not counted, or not all (docs/reference/filters.md).
+    UNCOUNTED = "netgang: the gang asks for a resource that no node's allocatable shows"
+    """kube-scheduler alone counts it, and no zone has room for the rest now, or kube-scheduler refused the nodes.
 
-    kube-scheduler counts them: the Event FailedScheduling says whether some are free, ResourceSlices where they are."""
+    Correct its name, install the device plugin, or wait for room. Nothing is reserved or removed for it."""
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"
     """It was admitted and did not come to quorum in time; it waits 10 s, 20 s, 40 s … before the next try.
 

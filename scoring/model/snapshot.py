@@ -15,8 +15,13 @@ from scoring.model.constraints import HostPort
 from scoring.model.gang import Gang
 from scoring.model.node import Node
 from scoring.model.pod import MemberClass, Pod
-from scoring.model.resources import Resources
+from scoring.model.resources import CPU, MEMORY, Resources
 from scoring.network.matrix import Ints, NetworkMatrix
+
+
+def axis_of(names: Iterable[ResourceName]) -> tuple[ResourceName, ...]:
+    """Columns for resources of these names; a node that shows no cpu or memory has none, and so they have one, too."""
+    return tuple(sorted({CPU, MEMORY, *names}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +32,15 @@ class NodeTable:
     nodes: tuple[Node, ...]
     names: tuple[NodeName, ...]
     index: Mapping[NodeName, int]  # node → row
-    axis: tuple[ResourceName, ...]  # Columns of `allocatable`: every resource that some node has, sorted
+    axis: tuple[ResourceName, ...]  # Columns of `allocatable`: cpu, memory, and every resource of some node, sorted
     allocatable: Ints  # (nodes, resources), in each resource's own unit
     zones: Mapping[ZoneName, Ints]  # zone → rows of its nodes, ascending; zones sorted by name
-    uncounted: frozenset[ResourceName] = frozenset()
-    """Resources that a DeviceClass provides by Dynamic Resource Allocation: how much of them there is, and where, is in
-    no allocatable. Nodes that have such a resource in their allocatable provide it in the ordinary way."""
 
     @classmethod
-    def of(
-        cls, nodes: Iterable[Node], *, version: int = 1, uncounted: frozenset[ResourceName] = frozenset()
-    ) -> "NodeTable":
+    def of(cls, nodes: Iterable[Node], *, version: int = 1) -> "NodeTable":
         """Build the table. Cost: O(n log n)."""
         ordered = tuple(sorted(nodes, key=lambda node: node.name))
-        axis = tuple(sorted({name for node in ordered for name, _ in node.allocatable}))
+        axis = axis_of(name for node in ordered for name, _ in node.allocatable)
         column = {name: i for i, name in enumerate(axis)}
         allocatable = np.zeros((len(ordered), len(axis)), np.int64)
         rows_of: dict[ZoneName, list[int]] = {}
@@ -56,21 +56,14 @@ class NodeTable:
             axis=axis,
             allocatable=allocatable,
             zones={zone: np.array(rows_of[zone], np.int64) for zone in sorted(rows_of)},
-            uncounted=uncounted,
         )
 
-    def vector(self, requests: Resources) -> Ints | None:
-        """The request as a row over `axis`; `None` when it asks for a resource that no node has.
-
-        What cannot be counted takes nothing: kube-scheduler counts it.
-        """
+    def vector(self, requests: Resources) -> Ints:
+        """The request as a row over `axis`, without what no node's allocatable shows: kube-scheduler counts that."""
         row = np.zeros(len(self.axis), np.int64)
         for name, amount in requests:
-            try:
+            if name in self.axis:
                 row[self.axis.index(name)] = amount
-            except ValueError:
-                if name not in self.uncounted:
-                    return None
         return row
 
     def footprint(self, pods: Iterable[Pod]) -> tuple[Ints, Ints]:
@@ -90,14 +83,15 @@ class NodeTable:
         rows = np.unique(np.array([row for at in where.values() for row in at], np.int64))
         amounts = np.zeros((len(rows), len(self.axis)), np.int64)
         for requests, at in where.items():
-            vector = self.vector(requests)
-            if vector is not None:
-                amounts += np.bincount(np.searchsorted(rows, at), minlength=len(rows))[:, None] * vector
+            amounts += np.bincount(np.searchsorted(rows, at), minlength=len(rows))[:, None] * self.vector(requests)
         return rows, amounts
 
-    def asks_uncounted(self, requests: Resources) -> bool:
-        """Whether the request is for devices that are, or may be, provided where no allocatable shows them."""
-        return bool(self.uncounted) and any(name in self.uncounted for name, _ in requests)
+    def uncounted(self, requests: Resources) -> tuple[ResourceName, ...]:
+        """Resources of the request that no node's allocatable shows: devices of Dynamic Resource Allocation, say.
+
+        How much of them there is, and where, only kube-scheduler knows: they are never why a gang could not start.
+        """
+        return tuple(name for name, _ in requests if name not in self.axis)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from scoring.plan.backfill import KeptRoom
 from scoring.plan.capacity import When
 from scoring.plan.demand import Counting, GangDemand, countable
 from scoring.plan.keep_placements import KeptPlacements
-from scoring.plan.placement import asks_devices, impossible, no_room, possible
+from scoring.plan.placement import asks_uncounted, impossible, no_room, possible
 from scoring.plan.result import Refused
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import StarvationReservations
@@ -229,8 +229,8 @@ class BulkRefusals:
         if known is not None and known[0] is demand and known[1].axis == run.view.axis:
             return known[1]
         classes: tuple[tuple[MemberClass, int], ...] = ()
-        able = countable(demand) and len(demand.need) <= MOST_CLASSES and not asks_devices(run, demand)
-        if able and all(run.view.vector(member_class) is not None for member_class, _ in demand.need):
+        able = countable(demand) and len(demand.need) <= MOST_CLASSES and not asks_uncounted(run, demand)
+        if able:
             classes = tuple([(one, len(pods)) for one, pods in demand.need])
         made = Counting(demand, run.view.axis, classes, demand.options.zones)
         if classes:
@@ -266,7 +266,6 @@ class BulkRefusals:
         run, added = self._run, []
         for one in dict.fromkeys(classes):
             request = run.view.vector(one)
-            assert request is not None, "a class that some node could hold"
             added.append((one, request, run.capacity.mask(one, When.EMPTY)))
         counts.add(added)
 

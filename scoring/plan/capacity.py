@@ -32,14 +32,14 @@ class ClusterView:
         self.table = snapshot.table
         self.layout = cache.layout(snapshot.table)
         """Stands for the nodes and their zones in the cache's keys."""
-        self.axis = (self.table.axis, self.table.uncounted)
-        """The resources that there are columns for, and those that no allocatable counts"""
+        self.axis = self.table.axis
+        """The resources that there are columns for"""
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
         self.zone_number = np.zeros(len(self.table.nodes), np.int64)
         """(nodes,): index of each node's zone in `zones`"""
         for number, rows in enumerate(self.table.zones.values()):
             self.zone_number[rows] = number
-        self._vectors: dict[MemberClass, Ints | None] = {}
+        self._vectors: dict[MemberClass, Ints] = {}
         """class → request over the table's axis"""
         self._names: dict[tuple[ZoneName, ...], tuple[NodeName, ...]] = {}
         self._columns: dict[tuple[ZoneName, ...], Ints] = {}
@@ -70,8 +70,8 @@ class ClusterView:
             return tuple(zone for zone in self.zones if zone in demand.options.zones)
         return self.zones if preferred else tuple(zone for zone in self.zones if zone != NO_ZONE)
 
-    def vector(self, member_class: MemberClass) -> Ints | None:
-        """The class's request over the table's axis; `None` when no node has one of its resources."""
+    def vector(self, member_class: MemberClass) -> Ints:
+        """The class's request over the table's axis."""
         if member_class not in self._vectors:
             self._vectors[member_class] = self.table.vector(member_class.requests)
         return self._vectors[member_class]
@@ -136,9 +136,7 @@ class Capacity:
 
     def take_rows(self, member_class: MemberClass, rows: Sequence[int]) -> set[ZoneName]:
         """The same for rows of the node table; gives their zones."""
-        request = self._view.vector(member_class)
-        if request is not None:
-            self.room.take(rows, request)
+        self.room.take(rows, self._view.vector(member_class))
         self.ports_taken(member_class, rows)
         return {self._view.table.nodes[row].zone for row in set(rows)}
 
@@ -213,8 +211,6 @@ class Capacity:
         able = np.ones(len(self._view.zones), np.bool_)
         for member_class, count in classes:
             request = self._view.vector(member_class)
-            if request is None:
-                return np.zeros_like(able)
             mask = self.mask(member_class, When.NOW if refusals else When.EMPTY)
             able &= self._by_zone(np.where(mask, self.room.counts(request), 0)) >= count
         return able
@@ -243,9 +239,7 @@ class Capacity:
         if known is not None and known[0] == moment:
             return known[1:]
         view, request = self._view, self._view.vector(member_class)
-        if request is None:
-            fits = np.zeros(len(view.table.nodes), np.int64)
-        elif when is When.NOW:
+        if when is When.NOW:
             fits = np.where(self.mask(member_class), self.room.counts(request), 0)
         else:
             free = self.start if when is When.AT_START else view.table.allocatable

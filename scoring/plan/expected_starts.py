@@ -116,7 +116,7 @@ class _Forward:
         run, demand = self._run, self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
         classes = classes_of(run, demand)
-        if classes is None or not demand.need or demand.siblings:
+        if not demand.need or demand.siblings:
             return ExpectedStart(key, unknown=Unknown.NOT_FOR_ROOM)
         if self._reserving not in (None, key) and key != self._promised:
             return ExpectedStart(key, unknown=Unknown.RESERVED, after=self._reserving)

@@ -214,7 +214,7 @@ def _measured(run: Run, demand: GangDemand, before: Admission) -> Footprint | No
         if not nodes:
             continue  # members beyond the minimum that had no place, perhaps for want of a resource
         request = view.vector(member_class)
-        if request is None or any(node not in index for node in nodes):
+        if any(node not in index for node in nodes):
             return None
         count = Counter(index[node] for node in nodes)
         rows = np.array(sorted(count), np.int64)

@@ -117,10 +117,8 @@ class NamespaceQuota:
         self._had[namespace_of(gang)] = self._has(gang) + self._requests((pod.member_class, (pod,)) for pod in have)
 
     def _requests(self, members: Iterable[tuple[MemberClass, tuple[Pod, ...]]] | ByClass) -> Ints:
-        """(resources,) that members request altogether, without what no node has: that fits nowhere anyway."""
+        """(resources,) that members request altogether."""
         total = np.zeros(len(self._run.table.axis), np.int64)
         for member_class, pods in members:
-            request = self._run.view.vector(member_class)
-            if request is not None:
-                total = total + len(pods) * request
+            total = total + len(pods) * self._run.view.vector(member_class)
         return total

@@ -77,8 +77,6 @@ class NodeSearch:
         """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
         packed = method is Selection.PACK  # for which more counts than how many members each node can hold
         made = self._whole(member_set, zones) if packed else self._prepare(member_set, zones)
-        if made is None:
-            return None
         exact_size = self._view.policy.exact_zone_size
 
         def search() -> Selected | None:
@@ -103,8 +101,6 @@ class NodeSearch:
             return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
         rows = self._view.rows(zones)
         classes = self._classes(member_set, rows, When.EMPTY)
-        if classes is None:
-            return False
         free = _with_ports(member_set, self._view.table.allocatable[rows])
         return fit(Demand(classes, member_set.all_reduce), free) is not None
 
@@ -135,8 +131,6 @@ class NodeSearch:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
         zones = (zone,)
         made = self._prepare(member_set, zones)
-        if made is None:
-            return None
 
         def look() -> float | None:
             if made.single is not None:
@@ -168,34 +162,30 @@ class NodeSearch:
         points = self.scores.links(zones, score).points_among(np.array(at, np.int64))
         return float(points[counted].sum() / total)
 
-    def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
-        """The demand with the room that the zones have now; `None`: a resource that no node has."""
+    def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared:
+        """The demand with the room that the zones have now."""
         if len(member_set.classes) == 1:
             member_class, count = member_set.classes[0]
-            if not member_class.constraints.host_ports and self._view.vector(member_class) is not None:
+            if not member_class.constraints.host_ports:
                 room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count)
                 paired = pairs_count(member_class.role, member_class.role, all_reduce=member_set.all_reduce)
                 return _Prepared(Single(room, count, paired), (), room, _digest(room.tobytes()))
         return self._whole(member_set, zones)
 
-    def _whole(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared | None:
+    def _whole(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared:
         """The same with all that is free on each node."""
         rows = self._view.rows(zones)
         free = _with_ports(member_set, self._capacity.room.free[rows])
         classes = self._classes(member_set, rows, When.NOW)
-        if classes is None:
-            return None
         content = _digest(b"".join((free.tobytes(), *(c.allowed.tobytes() for c in classes))))
         return _Prepared(None, classes, free, content)
 
-    def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...] | None:
-        """The demand's classes over `rows` and the columns of `_with_ports`; `None`: a resource that no node has."""
+    def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...]:
+        """The demand's classes over `rows` and the columns of `_with_ports`."""
         ports = _ports_of(member_set)
         classes: list[ClassDemand] = []
         for member_class, count in member_set.classes:
             request = self._view.vector(member_class)
-            if request is None:
-                return None
             own = {(port.protocol, port.port) for port in member_class.constraints.host_ports}
             request = np.append(request, [int(port in own) for port in ports]) if ports else request
             classes.append(

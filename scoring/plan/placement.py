@@ -140,9 +140,9 @@ def _spread_or_wait(
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     member_set, allowed = kind.members, kind.allowed
     preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
-    devices = asks_devices(run, demand)
+    uncounted = asks_uncounted(run, demand)
     if not possible(run, demand, kind):
-        return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else impossible(member_set.size)
+        return impossible(member_set.size)
     waited_s = now_s - max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
     if preferred and waited_s < run.policy.spill_wait_s and not demand.siblings:
         left_s = run.policy.spill_wait_s - waited_s
@@ -150,10 +150,11 @@ def _spread_or_wait(
     if preferred and (placed := (yield from _spread(run, demand, kind))) is not None:
         return placed
     if run.snapshot.exclusions and run.capacity.zones_for(member_set.classes, refusals=False)[kind.columns].any():
-        return Refused(Reason.DEVICES, _NOT_COUNTED) if devices else Refused(Reason.FILTERED, _FILTERED)
+        return Refused(Reason.UNCOUNTED if uncounted else Reason.FILTERED, _FILTERED)
     held = run.capacity.zone_members(member_set)[kind.columns] if rooms is None else np.minimum(rooms, member_set.size)
     best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
     reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
+    reason = Reason.UNCOUNTED if uncounted else reason  # nobody leaves for what may not exist
     return no_room(reason, allowed[best], int(held[best]), member_set.size)
 
 
@@ -169,15 +170,11 @@ def _spread(run: Run, demand: GangDemand, kind: Kind) -> Steps[Placed | None]:
     return None
 
 
-def asks_devices(run: Run, demand: GangDemand) -> bool:
-    """Whether the gang asks for devices that no allocatable counts, or not all of: a claim, a resource."""
-    return any(
-        run.table.asks_uncounted(member_class.requests) or any("resourceClaims" in pod.unmodelled for pod in pods)
-        for member_class, pods in demand.need
-    )
+def asks_uncounted(run: Run, demand: GangDemand) -> bool:
+    """Whether the gang's minimum asks for a resource that no node's allocatable shows."""
+    return any(run.table.uncounted(member_class.requests) for member_class, _ in demand.need)
 
 
-_NOT_COUNTED = "kube-scheduler counts them; its Event FailedScheduling says what it found"
 _FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
 
 

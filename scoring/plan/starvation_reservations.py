@@ -124,7 +124,7 @@ class StarvationReservations:
         rows: set[int] = set()
         for member_class, pods in demand.need:
             request = run.view.vector(member_class)
-            for pod in pods if request is not None else ():
+            for pod in pods:
                 row = run.table.index.get(claim.assignment.get(pod.uid, NodeName("")))
                 if row is not None:
                     needed[row] += request
@@ -210,8 +210,7 @@ class StarvationReservations:
         members = np.zeros(len(self._run.table.nodes), np.int64)
         for member_class, count in member_set.classes:
             request = self._run.view.vector(member_class)
-            if request is not None:
-                members += np.minimum(fit_counts(self._run.capacity.room.free, request), count)
+            members += np.minimum(fit_counts(self._run.capacity.room.free, request), count)
         ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
         if budget > 0 and self._could_fit(member_set, ordered[:budget]):
             return np.sort(ordered[:budget])
@@ -246,8 +245,6 @@ def _fits(run: Run, member_set: MemberSet, rows: Ints, free: Ints, when: When) -
     classes: list[ClassDemand] = []
     for member_class, count in member_set.classes:
         request = run.view.vector(member_class)
-        if request is None:
-            return False
         classes.append(ClassDemand(member_class.role, request, run.capacity.mask(member_class, when)[rows], count))
     return fit(Demand(tuple(classes), member_set.all_reduce), free[rows]) is not None
 

@@ -62,9 +62,8 @@ class Without:
         base = self._run(())
         self._free = base.capacity.room.free
         wanted = [
-            (member_class, request, count)
+            (member_class, base.view.vector(member_class), count)
             for member_class, count in kind_of(base, ask).members.classes
-            if (request := base.view.vector(member_class)) is not None
         ]
         self._counts = [count for _, _, count in wanted]
         allowed = base.view.candidate_zones(ask)

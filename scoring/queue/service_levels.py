@@ -48,8 +48,7 @@ def hours_of(gang: Gang, snapshot: Snapshot, *, now_s: float, total: Ints | None
             seconds[id(pod.member_class)] = pod.member_class, so_far + max(now_s - since_s, 0.0)
     had = np.zeros(len(table.axis))
     for member_class, several_s in seconds.values():
-        request = table.vector(member_class.requests)
-        had += 0.0 if request is None else request * several_s
+        had += table.vector(member_class.requests) * several_s
     return snapshot.attained_h.get(gang.key, 0.0) + dominant_share(had, total) / _HOUR_S
 
 
@@ -85,8 +84,7 @@ def is_wide(gang: Gang, table: NodeTable, policy: ServicePolicy, *, total: Ints 
     """
     asked = np.zeros(len(table.axis), np.int64)
     for member_class, count in Counter([pod.member_class for pod in gang.members if not pod.terminal]).items():
-        request = table.vector(member_class.requests)
-        asked += 0 if request is None else request * count
+        asked += table.vector(member_class.requests) * count
     total = table.allocatable.sum(axis=0) if total is None else total
     return dominant_share(asked, total) > policy.wide_share
 

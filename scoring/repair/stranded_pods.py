@@ -20,8 +20,6 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-import numpy as np
-
 from scoring.feasibility.filters import named_only, node_allows, widened
 from scoring.ids import GangKey, PodUid
 from scoring.model import Constraints, Gang, MemberClass, NodeTable, Pod, Policy, Reason, Snapshot
@@ -43,7 +41,7 @@ class Loss(StrEnum):
 
 
 _GANGS_A_STEP = 64  # Gangs that are found to have no stranded pod between two steps
-_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.DEVICES, Reason.IMPOSSIBLE})
+_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
 
@@ -116,10 +114,7 @@ class _Look:
     def loss_of(self, member_class: MemberClass) -> Loss | None:
         """What one member of the class lost; `None`: some node would take it now."""
         run = self._counted()
-        request = run.view.vector(member_class)
-        room = (
-            run.capacity.room.counts(request) > 0 if request is not None else np.zeros(len(run.table.nodes), np.bool_)
-        )
+        room = run.capacity.room.counts(run.view.vector(member_class)) > 0
         if bool((run.capacity.mask(member_class) & room).any()):
             return None
         if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):

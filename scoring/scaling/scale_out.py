@@ -149,6 +149,9 @@ class _Growth:
         pods = newcomers(job, gang, first=job.workers + got, number=max(number, 0), zone_label=zone_label)
         if not pods:
             return
+        if run.table.uncounted(pods[0].requests):
+            self.refusals[key] = Refusal(key, No.NO_ROOM)
+            return
         ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))
         zones = run.view.zones_of(node for _, node in ask.siblings)
         if not run.scores.knows(zones, score := run.view.score(ask)):
@@ -186,8 +189,6 @@ class _Growth:
     def _why_no_room(self, member_class: MemberClass, zones: tuple[ZoneName, ...]) -> No:
         run = self._run
         request = run.view.vector(member_class)
-        if request is None:
-            return No.NO_ROOM
         counts = np.where(
             run.capacity.mask(member_class), fit_counts(np.maximum(run.capacity.room.free, 0) + self._kept, request), 0
         )

@@ -37,7 +37,7 @@ class Alternatives:
         run = self._run
         admission = self._plan.admitted.get(gang.key)
         request = run.view.vector(pod.member_class)
-        if admission is None or request is None or not set(admission.zones) <= set(run.zones) or not admission.zones:
+        if admission is None or not set(admission.zones) <= set(run.zones) or not admission.zones:
             return Alternative(None, ())
         rows = run.view.rows(admission.zones)
         names = np.array(run.view.names(admission.zones), object)

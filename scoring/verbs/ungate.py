@@ -99,8 +99,8 @@ def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
         return "admit_to is zone"
     if unmodelled := sorted({name for pod in pods for name in pod.unmodelled}):
         return f"the pods have {', '.join(unmodelled)}"
-    if run.table.asks_uncounted(member_class.requests):
-        return "they ask for devices that netgang cannot count"
+    if names := run.table.uncounted(member_class.requests):
+        return f"no node's allocatable shows {', '.join(names)} (uncounted)"
     if run.snapshot.excluded(member_class):
         # What closed these nodes may close others as well: only among all of a zone can kube-scheduler look for itself.
         return "nodes are left out for such pods, for reasons that are not modelled and may close others"
@@ -111,7 +111,7 @@ def _spares(
     run: Run, gang: Gang, admission: Admission, member_class: MemberClass, planned: Sequence[NodeName]
 ) -> list[NodeName]:
     request = run.view.vector(member_class)
-    if request is None or not admission.zones or not set(admission.zones) <= set(run.zones):
+    if not admission.zones or not set(admission.zones) <= set(run.zones):
         return []
     rows: Ints = run.view.rows(admission.zones)
     score = run.view.score(run.view.demand(gang))

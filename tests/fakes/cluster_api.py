@@ -18,10 +18,6 @@ from extender.errors import ApiError, ConflictError
 from extender.kube.calls import (
     BUDGETS,
     DAEMON_SETS,
-    DEVICE_CLAIMS,
-    DEVICE_CLASSES,
-    DEVICE_SLICES,
-    DEVICES,
     EVENTS,
     NATIVE_GROUPS,
     NODES,
@@ -49,9 +45,6 @@ _RESOURCES: dict[str, Resource] = {
     "Node": NODES,
     "PodGroup": POD_GROUPS,
     "Event": EVENTS,
-    "DeviceClass": DEVICE_CLASSES,
-    "ResourceSlice": DEVICE_SLICES,
-    "ResourceClaim": DEVICE_CLAIMS,
     "PodDisruptionBudget": BUDGETS,
     "ResourceQuota": QUOTAS,
     "DaemonSet": DAEMON_SETS,
@@ -70,7 +63,7 @@ class FakeClusterApi:
 
     def __init__(self, *objects: Mapping[str, Any], store: ApiStore | None = None, bookmark_s: float = 60.0) -> None:
         self.store = store if store is not None else ApiStore()
-        self.store.install(BUDGETS, *DEVICES, QUOTAS, NATIVE_GROUPS[0])
+        self.store.install(BUDGETS, QUOTAS, NATIVE_GROUPS[0])
         self.bookmark_s = bookmark_s
         self.calls: Counter[str] = Counter()  # verb → calls so far, failed ones included
         self.admitted: list[str] = []  # names of pods whose gate was removed, in order

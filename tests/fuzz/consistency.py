@@ -11,7 +11,6 @@ from extender.cache.daemons import Daemons, place_of, selects
 from extender.cache.gangs import continued
 from extender.cache.pods import DECIDING, Pods
 from extender.cache.usage import Usage
-from scoring.ids import PodUid
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 
@@ -62,9 +61,6 @@ def _usage_agrees(cache: ClusterCache) -> None:
             fresh.add(node, pod.uid, pod.member_class)
     for node, uid, member_class in cache._daemons.claims():
         fresh.add(node, uid, member_class)
-    for claim, taken in cache._devices._taken.items():
-        for node, member_class in taken:
-            fresh.add(node, PodUid(claim), member_class)
     assert kept._totals == fresh._totals
     assert np.array_equal(kept.matrix(table), fresh.matrix(table))
     assert kept.host_ports() == fresh.host_ports()

@@ -13,7 +13,6 @@ from extender.convert.decode import NO_RAW, Json, decode, given
 from scoring.feasibility.filters import named_only
 from scoring.model import Constraints, HostPort, NodeSelectorTerm, Requirement, Toleration
 
-_MOST_CLAIMS = 64  # ResourceClaims of a pod that are looked at; pods have one or two
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address"; nothing is bound here
 
 
@@ -80,11 +79,6 @@ class _Volume(Json):
     ephemeral: msgspec.Raw = NO_RAW
 
 
-class _DeviceClaim(Json):
-    name: str
-    resource_claim_name: str | None = None  # In a status `None` says that none is needed
-
-
 class _Spread(Json):
     when_unsatisfiable: str = "DoNotSchedule"
 
@@ -95,7 +89,6 @@ _tolerations = msgspec.json.Decoder(list[_Toleration])
 _ports = msgspec.json.Decoder(list[_Port])
 _volumes = msgspec.json.Decoder(list[_Volume])
 _spreads = msgspec.json.Decoder(list[_Spread])
-_device_claims = msgspec.json.Decoder(list[_DeviceClaim])
 _raws = msgspec.json.Decoder(list[msgspec.Raw])
 
 
@@ -169,25 +162,6 @@ def claim_names(namespace: str, volumes: bytes) -> tuple[str, ...]:
     return tuple(
         sorted(f"{namespace}/{v.persistent_volume_claim.claim_name}" for v in listed if v.persistent_volume_claim)
     )
-
-
-def device_claims(namespace: str, claims: bytes, statuses: bytes) -> tuple[str, ...]:
-    """`namespace/name` of the ResourceClaims that `spec.resourceClaims` and their statuses name, at most 64.
-
-    An empty text stands for each one that is still to be made of its template.
-
-    >>> listed = b'[{"name": "a", "resourceClaimTemplateName": "t"}, {"name": "b", "resourceClaimName": "mine"}]'
-    >>> made = b'[{"name": "a", "resourceClaimName": "w-x"}]'
-    >>> device_claims("team", listed, b""), device_claims("team", listed, made)
-    (('', 'team/mine'), ('team/w-x', 'team/mine'))
-    """
-    if not claims:
-        return ()
-    listed = decode(_device_claims, claims, what="spec.resourceClaims")[:_MOST_CLAIMS]
-    made = decode(_device_claims, statuses, what="status.resourceClaimStatuses") if statuses else []
-    named = {one.name: one.resource_claim_name for one in made}
-    names = [one.resource_claim_name or named.get(one.name, "") for one in listed]
-    return tuple([intern(f"{namespace}/{name}") if name else "" for name in names if name is not None])
 
 
 def unmodelled_constraints(affinity: bytes, volumes: bytes, resource_claims: bytes, spreads: bytes) -> tuple[str, ...]:

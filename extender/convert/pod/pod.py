@@ -19,7 +19,7 @@ from extender.convert.pod.conditions import (
     refused_by_filters,
     told_by,
 )
-from extender.convert.pod.constraints import device_claims, unmodelled_constraints
+from extender.convert.pod.constraints import unmodelled_constraints
 from extender.convert.pod.fields import PodFields, PodSpec, PodStatus
 from extender.convert.pod.gang_labels import group_of
 from extender.convert.pod.member_class import class_of
@@ -96,7 +96,6 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         deleting=meta.deletion_timestamp is not None,
         gates=gates,
         unmodelled=unmodelled,
-        claims=device_claims(namespace, given(spec.resource_claims), given(status.resource_claim_statuses)),
         admitted_to=admitted_to,
         unschedulable=admitted_to is not None and not gates and refused_by_filters(scheduled, native=gated),
         refusal=words.text,

@@ -111,8 +111,6 @@ class Degrading:
         free = table.allocatable[rows] - snapshot.used[rows]
         for member_class, wanted in Counter(pod.member_class for pod in pods).items():
             request = table.vector(member_class.requests)
-            if request is None:
-                return False
             excluded = snapshot.excluded(member_class)
             counts = np.where(allowed_nodes(table, member_class.constraints)[rows], fit_counts(free, request), 0)
             able = [(table.names[row], count) for row, count in zip(rows, counts, strict=True) if count]

@@ -8,7 +8,7 @@ same; no gang of another namespace is named; texts of tenants are bounded where 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scoring.explain.causes.kube_scheduler import backing_off, filtered
+from scoring.explain.causes.kube_scheduler import backing_off, filtered, uncounted
 from scoring.explain.causes.placement import placement_cause
 from scoring.explain.causes.pods_missing import incomplete
 from scoring.explain.causes.reasons import Cause, CauseReason
@@ -92,8 +92,10 @@ def _of_reason(
     match waiting.reason:
         case Reason.INCOMPLETE:
             return incomplete(ask, notes)
-        case Reason.FILTERED | Reason.DEVICES:
-            return filtered(run, ask, waiting.reason, refusals)
+        case Reason.FILTERED:
+            return filtered(run, ask, refusals)
+        case Reason.UNCOUNTED:
+            return uncounted(run, ask, refusals)
         case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
             return _behind(turn)
         case Reason.NO_ALLOWED_ZONE:

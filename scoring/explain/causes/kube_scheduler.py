@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.words import counted, duration_text
+from scoring.explain.words import counted, duration_text, shown
 from scoring.ids import PodUid
 from scoring.model import Reason
+from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.plan import Run
 from scoring.plan.demand import GangDemand
 from scoring.queue.admitted_condition import camel_case
@@ -40,24 +41,28 @@ def backing_off(run: Run, ask: GangDemand, detail: str, refusals: Mapping[PodUid
     )
 
 
-def filtered(run: Run, ask: GangDemand, reason: Reason, refusals: Mapping[PodUid, str]) -> Cause:
+def filtered(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str]) -> Cause:
     """There is room, and filters that netgang does not model refuse nodes."""
     said = _said(ask, refusals)
-    if reason is Reason.DEVICES:
-        return Cause(
-            camel_case(Reason.DEVICES),
-            f"It waits for devices of Dynamic Resource Allocation, which kube-scheduler counts.{said}",
-            "Look at the Event FailedScheduling of its pods, and at kubectl get resourceslices,resourceclaims -A.",
-        )
     if (cause := _too_spread(run, ask, said)) is not None:
         return cause
     fields = _unmodelled(ask)
     which = f"; the pods have {', '.join(fields)}" if fields else ""
     return Cause(
         CauseReason.REFUSED,
-        "There is room, but filters of kube-scheduler that netgang does not model (volumes, affinity between pods, "
-        f"spreading, plugins) refuse nodes that it needs{which}.{said}",
+        "There is room, but filters of kube-scheduler that netgang does not model (volumes, devices, affinity between "
+        f"pods, spreading, plugins) refuse nodes that it needs{which}.{said}",
         "The Event FailedScheduling of its pods says which filter.",
+    )
+
+
+def uncounted(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str]) -> Cause:
+    """It asks for what no node's allocatable shows, and has no room for the rest, or was refused its nodes."""
+    return Cause(
+        camel_case(Reason.UNCOUNTED),
+        f"No node's allocatable shows {', '.join(uncounted_resources(run, ask))}: kube-scheduler alone counts it."
+        f"{_said(ask, refusals)}",
+        "Correct the resource's name, install the device plugin that offers it, or wait for kube-scheduler to find it.",
     )
 
 
@@ -75,6 +80,13 @@ def _too_spread(run: Run, ask: GangDemand, said: str) -> Cause | None:
         f"{said}",
         "Make the rule preferred, not required, lower the minimum, or set netgang.io/zone-policy to preferred.",
     )
+
+
+def uncounted_resources(run: Run, ask: GangDemand) -> list[str]:
+    """Resources of waiting members that no node's allocatable shows, each with the one that was perhaps meant."""
+    names = {name for one, _ in (*ask.need, *ask.more) for name in run.table.uncounted(one.requests)}
+    meant = {name: nearest(name, run.table.axis, like=LIKE_VALUE) for name in sorted(names)}
+    return [f"{shown(name)} (did you mean {like}?)" if like else shown(name) for name, like in meant.items()]
 
 
 def _unmodelled(ask: GangDemand) -> list[str]:

@@ -15,12 +15,11 @@ from scoring.explain.causes.missing_label import MissingLabel, missing_label_in_
 from scoring.explain.causes.reasons import Cause, CauseReason
 from scoring.explain.causes.zone_room import ZoneRoom, best_zone
 from scoring.explain.turn import Turn
-from scoring.explain.words import counted, quantity, resource_text, shown, some, zone_text
+from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NO_ZONE, ZoneName
 from scoring.model import Constraints, MemberClass, Reason
-from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan import Run
@@ -42,8 +41,6 @@ def placement_cause(
     demand = [(member_class, len(pods)) for member_class, pods in need]
     member_class, count = _hardest(run, demand, ask, allowed)
     rows = run.view.rows(allowed)
-    if (cause := _unknown_resource(run, member_class)) is not None:
-        return cause
     missing = yield from missing_label_in_steps(run, member_class.constraints, rows.tolist())
     if missing is not None:
         return (yield from _label(run, member_class.constraints, missing, allowed))
@@ -109,21 +106,6 @@ def _hardest(
     return demand[at]
 
 
-def _unknown_resource(run: Run, member_class: MemberClass) -> Cause | None:
-    table = run.table
-    known = {name for i, name in enumerate(table.axis) if len(table.nodes) and table.allocatable[:, i].any()}
-    for name, amount in member_class.requests:
-        if amount and name not in known and name not in table.uncounted:
-            meant = nearest(name, known, like=LIKE_VALUE)
-            return Cause(
-                CauseReason.UNKNOWN_RESOURCE,
-                f"No node of the cluster has resource {shown(name)}, of which each pod asks for "
-                f"{quantity(name, amount)}{f' (did you mean {meant}?)' if meant else ''}.",
-                "Correct the resource's name, or install the device plugin that offers it.",
-            )
-    return None
-
-
 def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints) -> Cause | None:
     """A pod for which the largest of the nodes with its labels is too small."""
     labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
@@ -144,9 +126,9 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
             more = f"; nodes outside netgang.io/zones have {quantity(name, anywhere)}" if named else ""
             return Cause(
                 CauseReason.TOO_LARGE,
-                f"Each pod asks for {resource_text(name)} {quantity(name, amount)}; the largest node{whose} has "
+                f"Each pod asks for {name} {quantity(name, amount)}; the largest node{whose} has "
                 f"{quantity(name, largest)}{more}.",
-                f"Ask for at most {quantity(name, largest)} {resource_text(name)} a pod, or add larger nodes.",
+                f"Ask for at most {quantity(name, largest)} {name} a pod, or add larger nodes.",
             )
     return None
 

@@ -28,8 +28,6 @@ class CauseReason(StrEnum):
     """Its pods must be apart from one another, by anti-affinity or topology spread, on more nodes than there are."""
     PORT = "HostPortTaken"
     """Its host port is taken on nodes that it needs, or it has more pods than nodes."""
-    UNKNOWN_RESOURCE = "ResourceUnknown"
-    """It asks for a resource that no node has."""
     TOO_LARGE = "RequestTooLarge"
     """One pod asks for more than the largest node has."""
     ZONE_TOO_SMALL = "ZoneTooSmall"

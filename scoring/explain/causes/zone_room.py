@@ -56,7 +56,6 @@ def best_zone(
     `empty`: as if nothing ran there.
     """
     request = run.view.vector(member_class)
-    assert request is not None, "a resource that no node has is said before"
     free = run.table.allocatable if empty else run.capacity.room.free
     fits = fit_counts(free, request)
     if member_class.constraints.host_ports:

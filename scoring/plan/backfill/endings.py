@@ -65,10 +65,9 @@ class Endings:
         amounts: list[Ints] = []
         for pod in gang.pending if gang.length_s is not None else ():
             row = index.get(members.get(pod.uid, NodeName("")))
-            vector = view.vector(pod.member_class)
-            if row is not None and vector is not None:
+            if row is not None:
                 rows.append(row)
-                amounts.append(vector)
+                amounts.append(view.vector(pod.member_class))
         if not rows or gang.length_s is None:
             return self._rows[:0], self._amounts[:0], self._ends_s[:0]
         since_s = running_since_s(gang)

@@ -157,7 +157,7 @@ class KeptRoom:
         if refused.reason not in WANTS_ROOM or kept is None or demand.gang.key == kept.promise.gang:
             return refused
         zone, classes = kept.promise.zone, classes_of(run, demand)
-        if classes is None or zone not in kind_of(run, demand).allowed or not len(rows_with(self._taken)):
+        if zone not in kind_of(run, demand).allowed or not len(rows_with(self._taken)):
             return refused
         if not zones_with_room(run, classes, run.capacity.room.free + self._taken)[run.zones.index(zone)]:
             return refused

@@ -23,16 +23,12 @@ from scoring.selection import ClassDemand
 from scoring.selection.demand import rooms
 
 
-def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...] | None:
-    """Classes of the gang's minimum over all nodes; `None`: a resource that no node has."""
-    classes: list[ClassDemand] = []
-    for member_class, pods in demand.need:
-        request = run.view.vector(member_class)
-        if request is None:
-            return None
-        allowed = run.capacity.mask(member_class, When.AT_START)
-        classes.append(ClassDemand(member_class.role, request, allowed, len(pods)))
-    return tuple(classes)
+def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...]:
+    """Classes of the gang's minimum over all nodes."""
+    return tuple(
+        ClassDemand(one.role, run.view.vector(one), run.capacity.mask(one, When.AT_START), len(pods))
+        for one, pods in demand.need
+    )
 
 
 def zones_with_room(run: Run, classes: Sequence[ClassDemand], free: Ints) -> NDArray[np.bool_]:
@@ -49,7 +45,7 @@ class StartSearch:
 
     def __init__(self, run: Run, endings: Endings, demand: GangDemand, *, now_s: float) -> None:
         self._run, self._endings, self._demand, self._now_s = run, endings, demand, now_s
-        self._classes = classes_of(run, demand) or ()
+        self._classes = classes_of(run, demand)
 
     def find(self, before: Promise | None) -> Steps[tuple[Promise, Promised] | None]:
         """The promise, and the room for it; `before`: the one before, if there is any. Cost: O(nodes + ends) a zone."""

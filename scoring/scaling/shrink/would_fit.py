@@ -129,8 +129,7 @@ class Ledger:
         key = id(pod.member_class)
         known = self._requests.get(key)
         if known is None:
-            vector = self._run.table.vector(pod.requests)
-            known = self._requests[key] = vector.tolist() if vector is not None else [0] * self.free.shape[1]
+            known = self._requests[key] = self._run.table.vector(pod.requests).tolist()
         return known
 
     def tally(self, gone: Iterable[Pod] = ()) -> "Tally":
@@ -192,10 +191,9 @@ class _Class:
     def __init__(self, run: Run, member_class: MemberClass, wanted: int, open_rows: Mask) -> None:
         self.wanted = wanted
         request = run.view.vector(member_class)
-        self.mask = run.capacity.mask(member_class) & open_rows if request is not None else np.zeros_like(open_rows)
-        self._asked = [(column, amount) for column, amount in enumerate(request.tolist() if request is not None else ())
-                       if amount > 0]  # fmt: skip
-        there = run.capacity.room.counts(request) if request is not None else np.zeros(len(self.mask), np.int64)
+        self.mask = run.capacity.mask(member_class) & open_rows
+        self._asked = [(column, amount) for column, amount in enumerate(request.tolist()) if amount > 0]
+        there = run.capacity.room.counts(request)
         sums = np.bincount(run.view.zone_number, weights=np.where(self.mask, there, 0), minlength=len(run.zones))
         self.sums: list[int] = sums.astype(np.int64).tolist()
 

@@ -1,12 +1,10 @@
 """Filters of kube-scheduler's own that netgang does not model close most nodes to a gang (docs/safety.md S27)."""
 
-from functools import partial
-
 import pytest
 
 from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
-from tests.e2e.objects import indexed_job, kind, required_terms, shuns_gangs
+from tests.e2e.objects import indexed_job, required_terms, shuns_gangs
 from tests.e2e.site import site_on
 from tests.e2e.stage import LIMIT_S, Stage
 
@@ -36,25 +34,19 @@ async def test_anti_affinity_of_others_costs_the_job_nothing(site: Stage) -> Non
     await _assert_spared(site, "later")
 
 
-async def test_devices_that_netgang_cannot_count(stage: Stage) -> None:
-    """A DeviceClass provides what no node's allocatable has: not impossible, but waiting for devices, by its zone."""
+async def test_what_no_allocatable_shows_is_left_to_kube_scheduler(stage: Stage) -> None:
+    """A resource that no node has is not impossible: the gang is admitted to its zone, and its refusals are learned."""
     netgang = await stage.netgang(on={"a": 2}, cpu="8")
-    await stage.api.create(kind("resource.k8s.io/v1", "DeviceClass", "cards", spec={}))
-    try:
-        for name, resource in (("never", "example.com/card"), ("cards", "deviceclass.resource.kubernetes.io/cards")):
-            members = stage.gang(name, 2, gated=True)
-            for one in members:
-                [container] = one["spec"]["containers"]
-                for part in ("requests", "limits"):
-                    container["resources"][part][resource] = "1"
-            await stage.api.create_all(members)
-        for name, reason in (("never", "IMPOSSIBLE"), ("cards", "DEVICES")):
-            path = f"/v1/explain/{stage.namespace}/{name}"
-            await stage.until_document(netgang, path, partial(_coded, reason), f"{name}: {reason}")
-        for one in await stage.until_admitted("cards", 2):
-            assert all("matchFields" not in term for term in required_terms(one))
-    finally:
-        await stage.api.delete("DeviceClass", "cards")
+    members = stage.gang("cards", 2, gated=True)
+    for one in members:
+        [container] = one["spec"]["containers"]
+        for part in ("requests", "limits"):
+            container["resources"][part]["example.com/card"] = "1"
+    await stage.api.create_all(members)
+    for one in await stage.until_admitted("cards", 2):
+        assert all("matchFields" not in term for term in required_terms(one))
+    path = f"/v1/explain/{stage.namespace}/cards"
+    await stage.until_document(netgang, path, _is_uncounted, "the refusals of both nodes are learned")
 
 
 async def _assert_spared(site: Stage, job: str) -> None:
@@ -63,5 +55,6 @@ async def _assert_spared(site: Stage, job: str) -> None:
     assert not any(one["type"] == "Failed" for one in found["status"].get("conditions", []))
 
 
-def _coded(reason: str, explained: Object) -> bool:
-    return bool(explained["code"] == reason)
+def _is_uncounted(explained: Object) -> bool:
+    said = [one for one in explained["notes"] if one.startswith("uncounted: example.com/card")]
+    return explained["code"] in ("UNCOUNTED", "BACKING_OFF") and bool(said)

@@ -6,10 +6,9 @@ from dataclasses import replace
 import pytest
 
 from extender.cache import ClusterCache
-from scoring.ids import GangKey, JobKey, NodeName, PodUid, ResourceName, gang_key
+from scoring.ids import GangKey, JobKey, NodeName, PodUid, gang_key
 from scoring.model import (
     GATE,
-    DeviceClass,
     Node,
     NodeSelectorTerm,
     Phase,
@@ -19,7 +18,7 @@ from scoring.model import (
     Role,
     Taint,
 )
-from scoring.model.resources import CPU, Resources
+from scoring.model.resources import CPU
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, pod
 from tests.fuzz.consistency import assert_consistent
@@ -249,22 +248,6 @@ def test_only_who_was_refused_can_show_that_a_node_passes() -> None:
     assert cache.version > before
     assert cache.snapshot().exclusions == {member.member_class: frozenset({N2})}
     assert not cache.passed(member, [N1])
-
-
-def test_resources_that_device_classes_provide() -> None:
-    cards, name = DeviceClass("cards", (ResourceName("example.com/card"),)), ResourceName("example.com/card")
-    cache = cluster()
-    table = cache.snapshot().table
-    assert table.vector(Resources.of({name: 1})) is None
-    cache.device_classes.upsert(cards)
-    provided = cache.snapshot().table
-    assert provided.uncounted == {name}
-    assert provided.version > table.version
-    assert provided.vector(Resources.of({name: 1})) is not None
-    cache.nodes.upsert(node("n9"))
-    assert cache.snapshot().table.uncounted == {name}
-    cache.device_classes.delete("cards")
-    assert cache.snapshot().table.uncounted == frozenset()
 
 
 def test_back_offs() -> None:

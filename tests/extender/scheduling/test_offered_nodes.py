@@ -376,7 +376,7 @@ AHEAD = {  # case: (whether kube-scheduler knows more, nodes asked, GPUs asked f
     "full in our view": (True, ["free", "full"], 0),
     "not known to us": (True, ["new"], 0),
     "nothing asked": (False, [], 0),
-    "a device plugin has just registered": (True, ["free"], 1),
+    "a resource that no allocatable shows": (False, ["free"], 1),
 }
 
 

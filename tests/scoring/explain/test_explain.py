@@ -11,7 +11,7 @@ from scoring.explain.gang import Explanation, explain
 from scoring.explain.turn import Reservation
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey, NodeName, ZoneName
-from scoring.model import Gang, HostPort, Node, Phase, Pod, Role
+from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim
@@ -110,6 +110,14 @@ def test_why_members_have_no_node() -> None:
         "g-3": ("held", "its bind is held until the minimum has come"),
         "g-4": ("pending", "it is beyond the minimum, and starts when there is room"),
     }
+
+
+def test_what_is_not_counted_is_a_note_of_one_word() -> None:
+    [card] = gang("g", 1, unmodelled=("resourceClaims",)).members
+    asks = replace(card, member_class=replace(card.member_class, requests=Resources.parse({"x.io/card": 1})))
+    found, plain = explained(gang("g", members=[asks])), explained(gang("g", 1))
+    assert [one for one in found.notes if one.startswith("uncounted: x.io/card, resourceClaims;")]
+    assert not [one for one in plain.notes if "uncounted" in one]
 
 
 def test_notes() -> None:

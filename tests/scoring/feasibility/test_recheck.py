@@ -45,7 +45,7 @@ CASES = {  # case: (members that lost their place, snapshot, gang, members' node
     "overdrawn by others": (["g-1"], snapshot(TWO, pods=[pod("x", cpu="3", node="n1")]), PAIR, {"g_1": "n1"}),
     "overdrawn, but not in what is asked": ([],
         snapshot([node("n0", memory="1Gi")], pods=[pod("x", cpu="0", memory="2Gi", node="n0")]), PAIR, {"g_0": "n0"}),
-    "a resource that no node has any more": (["g-0"], snapshot(TWO), gang("g", 1, gpu=1), {"g_0": "n0"}),
+    "a resource that no allocatable shows is not counted": ([], snapshot(TWO), gang("g", 1, gpu=1), {"g_0": "n0"}),
     "a member that is gone takes no room": ([], snapshot(TWO), gang("g", 1), {"g_0": "n1", "g_1": "n1"}),
     "a bound member is counted on its node already": ([],
         snapshot([node("n0", cpu="1")], [gang("g", members=[bound(PAIR.members[0], "n0")])]),
@@ -58,7 +58,7 @@ CASES = {  # case: (members that lost their place, snapshot, gang, members' node
         snapshot(TWO, [PAIR], commitments={"default/h": {"uid-default-h-0": "n1"}}), PAIR, {"g_0": "n1"}),
     "a committed member that nobody knows yet": ([],
         snapshot(TWO, [PAIR, gang("h", 1)], commitments={"default/h": {"uid-default-h-7": "n1"}}), PAIR, {"g_0": "n1"}),
-    "a committed member that asks for what no node has": ([],
+    "a committed member takes what is counted of its request": (["g-0"],
         snapshot(TWO, [PAIR, gang("h", 1, gpu=1)], commitments={"default/h": {"uid-default-h-0": "n1"}}), PAIR,
         {"g_0": "n1"}),
     "the host port is taken": (["g-0"],
@@ -105,9 +105,10 @@ def recount(state: Snapshot, wish: Gang, assignment: Mapping[PodUid, NodeName]) 
         for i, resource in enumerate(state.table.axis):
             taken[resource] += int(state.used[state.table.index[name], i])
         for m, at in others:
-            if at == name and all(r in state.table.axis for r, _ in m.requests):
+            if at == name:
                 taken.update(dict(m.requests.items))
-        short = any(amount and amount + taken[r] > on.allocatable.get(r) for r, amount in asked.items())  # type: ignore[arg-type]
+        counted = {r: amount for r, amount in asked.items() if amount and r in state.table.axis}
+        short = any(amount + taken[r] > on.allocatable.get(r) for r, amount in counted.items())  # type: ignore[arg-type]
         ports = [p for m, at in others if at == name for p in m.member_class.constraints.host_ports]
         ports += state.host_ports.get(name, ())
         clash = False

@@ -12,7 +12,7 @@ from scoring.model.policy import Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
-from scoring.plan import Plan, PlannerCache, begin_run, plan
+from scoring.plan import Plan, PlannerCache, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, answer, planned, ported, row
 
@@ -180,12 +180,10 @@ BEYOND_THE_MINIMUM: Answers = {
 PAIR = gang("g", 2)
 CLASS = PAIR.members[0].member_class
 REFUSED = {CLASS: frozenset({NodeName("n0")})}
-GPUS = ["nvidia.com/gpu"]
 REASONS: Answers = {
     "too few pods": (Reason.INCOMPLETE, lambda: planned(row(4), gang("g", 2, min_member=3))),
     "no room now": (Reason.NO_ROOM, lambda: planned(row(2), PAIR, pods=BUSY)),
     "never any room": (Reason.IMPOSSIBLE, lambda: planned(row(2), gang("g", 2, cpu="2"))),
-    "a resource that no node has": (Reason.IMPOSSIBLE, lambda: planned(row(2), gang("g", 1, gpu=1))),
     "room only over two zones": (Reason.IMPOSSIBLE, lambda: planned(ONE_EACH, PAIR)),
     "a zone that does not exist": (
         Reason.NO_ALLOWED_ZONE,
@@ -221,21 +219,21 @@ REASONS: Answers = {
         Reason.NO_ROOM,
         lambda: planned(row(2), PAIR, exclusions=REFUSED, pods=[pod("x", cpu="4", node="n1")]),
     ),
-    "devices that cannot be counted do not stop it (docs/safety.md S27)": (
+    "what no node's allocatable shows does not stop it (docs/safety.md S27)": (
         ["n0", "n1"],
-        lambda: planned(row(2), gang("g", 2, gpu=1), uncounted=GPUS),
+        lambda: planned(row(2), gang("g", 2, gpu=1)),
     ),
-    "every node refuses devices that cannot be counted": (
-        Reason.DEVICES,
-        lambda: planned(row(2), one := gang("g", 2, gpu=1), uncounted=GPUS,
+    "beside what no allocatable shows there is no room: nobody leaves for it": (
+        Reason.UNCOUNTED,
+        lambda: planned(row(2), gang("g", 2, gpu=1), pods=BUSY),
+    ),
+    "every node refuses what no allocatable shows": (
+        Reason.UNCOUNTED,
+        lambda: planned(row(2), one := gang("g", 2, gpu=1),
                         exclusions={one.members[0].member_class: frozenset({NodeName("n0"), NodeName("n1")})}),
     ),
-    "too large, and with devices that cannot be counted": (
-        Reason.DEVICES,
-        lambda: planned([*row(2), node("n9", gpu=1)], gang("g", 2, cpu="64", gpu=1), uncounted=GPUS),
-    ),
     "claims for devices that every node refuses": (
-        Reason.DEVICES,
+        Reason.FILTERED,
         lambda: planned(row(1), gang("g", 1, unmodelled=("resourceClaims",)), exclusions=REFUSED),
     ),
     "another pod's host port will be free again": (
@@ -339,9 +337,9 @@ COMMITMENTS: Answers = {  # docs/safety.md S4
         ["n0", "n1"],
         lambda: committed(PAIR, nodes=row(2), h={"h-0": "n0"}),
     ),
-    "a committed member that asks for what no node has takes nothing": (
-        ["n0", "n1"],
-        lambda: committed(gang("h", 1, gpu=1), PAIR, nodes=row(2), h={"h-0": "n0"}),
+    "a committed member takes what is counted of its request": (
+        ["n1", "n2"],
+        lambda: committed(gang("h", 1, gpu=1), PAIR, nodes=row(3), h={"h-0": "n0"}),
     ),
     "a gang of higher priority takes nothing back": (
         ["n0", "n1"],
@@ -548,18 +546,6 @@ def test_native_and_foreign_gangs_are_left_alone() -> None:
     native, foreign = replace(PAIR, source=GangSource.NATIVE), replace(gang("foreign", 2), own=False)
     outcome = planned(row(4), native, foreign)
     assert (dict(outcome.admitted), dict(outcome.waiting)) == ({}, {})
-
-
-def test_what_no_node_has_has_no_place() -> None:
-    """No zone holds, estimates or selects anything for a demand that asks for a resource that no node offers."""
-    wanted = gang("g", 1, gpu=1)
-    run = begin_run(snapshot(row(2), [wanted]), POLICY, PlannerCache())
-    demand = run.view.demand(wanted)
-    asked, zone = run.view.member_set(demand.need, demand), run.zones[0]
-    assert run.capacity.zone_members(asked).tolist() == [0]
-    assert run.search.place(asked, run.zones, method=Selection.SUBSET, score=POLICY.score) is None
-    assert run.search.estimate(asked, zone, score=POLICY.score) is None
-    assert not run.search.fits_empty(asked, run.zones)
 
 
 @pytest.mark.parametrize("selection", list(Selection))

@@ -155,12 +155,12 @@ def test_zones_that_are_not_allowed_any_more_are_left() -> None:
 
 
 def test_a_former_place_on_a_node_or_of_a_kind_that_is_gone() -> None:
-    """A place needs all its nodes, and a node that has each resource asked."""
+    """A place needs all its nodes, with room for each resource asked."""
     nodes = [node(f"n{i}", gpu=1) for i in range(3)]
     waits = gang("g", 2, gpu=1)
     before = planned(nodes, waits)
     assert answer(again(before, nodes[1:], waits), "g") == ["n1", "n2"]
-    assert answer(again(before, [node(f"n{i}") for i in range(3)], waits), "g")[0] is Reason.IMPOSSIBLE
+    assert answer(again(before, [node(f"n{i}", gpu=int(i == 0)) for i in range(3)], waits), "g")[0] is Reason.IMPOSSIBLE
 
 
 def test_new_members_join_a_former_place() -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
 from scoring.ids import NodeName, PodUid
-from scoring.model import HostPort, Node, Pod, Role
+from scoring.model import Gang, HostPort, MemberClass, Node, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
@@ -58,8 +58,7 @@ def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, 
     committed = {uid: at for c in state.commitments.values() for uid, at in c.assignment.items()}
     for uid, at in committed.items():
         ports[at] += members[uid].member_class.constraints.host_ports
-        if state.table.vector(members[uid].requests) is not None:  # else it cannot run there, and takes nothing
-            taken[at].update(dict(members[uid].requests.items))
+        taken[at].update(dict(members[uid].requests.items))
     for key, admission in outcome.admitted.items():
         zones = dict(state.gangs[key].options).get("zones")
         runs_at = {m.node for m in state.gangs[key].placed}
@@ -76,9 +75,9 @@ def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, 
             ports[at] += constraints.host_ports
             assert not zones or on.zone in zones.split(",") or runs_at or key in state.commitments
             taken[at].update(dict(members[uid].requests.items))
+            free = dict(zip(state.table.axis, state.table.allocatable[row] - state.used[row], strict=True))
             for resource, amount in members[uid].requests:
-                free = state.table.allocatable[row] - state.used[row]
-                assert not amount or taken[at][resource] <= free[state.table.axis.index(resource)]
+                assert not amount or resource not in free or taken[at][resource] <= free[resource]
 
 
 @settings(deadline=None)
@@ -100,6 +99,27 @@ def test_whole_or_not_at_all(state: Snapshot, now_s: float) -> None:
             zones = {nodes[row_of[at]].zone for at in admission.members.values()}
             before = {nodes[row_of[m.node]].zone for m in first.placed if m.node is not None and not m.terminal}
             assert zones <= before if before else zones == set(admission.zones) and len(zones) == 1
+
+
+@settings(deadline=None)
+@given(clusters(most_gangs=1))
+def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
+    """With a resource more that is in no node's allocatable a gang gets the same places, and is no more impossible."""
+
+    def asking(one: MemberClass) -> MemberClass:
+        return replace(one, requests=one.requests + Resources.parse({"example.com/card": 2}))
+
+    def all_asking(one: Gang) -> Gang:
+        return replace(one, members=tuple(replace(m, member_class=asking(m.member_class)) for m in one.members))
+
+    gangs = {key: all_asking(one) for key, one in state.gangs.items()}
+    exclusions = {asking(one): nodes for one, nodes in state.exclusions.items()}
+    more = replace(state, gangs=gangs, exclusions=exclusions)
+    before, after = plan(state, POLICY, now_s=0.0), plan(more, POLICY, now_s=0.0)
+    placed = [{key: one.members for key, one in made.admitted.items()} for made in (before, after)]
+    assert placed[0] == placed[1]
+    never = [{key for key, one in made.waiting.items() if one.reason is Reason.IMPOSSIBLE} for made in (before, after)]
+    assert never[0] == never[1]
 
 
 @settings(deadline=None)

@@ -99,7 +99,6 @@ def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int
     chosen = run.search.place(members, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
     [(one, count)] = members.classes
     request = run.view.vector(one)
-    assert request is not None
     demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
     rank = run.scores.links((ZoneName("a"),), POLICY.score).rank_among(None)
     free, exact_size = run.capacity.room.free, POLICY.exact_zone_size

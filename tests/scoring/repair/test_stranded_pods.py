@@ -58,7 +58,7 @@ ONE_POD: dict[str, tuple[str | None, list[Node], list[Pod], dict[str, object]]] 
     "tainted": ("full", [node("n1", taints=[Taint("k", "", "NoSchedule")])], [], {}),
     "leaving": ("full", [node("n1", leaving=True)], [], {}),
     "too small even when empty": ("full", [node("n1", cpu="500m")], [], {}),
-    "a resource that no node has any more": ("full", [N1], [], {"gpu": 1}),
+    "a resource that no allocatable shows any more": (None, [N1], [], {"gpu": 1}),
     "zone, a node of it is there": (None, [N1], [], {"affinity": in_zone("a")}),
     "zone, all its nodes are gone": ("gone", [], [], {"affinity": in_zone("a")}),
     "zone, all its nodes are full": ("full", [N1], TAKEN[:1], {"affinity": in_zone("a")}),
@@ -217,8 +217,6 @@ def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:
     """Whether a listed ready node has room beside what runs and what is planned, counted one by one."""
     table = cluster.table
     request = table.vector(wanted.requests)
-    if request is None:
-        return False
     for term in wanted.constraints.affinity or ():
         row = table.index.get(NodeName(term.fields[0].values[0]))
         if row is None or not table.nodes[row].ready:
@@ -226,9 +224,8 @@ def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:
         free = table.allocatable[row] - cluster.used[row]
         for one in cluster.gangs.values():
             for member in one.members:
-                vector = table.vector(member.requests)
-                if made.node_of.get(member.uid) == table.names[row] and vector is not None:
-                    free = free - vector
+                if made.node_of.get(member.uid) == table.names[row]:
+                    free = free - table.vector(member.requests)
         if (request <= free).all():
             return True
     return False

@@ -162,7 +162,6 @@ def test_growth_stays_within_bounds_and_takes_nothing_from_gangs(
         assert len(change.nodes) == change.after - change.before
         assert options.increment is None or len(change.nodes) <= options.increment
         request = cluster.table.vector(next(p for p in gang.members if p.role is Role.WORKER).requests)
-        assert request is not None
         zone = {cluster.table.nodes[cluster.table.index[p.node]].zone for p in gang.members if p.node is not None}
         for name in change.nodes:
             used[cluster.table.index[name]] += request

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scoring.ids import NodeName
-from scoring.model import Gang, Phase, Pod, Role
+from scoring.model import Gang, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.snapshot import Claim
 from scoring.network.matrix import NetworkMatrix
@@ -121,7 +121,7 @@ GIVEN: dict[str, Case] = {  # sentence: (what is decided, the cluster: nodes wit
         {"to": "default/h", "reason": "NOT_ENOUGH"},
         case("n1:4", FOUR, heavy(4), waiting("small", 1, weight=8))),
     "no gang waits": ({"reason": "NOBODY_WAITS"}, case("n1:4", FOUR)),
-    "a gang that asks for what no node has is impossible": ({"given": {}, "reason": "NOBODY_WAITS"},
+    "nobody leaves for a gang that asks for what no allocatable shows": ({"given": {}, "reason": "NOBODY_WAITS"},
         case("n1:2", workers("l", ["n1"] * 2), gang("h", 1, role=Role.WORKER, gpu=1, options={"weight": "9"}))),
     "a worker that is being removed is waited for": ({"reason": "ROOM_IS_COMING"},
         case("n1:4", LEAVING, heavy(1), wanted=3)),
@@ -265,12 +265,6 @@ def test_many_like_jobs_are_cut_short_and_still_minimal() -> None:
     nodes = " ".join(f"n{i:02}:3" for i in range(12))
     found = decide(nodes, *jobs, heavy(11), options=replace(GENEROUS, decrement=1))
     assert sum(change.removed for change in found.changes) == 11
-
-
-def test_a_pod_that_asks_for_what_no_node_has_any_more_leaves_nothing() -> None:
-    """Its node lost the resource while it ran: what it took is unknown, so it is not counted on."""
-    leaves: Pod = bound(pod("p", gpu=1), "n1")
-    assert not snapshot([node("n1")], []).table.footprint([leaves])[1].any()
 
 
 def test_bounds_of_a_job_are_checked() -> None:

@@ -77,8 +77,7 @@ ZONE_ONLY: dict[str, tuple[str, Gang, Policy, dict[str, Any]]] = {  # case: (par
     "a volume claim": ("persistentVolumeClaim", gated(2, unmodelled=("persistentVolumeClaim",)), POLICY, {}),
     "too many nodes": ("too many", gated(MOST_LISTED), replace(POLICY, spares=1), {}),
     "nodes refused such pods (docs/safety.md S27)": ("left out", TWO, POLICY, REFUSED),
-    "devices that cannot be counted": ("devices", gang("g", 2, gpu=1, gates=(GATE,)), POLICY,
-        {"uncounted": ["nvidia.com/gpu"]}),
+    "a resource that no node's allocatable shows": ("uncounted", gang("g", 2, gpu=1, gates=(GATE,)), POLICY, {}),
 }  # fmt: skip
 
 

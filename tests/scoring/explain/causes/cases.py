@@ -98,6 +98,7 @@ PLUGIN = gang("g", 1, refusal="0/1 nodes are available: 1 node(s) didn't match p
 VOLUME = 'persistentvolumeclaim "data" not found'
 TRAINING = Controller("kubeflow.org/v1", "PyTorchJob", "g", "g-uid")
 QUOTA = ("ResourceQuota team leaves 1 of requests.cpu, and a member asks for 2",)
+MISSPELT = asking(gang("g", 1), "nvidia.com/gpus")
 CLAIMS = gang("g", 1, unmodelled=("resourceClaims",), refusal="0/1 nodes are available: 1 cannot allocate all claims.")
 BUSY = [pod("other", cpu="7", node="a0", scheduler_name="x")]
 BIG = gang("big", 2, cpu="8", namespace="secret", priority=5)
@@ -161,9 +162,8 @@ CASES: dict[str, Case] = {
         CauseReason.LABEL, ("2 of 3 nodes of zone a lack labels of the pods' nodeSelector",),
         gang("g", 3, node_selector={"disk": "ssd"}), [*row(1, cpu="1", labels={"disk": "ssd"}), *row(3, cpu="1")[1:]]),
     "an extended resource that no node has": Case(
-        CauseReason.UNKNOWN_RESOURCE,
-        ("No node of the cluster has resource nvidia.com/gpus", "did you mean nvidia.com/gpu?"),
-        asking(gang("g", 1), "nvidia.com/gpus"), row(1, gpu=4)),
+        "Uncounted", ("shows nvidia.com/gpus (did you mean nvidia.com/gpu?)", "Correct the resource's name"),
+        MISSPELT, row(1, gpu=4), rest=refused(MISSPELT, "a0")),
     "a pod larger than the largest node": Case(
         CauseReason.TOO_LARGE, ("Each pod asks for cpu 32; the largest node has 16", "Ask for at most 16 cpu"),
         gang("g", 1, cpu="32"), [*row(1, cpu="8"), *row(1, zone="b", cpu="16")]),
@@ -253,7 +253,7 @@ CASES: dict[str, Case] = {
         CauseReason.SPREAD, ("(topologySpreadConstraints)", "waiting does not help"),
         SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
     "devices that kube-scheduler counts": Case(
-        "Devices", ("Dynamic Resource Allocation", "cannot allocate all claims", "resourceclaims"),
+        CauseReason.REFUSED, ("the pods have resourceClaims", "cannot allocate all claims"),
         CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
     "a PersistentVolumeClaim is missing": Case(
         CauseReason.CLAIM, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
