@@ -56,7 +56,8 @@ class Recorder:
     """The last decisions of one process; `run` it."""
 
     policy: Policy
-    most_bytes: int
+    most_bytes: int = 16 * 2**20
+    """Compressed size of what is kept: hours of a busy cluster."""
     _waiting: deque[Decision] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING), init=False)
     _kept: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)

@@ -20,6 +20,7 @@ from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError
 from extender.kube.operator_client import OperatorApi
 from extender.leadership.election import LeaseTimes
+from extender.settings.leadership import LEASE_NAME
 from extender.settings.settings import Settings
 from scoring.model import Node
 
@@ -139,7 +140,7 @@ class Look:
 
     async def _lease(self, settings: Settings) -> LeaseSeen | None:
         """Looked at twice: a Lease's times are another clock's."""
-        look = partial(self._installed, "leases", settings.lease.name, group="/apis/coordination.k8s.io/v1")
+        look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
         first = await look()
         if first is None:
             return None

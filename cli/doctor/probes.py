@@ -18,6 +18,7 @@ from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas.readiness import NetworkSources, Readiness
+from extender.settings.leadership import LEASE_NAME
 from extender.settings.network import FileSource
 from extender.settings.settings import Settings
 from scoring.model import Node
@@ -114,7 +115,7 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     subject = {} if own else {"user": account, "groups": _groups_of(account)}
     rights = sorted(needed(settings))
     at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
-        **{right: [settings.lease.name] for right in calls.rules(calls.LEADING)},
+        **{right: [LEASE_NAME] for right in calls.rules(calls.LEADING)},
         **{right: [STARTED_GANGS] for right in calls.rules(calls.STARTED)},
     }
 

@@ -8,7 +8,7 @@ from typing import Final
 from cli.doctor.facts import Facts, Finding, Right, Running, error, some, warning
 from extender.kube import calls
 from extender.leadership.lease import LEADER
-from extender.settings.leadership import LeaderElection
+from extender.settings.leadership import LEASE_NAME, LeaderElection
 from extender.settings.settings import Settings
 
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")
@@ -50,7 +50,7 @@ def check_running(seen: Facts) -> Iterator[Finding]:
         fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
         yield error("not-running", what, fix)
     if seen.settings.leader_election is LeaderElection.ON:
-        yield from _leader(found, seen.settings.lease.name)
+        yield from _leader(found, LEASE_NAME)
 
 
 def check_gated(seen: Facts) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from extender.ports import Clock, ClusterApi, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
-from extender.settings.leadership import LeaderElection, OwnPod, lease_namespace
+from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
 from scoring.plan import Plan
 
@@ -61,7 +61,7 @@ async def candidacy(
     async with Transport(server, limits=FEW) as transport:
         home, ours = lease_namespace(pod), pod.namespace if pod is not None else ""
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
-        api = KubeLeases(transport, home, lease.name, pods_namespace=ours, call_s=call_s)
+        api = KubeLeases(transport, home, LEASE_NAME, pods_namespace=ours, call_s=call_s)
         yield Candidacy(Election(identity, times, rng=rng), api, pod.name if pod is not None else "")
 
 

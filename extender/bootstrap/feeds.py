@@ -115,8 +115,8 @@ def source_of(one: network.Source, name: str) -> NetworkSource:
         case network.FileSource():
             return MeshFileSource(one.path, name=name)
         case network.MaddashSource():
-            server = MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure, timeout_s=one.timeout_s)
-            wanted = Wanted(grids=one.grids.named(), checks=one.checks.named(), dashboards=one.dashboards.named())
+            server = MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure)
+            wanted = Wanted(grids=one.grids.named(), checks=one.checks.named())
             return MaddashSource(server, wanted, name=name)
         case sources.OpenSearchSource():
             return OpenSearchSource(_client(one), one, name=name)
@@ -125,15 +125,13 @@ def source_of(one: network.Source, name: str) -> NetworkSource:
 
 
 def _client(one: sources.HttpSource) -> HttpClient:
-    password, token = Secret(one.password_file, one.password_env), Secret(one.token_file, one.token_env)
     return HttpClient(
         HttpServer(
             one.url,
             ca_file=one.ca_file,
             insecure=one.insecure,
             username=one.username or "",
-            password=password if password != Secret() else None,
-            token=token if token != Secret() else None,
-            timeout_s=one.timeout_s,
+            password=Secret(one.password_file) if one.password_file is not None else None,
+            token=Secret(one.token_file) if one.token_file is not None else None,
         )
     )

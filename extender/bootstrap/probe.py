@@ -13,7 +13,6 @@ from extender.network.refresh import Polled
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Snapshot
 from scoring.model.policy import Policy, gang_options
-from scoring.probing.bursts import BurstLimits
 
 
 class Probing:
@@ -43,7 +42,7 @@ def _bursts(common: Common) -> Bursts:
     allowed = chosen.throughput
     return Bursts(
         common.clock,
-        BurstOptions(size_bytes=allowed.size_bytes, limits=BurstLimits(allowed.bursts_per_day)),
+        BurstOptions(size_bytes=allowed.size_bytes),
         with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
         first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
         count=common.telemetry.probe_burst,

@@ -146,7 +146,7 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
         yield "health_port", port_config(service.health_app, *address, connections=probes)
     if reports.port is not None and service.reports_app is not None:
         # No client certificate is asked for: pods have none.
-        address, jobs = (reports.host or host, reports.port), counted(_REPORTING, "reports")
+        address, jobs = (host, reports.port), counted(_REPORTING, "reports")
         yield "reports.port", port_config(service.reports_app, *address, tls=for_people, connections=jobs)
 
 

@@ -204,7 +204,7 @@ def _recorder_of(common: Common) -> Recorder | None:
     chosen, planner = common.settings.record, common.planner
     if not chosen.enabled:
         return None
-    recorder = Recorder(planner.policy, most_bytes=chosen.most_mib * 2**20)
+    recorder = Recorder(planner.policy)
     planner.recorded = recorder.record
     return recorder
 

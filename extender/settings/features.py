@@ -39,8 +39,6 @@ class RecordSettings(Section):
 
     enabled: bool = False
     """Keep it. It costs a thread about as much CPU as planning does."""
-    most_mib: int = Field(default=16, ge=1, le=1024)
-    """Compressed size of what is kept, in MiB; the oldest goes first."""
 
 
 class ElasticMetricsSettings(Section):

@@ -21,11 +21,13 @@ class LeaderElection(StrEnum):
     ON = "on"
 
 
+LEASE_NAME = "netgang-leader"
+"""Name of the Lease; replicas of one installation are in one namespace."""
+
+
 class LeaseSettings(Section):
     """The Lease (coordination.k8s.io) on which replicas agree, with `leader_election: on`."""
 
-    name: str = Field(default="netgang-leader", pattern=_NAME)
-    """Name of the Lease; replicas of one installation have the same."""
     duration_s: int = Field(default=3, ge=1, le=3600)
     """How long the others wait for a leader that gives no sign; whole seconds. From a leader's death until another acts
     it takes at worst this, 1/15 of it (a look of the others), and three answers of the API server: 3.2 s and those

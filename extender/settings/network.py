@@ -59,15 +59,9 @@ class MaddashSource(Server):
     grids: MaddashNames = MaddashNames()
     """Which grids are read: a name, a list of them, or {loss, delay, throughput}; a name may have `*`, `?` and `[…]`.
     A metric that names none comes from every grid whose messages show it; a plain MaDDash has no delay."""
-    dashboards: MaddashNames = MaddashNames()
-    """Dashboards whose grids count, for metrics that name no grids; written like `grids`."""
     checks: MaddashNames = MaddashNames()
     """Which checks of these grids count, written like `grids`; reverse checks have names of their own, such as
     Throughput - Reverse."""
-    interval_s: Positive = 60.0
-    """Seconds between two reads. Default 60: MaDDash checks a cell every few minutes, oftener gains nothing."""
-    timeout_s: Positive = 60.0
-    """Longest time for one document. One that takes longer than 5 s rests for four times as long."""
 
 
 Source: TypeAlias = Annotated[

@@ -48,13 +48,11 @@ class ReportSettings(Section):
     port: int | None = Field(default=None, ge=0, le=65535)
     """Port for `POST /v1/jobs/{namespace}/{name}/metrics` and `POST /v1/probe` alone, under TLS if there is a
     `tls.cert_file`; no client certificate is asked for. `null`: none, no report is taken; 0: a free one."""
-    host: str | None = Field(default=None, min_length=1)
-    """Address of `port`; `null`: the same as `host` of the verbs."""
     audiences: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(names)] = ()
     """What a token must have been made for, such as `netgang`; a pod's usual token is then refused. Empty: for the API
     server, as the usual one is (docs/how-to/reporting.md)."""
     plain: bool = False
-    """`host` may be more than the loopback although there is no TLS: something else protects the tokens."""
+    """netgang's `host` may be more than the loopback although there is no TLS: something else protects the tokens."""
 
 
 class PortSettings(Section):
@@ -120,7 +118,7 @@ def wrong_reports(settings: PortSettings, reports: ReportSettings, *, elastic: b
         )
     if settings.snapshot is not None:
         yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
-    where = reports.host if reports.host is not None else settings.host
+    where = settings.host
     if settings.tls.cert_file is None and not reports.plain and not is_loopback(where):
         yield (
             f"reports at {where} are from other machines, and tokens would cross the network readable: set "

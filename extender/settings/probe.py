@@ -14,8 +14,6 @@ class ThroughputSettings(Section):
     """Have agents measure throughput. Their image needs iperf3, and their NetworkPolicy TCP ports 8863 to 8870."""
     size_bytes: int = Field(default=500_000_000, ge=1_000_000, le=10_000_000_000)
     """Most bytes of one burst in each direction."""
-    bursts_per_day: int = Field(default=24, ge=1, le=100)
-    """Most bursts of one node in 24 hours. A pair that was measured rests for 12 hours in any case."""
 
 
 class ProbeSettings(Section):

@@ -3,7 +3,6 @@
 Rule: as for all settings, what is not understood is refused at start, in words that say what is accepted.
 """
 
-from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
 from pydantic import BeforeValidator, Field
@@ -51,13 +50,10 @@ class QueueSettings(Section):
     delays it (docs/explanation/queue.md#back-fill-by-end-times)."""
     share_cap: Share | None = None
     """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
-    share_cap_by_namespace: Mapping[str, Share] = Field(default_factory=dict)
-    """namespace → its own share."""
 
     def policy(self) -> QueuePolicy:
         """The same as the planner takes it."""
         plain = {
             "weight_namespaces": frozenset(self.weight_namespaces),
-            "share_cap_by_namespace": tuple(sorted(self.share_cap_by_namespace.items())),
         }
         return QueuePolicy(**{**dict(self), **plain})

@@ -1,7 +1,7 @@
 """Settings of the HTTP sources of measurements: perfSONAR's archives and Prometheus.
 
 Why apart from the other settings: each kind of source has its own words. Rule: a secret is never a value here, only the
-name of the file or environment variable that holds it; an unknown name is refused.
+name of the file that holds it; an unknown name is refused.
 """
 
 import re
@@ -30,8 +30,6 @@ class Server(Section):
     """Address of the server."""
     interval_s: Positive = 60.0
     """Seconds between two reads."""
-    timeout_s: Positive = 30.0
-    """Longest wait for one answer, in seconds."""
     ca_file: Path | None = None
     """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
     insecure: bool = False
@@ -53,39 +51,24 @@ class HttpSource(Server):
     """A server that may want credentials."""
 
     username: Text | None = None
-    """User name for HTTP Basic, with `password_file` or `password_env`."""
+    """User name for HTTP Basic, with `password_file`."""
     password_file: Path | None = None
     """File that holds the password; read at each request, so that a renewed one works at once."""
-    password_env: Text | None = None
-    """Environment variable that holds the password."""
     token_file: Path | None = None
     """File that holds a bearer token, such as that of a service account."""
-    token_env: Text | None = None
-    """Environment variable that holds a bearer token."""
     insecure: bool = False
     """Do not check the server's certificate, or send credentials without TLS. A host that can answer in its place can
     then steer placement."""
 
     @model_validator(mode="after")
     def _one_secret(self) -> Self:
-        passwords = sum(secret is not None for secret in (self.password_file, self.password_env))
-        secrets = passwords + sum(secret is not None for secret in (self.token_file, self.token_env))
-        if secrets > 1:
-            raise ValueError("only one of password_file, password_env, token_file and token_env may be given")
-        if (self.username is not None) != bool(passwords):
-            raise ValueError("username and a password (password_file or password_env) belong together")
-        if secrets and self.url.startswith("http://") and not self.insecure:
+        if self.password_file is not None and self.token_file is not None:
+            raise ValueError("only one of password_file and token_file may be given")
+        if (self.username is not None) != (self.password_file is not None):
+            raise ValueError("username and password_file belong together")
+        if (self.password_file or self.token_file) and self.url.startswith("http://") and not self.insecure:
             raise ValueError("credentials over http:// can be read by others: use https://, or set insecure: true")
         return self
-
-
-class DelayStatistic(StrEnum):
-    """Which figure of a latency test counts as its delay."""
-
-    MIN = "min"
-    MEDIAN = "median"
-    MEAN = "mean"
-    P95 = "p_95"
 
 
 class OpenSearchSource(HttpSource):
@@ -96,14 +79,6 @@ class OpenSearchSource(HttpSource):
     url: str
     """Address, such as https://archive.example.org/opensearch; without a path /opensearch is meant, and a `/` at the
     end means OpenSearch itself."""
-    index_prefix: str = Field(default="pscheduler_", pattern=r"^[a-z0-9][a-z0-9._-]*$")
-    """What the names of the indices begin with."""
-    latency_window_s: Positive = 900.0
-    """Loss and delay are taken from the tests of this last time, in seconds."""
-    throughput_window_s: Positive = 93_600.0
-    """Throughput is taken from the tests of this last time, in seconds: tests run hours apart."""
-    delay: DelayStatistic = DelayStatistic.MEDIAN
-    """Which figure of a latency test counts: min, median, mean or p_95."""
     task: Text | None = None
     """Only tests of this task, by its `display-task-name`; `null`: all."""
     ip_version: Literal[4, 6] | None = None
@@ -191,17 +166,6 @@ class PrometheusQueries(Section):
         return self
 
 
-class PrometheusAliases(Section):
-    """A query that says which names mean the same end, for exporters that name sources and targets differently."""
-
-    query: Text = "kube_node_info"
-    """PromQL whose series carry both labels."""
-    name_label: Text = "node"
-    """Label with the name that is used."""
-    alias_label: Text = "internal_ip"
-    """Label with another name of the same end, such as its address."""
-
-
 class PrometheusSource(HttpSource):
     """Measurements that Prometheus has collected from exporters."""
 
@@ -213,8 +177,6 @@ class PrometheusSource(HttpSource):
     """Exporters whose queries are known: goldpinger, kubenurse, smokeping, ping_exporter, blackbox, iperf3, cilium."""
     queries: PrometheusQueries = PrometheusQueries()
     """Queries of your own."""
-    aliases: PrometheusAliases | None = None
-    """Which names mean the same end; `null`: kube-state-metrics' `kube_node_info` where a preset needs it."""
 
     @model_validator(mode="after")
     def _something_to_ask(self) -> Self:

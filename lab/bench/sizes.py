@@ -16,6 +16,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import get_annotations
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -116,22 +117,19 @@ def _class_names(text: str) -> Iterator[str]:
 
 
 def _settings() -> int:
-    """Values that a settings file may hold: leaves of the model, those of list entries (a source, a rule) once."""
+    """Values that a settings file may hold: leaves of the model; those that several sources inherit count once."""
     from extender.settings.settings import Settings
 
-    counted: set[type[BaseModel]] = set()
-
-    def leaves(model: type[BaseModel]) -> int:
-        if model in counted:
-            return 0
-        counted.add(model)
-        total = 0
-        for field in model.model_fields.values():
+    counted: set[tuple[type[BaseModel], str]] = set()
+    left: list[type[BaseModel]] = [Settings]
+    while left:
+        model = left.pop()
+        for name, field in model.model_fields.items():
             below = [one for one in _models(field.annotation) if not hasattr(one, "_short")]
-            total += sum(leaves(one) for one in below) + (field.annotation not in below)
-        return total
-
-    return leaves(Settings)
+            left += below
+            if field.annotation not in below and name != "kind":  # which source it is, is no setting
+                counted.add((next(one for one in model.__mro__ if name in get_annotations(one)), name))
+    return len(counted)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

@@ -16,7 +16,7 @@ from scoring.model.policy import Order
 from scoring.model.resources import CPU, MEMORY
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.namespace_quota import cap_of, namespace_of
+from scoring.plan.namespace_quota import namespace_of
 from scoring.plan.order_keys import SortKey
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.steps import Steps, at_once
@@ -186,23 +186,22 @@ def _members(gang: Gang) -> Members:
 
 def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[NamespaceShare, ...]:
     """What each limited namespace has on nodes, committed members included."""
-    table = snapshot.table
+    cap, table = policy.queue.share_cap, snapshot.table
+    if cap is None:
+        return ()
     totals = {name: int(table.allocatable[:, i].sum()) for i, name in enumerate(table.axis)}
     had: dict[Namespace, Counter[str]] = {}
     for gang in gangs:
-        namespace = namespace_of(gang)
-        if cap_of(namespace, policy.queue) is None:
-            continue
         commitment = snapshot.commitments.get(gang.key)
         committed = commitment.assignment if commitment is not None else {}
-        amounts = had.setdefault(namespace, Counter())
+        amounts = had.setdefault(namespace_of(gang), Counter())
         for pod in gang.members:
             if not pod.terminal and (pod.node is not None or pod.uid in committed):
                 amounts.update({CPU: pod.requests.get(CPU), MEMORY: pod.requests.get(MEMORY)})
     return tuple(
         NamespaceShare(
             namespace,
-            cap_of(namespace, policy.queue) or 0.0,
+            cap,
             amounts[CPU] / totals[CPU] if totals.get(CPU) else 0.0,
             amounts[MEMORY] / totals[MEMORY] if totals.get(MEMORY) else 0.0,
         )

@@ -181,12 +181,6 @@ class QueuePolicy:
     """The first gang that cannot start is promised a start, where the ends of what runs are known."""
     share_cap: float | None = None
     """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
-    share_cap_by_namespace: tuple[tuple[Namespace, float], ...] = ()
-
-    @property
-    def limits_namespaces(self) -> bool:
-        """Whether any namespace has a share."""
-        return self.share_cap is not None or bool(self.share_cap_by_namespace)
 
 
 @dataclass(frozen=True, slots=True)

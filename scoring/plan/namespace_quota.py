@@ -18,7 +18,6 @@ import numpy as np
 
 from scoring.ids import Namespace
 from scoring.model import Gang, MemberClass, Pod
-from scoring.model.policy import QueuePolicy
 from scoring.network.matrix import Ints
 from scoring.plan.demand import ByClass, GangDemand
 from scoring.plan.run import Run
@@ -29,35 +28,20 @@ def namespace_of(gang: Gang) -> Namespace:
     return Namespace(gang.key.partition("/")[0])
 
 
-def cap_of(namespace: Namespace, policy: QueuePolicy) -> float | None:
-    """The share that a namespace may have; `None`: all.
-
-    >>> policy = QueuePolicy(share_cap=0.5, share_cap_by_namespace=((Namespace("a"), 0.25),))
-    >>> cap_of(Namespace("a"), policy), cap_of(Namespace("b"), policy), cap_of(Namespace("b"), QueuePolicy())
-    (0.25, 0.5, None)
-    """
-    for name, cap in policy.share_cap_by_namespace:
-        if name == namespace:
-            return cap
-    return policy.share_cap
-
-
 class NamespaceQuota:
     """What each limited namespace has during one run. Free of cost when no share is set."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.limited = run.policy.queue.limits_namespaces
-        """Whether any namespace has a share"""
-        self._limits: dict[Namespace, Ints | None] = {}
+        self._limit = self._share()
         self._had: dict[Namespace, Ints] = {}
-        for gang in run.snapshot.gangs.values() if self.limited else ():
-            if gang.own and self._limit(namespace_of(gang)) is not None:
+        for gang in run.snapshot.gangs.values() if self._limit is not None else ():
+            if gang.own:
                 self._count(gang)
 
     def over(self, demand: GangDemand) -> str | None:
         """Why the gang's missing minimum would be too much, for people; `None`: it is not."""
-        limit = self._limit(namespace_of(demand.gang))
+        limit = self._limit
         if limit is None or demand.partial or demand.gang.key in self._run.snapshot.commitments:
             return None
         asked = self._requests(demand.need or [(mc, pods[:1]) for mc, pods in demand.more])
@@ -71,7 +55,7 @@ class NamespaceQuota:
 
     def trimmed(self, demand: GangDemand) -> GangDemand:
         """The same demand without the members beyond the minimum for which the share does not suffice."""
-        limit = self._limit(namespace_of(demand.gang)) if demand.more else None
+        limit = self._limit if demand.more else None
         if limit is None:
             return demand
         left = limit - self._has(demand.gang) - self._requests(demand.need)
@@ -88,23 +72,20 @@ class NamespaceQuota:
     def admit(self, demand: GangDemand, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
         namespace = namespace_of(demand.gang)
-        if self._limit(namespace) is None or demand.gang.key in self._run.snapshot.commitments:
+        if self._limit is None or demand.gang.key in self._run.snapshot.commitments:
             return  # committed members are counted from the start
         chosen = set(uids)
         given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*demand.need, *demand.more))
         self._had[namespace] = self._has(demand.gang) + self._requests(given)
 
-    def _limit(self, namespace: Namespace) -> Ints | None:
-        """(resources,) of the axis that the namespace may have at most; `None`: all."""
-        if not self.limited:
+    def _share(self) -> Ints | None:
+        """(resources,) of the axis that a namespace may have at most; `None`: all."""
+        cap = self._run.policy.queue.share_cap
+        if cap is None:
             return None
-        if namespace not in self._limits:
-            cap = cap_of(namespace, self._run.policy.queue)
-            share = Fraction(1.0 if cap is None else cap).limit_denominator(10_000)
-            totals = self._run.table.allocatable.sum(axis=0).tolist()
-            most = np.array([total * share.numerator // share.denominator for total in totals], np.int64)
-            self._limits[namespace] = None if cap is None else most
-        return self._limits[namespace]
+        share = Fraction(cap).limit_denominator(10_000)
+        totals = self._run.table.allocatable.sum(axis=0).tolist()
+        return np.array([total * share.numerator // share.denominator for total in totals], np.int64)
 
     def _has(self, gang: Gang) -> Ints:
         return self._had.get(namespace_of(gang), np.zeros(len(self._run.table.axis), np.int64))

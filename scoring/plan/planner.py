@@ -68,7 +68,7 @@ def plan_in_steps(
     take_commitments(run)
     yield
     # 3. Queue order
-    quota = NamespaceQuota(run) if policy.queue.limits_namespaces else None
+    quota = NamespaceQuota(run) if policy.queue.share_cap is not None else None
     order = QueueOrder(run, now_s=now_s, quota=quota)
     demands = yield from order.in_order(demands)
     if previous is not None and policy.queue.backfill:

@@ -35,7 +35,7 @@ class QueueOrder:
         """`quota`: what namespaces may have; gangs over it never starve."""
         self._run = run
         self._now_s = now_s
-        self._quota = quota if quota is not None or not run.policy.queue.limits_namespaces else NamespaceQuota(run)
+        self._quota = quota if quota is not None or run.policy.queue.share_cap is None else NamespaceQuota(run)
         self.policy = run.policy.queue
         self._keys = run.cache.order_keys
         self.aged: set[GangKey] = set()

@@ -44,7 +44,7 @@ class Places:
 
     @property
     def named(self) -> frozenset[str]:
-        """Grids that are meant by name, pattern or dashboard."""
+        """Grids that are meant by name or pattern."""
         return frozenset[str]().union(*self.grids.values())
 
 
@@ -54,7 +54,6 @@ class Wanted:
 
     grids: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
     checks: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
-    dashboards: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def plain(self) -> frozenset[str]:
@@ -66,13 +65,8 @@ class Wanted:
         """Whether the server must be asked for its grids: some metric has none, or a name that may be a pattern."""
         return any(metric not in self.grids or any(map(_PATTERN.search, self.grids[metric])) for metric in METRICS)
 
-    @property
-    def needs_dashboards(self) -> bool:
-        """Whether the server must be asked for its dashboards."""
-        return any(metric not in self.grids for metric in self.dashboards)
-
-    def among(self, listed: Collection[str], dashboards: Mapping[str, Set[str]]) -> Places:
-        """What the names mean among these grids and dashboards; a plain name counts unlisted. O(names · grids)."""
+    def among(self, listed: Collection[str]) -> Places:
+        """What the names mean among these grids; a plain name counts unlisted. O(names · grids)."""
         grids: dict[Metric, Set[str]] = {}
         missing: dict[str, None] = {}
         for metric in METRICS:
@@ -81,10 +75,6 @@ class Wanted:
                 grids[metric] = plain | _matching(names, listed)
                 patterns = [name for name in names if _PATTERN.search(name)]
                 unmet = [f"no grid is called {name!r}" for name in patterns if not _matching((name,), listed)]
-            elif (names := self.dashboards.get(metric)) is not None:
-                boards = _matching(names, dashboards)
-                grids[metric] = frozenset[str]().union(*(dashboards[board] for board in boards))
-                unmet = [f"no dashboard is called {name!r}" for name in names if not _matching((name,), dashboards)]
             else:
                 continue
             missing.update(dict.fromkeys(unmet))
@@ -102,16 +92,6 @@ def _matching(names: Iterable[str], present: Iterable[str]) -> set[str]:
 def read_grids(body: bytes | bytearray, *, where: str) -> tuple[str, ...]:
     """Names of the grids, sorted, each once. Errors: NetworkSourceError when the body is no list of grids."""
     return tuple(sorted(set(_names(_listed(body, "grids", where)))))
-
-
-def read_dashboards(body: bytes | bytearray, *, where: str) -> dict[str, frozenset[str]]:
-    """Dashboards with the names of their grids, which may not exist. Errors: NetworkSourceError, as `read_grids`."""
-    found: dict[str, frozenset[str]] = {}
-    for entry in _listed(body, "dashboards", where):
-        for name in _names([entry]):
-            grids = entry.get("grids")
-            found[name] = found.get(name, frozenset()) | frozenset(_names(grids if isinstance(grids, list) else []))
-    return found
 
 
 def _listed(body: bytes | bytearray, kind: str, where: str) -> list[Any]:

@@ -19,7 +19,7 @@ from extender.errors import NetworkSourceError
 from extender.network.batches import FUTURE_TIME, TOLERANCE_S, bounded, merged
 from extender.network.maddash.client import IN_FLIGHT, MaddashClient
 from extender.network.maddash.grid import read_grid_in_slices
-from extender.network.maddash.grid_choice import Places, Wanted, read_dashboards, read_grids
+from extender.network.maddash.grid_choice import Places, Wanted, read_grids
 from extender.network.maddash.last_good import KeptGrid, clock_problem
 from extender.network.maddash.values import METRIC_OF, NOTHING, choose_in_slices
 from extender.network.sources.http import HttpServer
@@ -53,7 +53,6 @@ class MaddashSource:
         self.aclose = self._client.http.aclose
         self._parsing = asyncio.Lock()  # One grid at a time: each turn of the event loop waits for one slice only
         self._grids: dict[str, KeptGrid] = {}
-        self._boards: dict[str, tuple[frozenset[str], float]] = {}  # dashboard → its grids, when it was listed last
         self._ahead_s: float | None = None
         self._clock = (0.0, 0.0)  # Wall clock and the loop's time at the last fetch
         self._good_at_s = 0.0
@@ -66,7 +65,7 @@ class MaddashSource:
         self._forget_dates_if_clock_was_set(now_s)
         # 1. which grids
         problems = await self._list(now_s)
-        places = self._wanted.among(self._grids, {board: grids for board, (grids, _) in self._boards.items()})
+        places = self._wanted.among(self._grids)
         due = self._due(places, now_s)
         # 2. one GET each, two at a time (the client's own limit), those that failed last time after the others
         self._answered = False
@@ -108,7 +107,7 @@ class MaddashSource:
                 grid.forget_dates()
 
     async def _list(self, now_s: float) -> list[str]:
-        """Learn the names of grids and dashboards, as far as the settings need them; sentences on what failed."""
+        """Learn the names of grids, as far as the settings need them; sentences on what failed."""
         problems: list[str] = []
         listed: Sequence[str] = ()
         if self._wanted.needs_grids:
@@ -118,14 +117,8 @@ class MaddashSource:
                 problems.append(f"{len(listed)} grids are listed: name those that count, only {MAX_GRIDS} are read")
         for name in (*listed[:MAX_GRIDS], *self._wanted.plain):
             self._grids.setdefault(name, KeptGrid()).listed_at_s = now_s
-        if self._wanted.needs_dashboards:
-            boards = await self._ask("/dashboards", read_dashboards, now_s, problems)
-            if boards is None:
-                boards = {board: grids for board, (grids, _) in self._boards.items()}
-            self._boards |= {board: (grids, now_s) for board, grids in boards.items()}
         oldest_s = now_s - FORGET_S
         self._grids = {name: grid for name, grid in self._grids.items() if grid.listed_at_s >= oldest_s}
-        self._boards = {board: known for board, known in self._boards.items() if known[1] >= oldest_s}
         return problems
 
     async def _ask(self, path: str, read: Callable[..., _T], now_s: float, problems: list[str]) -> _T | None:

@@ -22,17 +22,17 @@ from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 DEFAULT_WIDTH_S: Final = 0.001  # Unit of a latency test's figures where the test does not say its bucket width
 PAGE_PAIRS: Final = 1000  # Pairs in one answer: about a megabyte
-_ROUND_TRIP_FIELD: Final = {"min": "min", "median": "mean", "mean": "mean", "p_95": "max"}
-"""figure of a latency test → the nearest one that a round-trip test has"""
+_LATENCY_WINDOW_S: Final = 900  # Loss and delay are taken from the tests of this last time
+_THROUGHPUT_WINDOW_S: Final = 93_600  # The same for throughput: tests run hours apart
 
 
 def search_body(
     kind: str, settings: OpenSearchSettings, *, after: Mapping[str, str | None] | None, timeout: str
 ) -> dict[str, Any]:
     """One page of a kind of tests, by pair of ends, which `test.spec` names; else, for the source, `meta`."""
-    window_s = settings.throughput_window_s if kind == "throughput" else settings.latency_window_s
+    window_s = _THROUGHPUT_WINDOW_S if kind == "throughput" else _LATENCY_WINDOW_S
     wanted: list[dict[str, Any]] = [
-        {"range": {"pscheduler.start_time": {"gte": f"now-{round(window_s)}s"}}},
+        {"range": {"pscheduler.start_time": {"gte": f"now-{window_s}s"}}},
         {"term": {"result.succeeded": True}},
     ]
     if settings.task is not None:
@@ -82,10 +82,10 @@ def _figures(kind: str, settings: OpenSearchSettings) -> dict[str, Any]:
         "loss": {"avg": {"field": "result.packets.loss"}},
     }
     if kind == "rtt":
-        return figures | {"delay": {"avg": {"field": f"result.rtt.{_ROUND_TRIP_FIELD[settings.delay.value]}"}}}
+        return figures | {"delay": {"avg": {"field": "result.rtt.mean"}}}
     width = {"field": "test.spec.bucket-width", "missing": DEFAULT_WIDTH_S}
     return figures | {
-        "delay": {"avg": {"field": f"result.latency.{settings.delay}"}},
+        "delay": {"avg": {"field": "result.latency.median"}},
         "narrowest": {"min": width},
         "widest": {"max": width},
     }
@@ -165,7 +165,7 @@ class OpenSearchSource:
         return await self._answers.ask(questions, now_s=now_s)
 
     async def _ask(self, kind: str, now_s: float) -> Answer:
-        path = f"/{self._settings.index_prefix}{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
+        path = f"/pscheduler_{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
         found = Found(now_s)
         problems = []
         after: dict[str, str | None] | None = None

@@ -9,7 +9,6 @@ from typing import Final
 
 from extender.settings.sources import (
     Preset,
-    PrometheusAliases,
     PrometheusQueries,
     PrometheusQuery,
     PrometheusSource,
@@ -148,6 +147,7 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
 }
 BY_ADDRESS: Final = frozenset(PRESETS) - {Preset.CILIUM}
 """Presets that name an end once by name and once by address, or by the address of a pod in the host's network."""
+NODES: Final = "kube_node_info"  # kube-state-metrics: node names and their addresses
 PODS_TOO: Final = (
     "kube_node_info or label_replace("
     'kube_pod_info{created_by_kind="DaemonSet",created_by_name=~".*kubenurse.*",pod_ip!=""},'
@@ -164,11 +164,11 @@ def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuer
     return (*own, *presets)
 
 
-def aliases_of(settings: PrometheusSource) -> PrometheusAliases | None:
-    """What joins names and addresses: as stated, else what is usual where a preset needs it."""
-    if settings.aliases is not None or not BY_ADDRESS.intersection(settings.presets):
-        return settings.aliases
-    return PrometheusAliases(query=PODS_TOO) if Preset.KUBENURSE in settings.presets else PrometheusAliases()
+def aliases_of(settings: PrometheusSource) -> str | None:
+    """The query that joins names and addresses, where a preset needs one."""
+    if not BY_ADDRESS.intersection(settings.presets):
+        return None
+    return PODS_TOO if Preset.KUBENURSE in settings.presets else NODES
 
 
 def _asked(queries: PrometheusQueries) -> list[tuple[Metric, PrometheusQuery]]:

@@ -21,7 +21,7 @@ from extender.network.prometheus.presets import aliases_of, queries_of
 from extender.network.sources.answers import Answer, Found, LastAnswers
 from extender.network.sources.http import HttpClient
 from extender.ports import Batch
-from extender.settings.sources import PrometheusAliases, PrometheusQuery, Unit
+from extender.settings.sources import PrometheusQuery, Unit
 from extender.settings.sources import PrometheusSource as PrometheusSettings
 from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
@@ -102,10 +102,10 @@ class PrometheusSource:
         }
         return await self._answers.ask(questions, now_s=now_s)
 
-    async def _ask_names(self, aliases: PrometheusAliases) -> dict[str, str]:
+    async def _ask_names(self, query: str) -> dict[str, str]:
         found: dict[str, str] = {}
-        for series in (await self._vector(aliases.query)).series():
-            name, alias = series.metric.get(aliases.name_label), series.metric.get(aliases.alias_label)
+        for series in (await self._vector(query)).series():
+            name, alias = series.metric.get("node"), series.metric.get("internal_ip")
             if name and alias:
                 found[_without_port(alias)] = min(name, found.get(_without_port(alias), name))
         return found

@@ -9,7 +9,6 @@ an exchanged one works at once, and appears in no text.
 import asyncio
 import base64
 import hashlib
-import os
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,23 +40,18 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Where a password or token is: in a file or in an environment variable; never its text."""
+    """The file that holds a password or token; never its text."""
 
-    file: Path | None = None
-    variable: str | None = None
+    file: Path
 
     def read(self) -> str:
         """Its text without edge blanks. Errors: NetworkSourceError, so that a secret that comes late is found."""
-        if self.file is not None:
-            try:
-                text = self.file.read_text(encoding="utf-8").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise NetworkSourceError(f"secret file {self.file} cannot be read: {type(error).__name__}") from error
-        else:
-            text = os.environ.get(self.variable or "", "").strip()
+        try:
+            text = self.file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise NetworkSourceError(f"secret file {self.file} cannot be read: {type(error).__name__}") from error
         if not text or not text.isprintable() or not text.isascii():
-            place = f"file {self.file}" if self.file is not None else f"environment variable {self.variable}"
-            raise NetworkSourceError(f"secret {place} is empty or no line of plain characters")
+            raise NetworkSourceError(f"secret file {self.file} is empty or no line of plain characters")
         return text
 
 

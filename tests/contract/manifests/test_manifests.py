@@ -11,7 +11,7 @@ from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
 from extender.kube.text_store import STARTED_GANGS
 from extender.leadership.lease import LEADER
-from extender.settings.leadership import LeaderElection
+from extender.settings.leadership import LEASE_NAME, LeaderElection
 from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered import (
     MODES,
@@ -71,11 +71,11 @@ def test_in_its_own_namespace_netgang_may_write_what_is_named_and_nothing_else(
     second: tuple[Object, ...], tmp_path: Path
 ) -> None:
     """Its Lease, and a ConfigMap that is there, empty: a right to create one has no name."""
-    role, lease = of_kind(second, "Role")["netgang"], mounted_settings(second, tmp_path).lease
+    role = of_kind(second, "Role")["netgang"]
     create, rest = role["rules"]
     assert role["metadata"]["namespace"] == OURS
     assert set(rights_of([create])) == {("create", "coordination.k8s.io", "leases")}
-    assert rest["resourceNames"] == [lease.name, STARTED_GANGS]
+    assert rest["resourceNames"] == [LEASE_NAME, STARTED_GANGS]
     wanted = calls.rules((*calls.LEADING, *calls.STARTED))
     assert wanted <= set(rights_of(role["rules"]))
     assert set(rest["verbs"]) | {"create"} == {verb for verb, _, _ in wanted}

@@ -10,7 +10,6 @@ from extender.settings.network import FileSource, MaddashSource
 from extender.settings.settings import Settings
 from extender.settings.sources import (
     OpenSearchSource,
-    PrometheusAliases,
     PrometheusQuery,
     PrometheusSource,
 )
@@ -53,7 +52,7 @@ def settings_page() -> str:
 
 
 def sources_page() -> str:
-    archives = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus"}
+    archives: dict[type[BaseModel], str] = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus"}
     shared = set.intersection(*(set(_rows(model)) for model in archives))
     first = [row for row in _rows(OpenSearchSource) if row in shared]
     parts = (
@@ -62,7 +61,6 @@ def sources_page() -> str:
         ("A perfSONAR archive: `kind: opensearch`", OpenSearchSource),
         ("A Prometheus source: `kind: prometheus`", PrometheusSource),
         ("A Prometheus query", PrometheusQuery),
-        ("Aliases from Prometheus", PrometheusAliases),
         ("Endpoints of a node or zone", NodeEndpoints),
         ("A rule for endpoints", EndpointRule),
     )

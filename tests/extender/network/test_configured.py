@@ -26,11 +26,11 @@ def settings_of(kind: str, **fields: Any) -> Settings:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
     adapter, url = KINDS[kind]
-    named = settings_of(kind, username="me", password_file="secret", timeout_s=5, ca_file=None)
-    bearing = settings_of(kind, token_env="T", insecure=True)
+    named = settings_of(kind, username="me", password_file="secret", ca_file=None)
+    bearing = settings_of(kind, token_file="T", insecure=True)
     wanted = (
-        HttpServer(url, username="me", password=Secret(Path("secret")), timeout_s=5.0),
-        HttpServer(url, insecure=True, token=Secret(variable="T")),
+        HttpServer(url, username="me", password=Secret(Path("secret"))),
+        HttpServer(url, insecure=True, token=Secret(Path("T"))),
     )
     for settings, server in zip((named, bearing), wanted, strict=True):
         one: Any = source_of(settings.network.sources[0], name="x")
@@ -56,7 +56,7 @@ async def test_names_of_several(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_settings_show_no_secret(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ARCHIVE_TOKEN", "hunter2")
-    settings = settings_of(kind, token_env="ARCHIVE_TOKEN")
+def test_settings_show_no_secret(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hunter2")
+    settings = settings_of(kind, token_file=tmp_path / "token")
     assert "hunter2" not in f"{settings!r}{settings.model_dump_json()}"

@@ -186,7 +186,6 @@ async def test_a_fault_fades_and_heals(
         assert counted[Metric.DELAY].expired == known(Metric.DELAY)
         assert counted[Metric.THROUGHPUT].fresh == known(Metric.THROUGHPUT)
         assert bench.metric("pairs", metric="delay", state="expired") == known(Metric.DELAY)
-        assert bench.metric("fetch_seconds", source=kind) > 0.0
         # 3. nothing piles up, and nothing of ours broke
         assert len(asyncio.all_tasks()) < 20
         assert bench.status().ready

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scoring.explain.queue_report import Entry, report
-from scoring.ids import GangKey, Namespace
+from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy, Surplus
 from scoring.model.reasons import Reason
@@ -192,7 +192,7 @@ def test_held_and_planned_nodes_score_lower_for_others() -> None:
 
 def test_a_namespace_gets_no_more_than_its_share() -> None:
     """The gang over the share waits for a constant reason, without starving or keeping others; those behind start."""
-    policy = queue(share_cap_by_namespace=((Namespace("default"), 0.5),))
+    policy = queue(share_cap=0.5)
     gangs = [gang("a", 2, cpu="2"), gang("b", 2, cpu="1", created_s=1.0), gang("c", 2, cpu="2", namespace="other")]
     state = snapshot(NODES, gangs)
     made = plan(state, policy, now_s=LATE_S)

@@ -11,7 +11,6 @@ from extender.network.opensearch import source as opensearch
 from extender.network.opensearch.source import OpenSearchSource, search_body
 from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
-from extender.settings.sources import DelayStatistic
 from extender.settings.sources import OpenSearchSource as Settings
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
@@ -158,7 +157,7 @@ async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None
 
 
 def test_what_is_asked() -> None:
-    settings = Settings(kind="opensearch", url="https://h", task="Lab", ip_version=6, delay=DelayStatistic.P95)
+    settings = Settings(kind="opensearch", url="https://h", task="Lab", ip_version=6)
     body = search_body("throughput", settings, after=None, timeout="8000ms")
     assert body["query"]["bool"] == {
         "filter": [
@@ -171,8 +170,8 @@ def test_what_is_asked() -> None:
     }
     assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "8000ms", 1000)
     latency = search_body("latency", settings, after={"source": "a"}, timeout="8000ms")["aggs"]["pairs"]
-    assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.p_95"}}
+    assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.median"}}
     assert latency["composite"]["after"] == {"source": "a"}
     assert search_body("rtt", settings, after=None, timeout="8000ms")["aggs"]["pairs"]["aggs"]["delay"] == {
-        "avg": {"field": "result.rtt.max"}
+        "avg": {"field": "result.rtt.mean"}
     }

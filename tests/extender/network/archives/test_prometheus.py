@@ -13,7 +13,6 @@ from extender.network.prometheus.presets import PODS_TOO, PRESETS, aliases_of, q
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.sources.http import HttpClient, HttpServer
 from extender.settings.settings import Settings as Whole
-from extender.settings.sources import PrometheusAliases
 from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
 from tests.extender.network.world import START_S as NOW_S
@@ -100,17 +99,23 @@ async def test_an_end_to_itself_is_no_link() -> None:
     assert len((await read(source({"loss": vector((ends("a:1", "a:2"), "0"))}))).measurements) == 0
 
 
+def _nothing_of(preset: str) -> dict[str, Any]:
+    """Empty answers to a preset's own queries."""
+    asked = queries_of(settings({}, presets=[preset]))
+    return {one.query.replace("$window", f"{one.window_s}s"): vector() for _, one in asked}
+
+
 async def test_names_that_mean_the_same() -> None:
     known = vector(({"node": "n1", "internal_ip": "10.0.0.1"}, "1"), ({"node": "n2", "internal_ip": "10.0.0.2"}, "1"))
     answers = {"loss": vector((ends("10.0.0.1:9427", "10.0.0.2"), "0")), "kube_node_info": known}
-    batch = await read(source(answers, aliases=PrometheusAliases()))
+    batch = await read(source(answers | _nothing_of("goldpinger"), presets=["goldpinger"]))
     assert [(m.source, m.target) for m in batch.measurements] == [("n1", "n2")]
     assert {one.id: one.aliases for one in batch.endpoints} == {"n1": ("10.0.0.1",), "n2": ("10.0.0.2",)}
 
 
 async def test_without_alias_data_it_goes_on() -> None:
     answers = {"loss": vector((ends(), "0")), "kube_node_info": httpx.Response(503, text="busy")}
-    batch = await read(source(answers, aliases=PrometheusAliases()))
+    batch = await read(source(answers | _nothing_of("goldpinger"), presets=["goldpinger"]))
     assert len(batch.measurements) == 1
     assert batch.problems == ("aliases failed: http://h:9090/api/v1/query: status 503: busy",)
 
@@ -171,15 +176,14 @@ def test_own_queries_go_before_presets() -> None:
 
 ALIASES = {  # case: (what is asked, settings)
     "names alone": (None, settings(presets=["cilium"])),
-    "names and addresses": (PrometheusAliases(), settings(presets=["cilium", "goldpinger"])),
-    "as stated": (PrometheusAliases(query="q"), settings(presets=["goldpinger"], aliases={"query": "q"})),
+    "names and addresses": ("kube_node_info", settings(presets=["cilium", "goldpinger"])),
     "no preset": (None, settings()),
-    "pods with addresses of their own": (PrometheusAliases(query=PODS_TOO), settings(presets=["kubenurse", "cilium"])),
+    "pods with addresses of their own": (PODS_TOO, settings(presets=["kubenurse", "cilium"])),
 }
 
 
 @pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
-def test_aliases_are_asked_where_a_preset_needs_them(want: PrometheusAliases | None, given: Settings) -> None:
+def test_aliases_are_asked_where_a_preset_needs_them(want: str | None, given: Settings) -> None:
     assert aliases_of(given) == want
 
 

@@ -4,17 +4,18 @@ import pytest
 from pydantic import ValidationError
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.grid_choice import Wanted, read_dashboards, read_grids
+from extender.network.maddash.grid_choice import Wanted, read_grids
 from extender.settings.network import MaddashSource
 from scoring.network.matrix import Metric
 
 LISTED = (
-    ("Lab - Loss", "Lab - Delay", "Lab [v4] - Loss", "Lab v - Loss", "WAN/Edge - Loss", "100% A+B", "lab - loss"),
-    {
-        "Lab mesh": frozenset({"Lab - Loss", "Lab - Delay", "Not there"}),
-        "Lab other": frozenset({"Lab v - Loss"}),
-        "WAN": frozenset({"WAN/Edge - Loss"}),
-    },
+    "Lab - Loss",
+    "Lab - Delay",
+    "Lab [v4] - Loss",
+    "Lab v - Loss",
+    "WAN/Edge - Loss",
+    "100% A+B",
+    "lab - loss",
 )
 GRIDS = {  # case: (names, grids that count)
     "exact name": (("Lab - Loss",), {"Lab - Loss"}),
@@ -33,48 +34,29 @@ GRIDS = {  # case: (names, grids that count)
 @pytest.mark.parametrize(("names", "wanted"), GRIDS.values(), ids=GRIDS)
 def test_grids(names: tuple[str, ...], wanted: set[str]) -> None:
     """A text that is a grid's name means that grid, any other is a pattern; the other metrics are not restricted."""
-    places = Wanted(grids={Metric.LOSS: names}).among(*LISTED)
+    places = Wanted(grids={Metric.LOSS: names}).among(LISTED)
     assert wanted == set(places.grids[Metric.LOSS])
     assert (Metric.DELAY, "anything", "check") in places
     assert [(f"no grid is called {names[0]!r}")] * (not wanted) == list(places.missing)
 
 
-DASHBOARDS = {  # case: (names, grids that count)
-    "exact name": (("Lab mesh",), {"Lab - Loss", "Lab - Delay", "Not there"}),
-    "pattern": (("Lab *",), {"Lab - Loss", "Lab - Delay", "Not there", "Lab v - Loss"}),
-    "unknown": (("Misc",), set()),
-}
-
-
-@pytest.mark.parametrize(("names", "wanted"), DASHBOARDS.values(), ids=DASHBOARDS)
-def test_dashboards(names: tuple[str, ...], wanted: set[str]) -> None:
-    """A dashboard stands for its grids, for metrics that name no grids of their own."""
-    chosen = Wanted(grids={Metric.DELAY: ("Own",)}, dashboards={Metric.LOSS: names, Metric.DELAY: names})
-    places = chosen.among(*LISTED)
-    assert wanted == set(places.grids[Metric.LOSS])
-    assert {"Own"} == set(places.grids[Metric.DELAY])
-    assert [f"no dashboard is called {names[0]!r}"] * (not wanted) == list(places.missing)
-
-
 def test_checks_by_name_and_pattern() -> None:
-    places = Wanted(checks={Metric.THROUGHPUT: ("Throughput*",), Metric.LOSS: ("Packet Loss",)}).among(*LISTED)
+    places = Wanted(checks={Metric.THROUGHPUT: ("Throughput*",), Metric.LOSS: ("Packet Loss",)}).among(LISTED)
     assert (Metric.THROUGHPUT, "g", "Throughput - Reverse") in places
     assert (Metric.LOSS, "g", "Ping Loss") not in places
     assert (Metric.DELAY, "g", "whatever") in places
 
 
-NEEDS = {  # case: (wanted, asks for the grids, asks for the dashboards)
-    "all grids by name": (Wanted(dict.fromkeys(Metric, ("g",))), False, False),
-    "a pattern": (Wanted({Metric.LOSS: ("g*",), Metric.DELAY: ("g",), Metric.THROUGHPUT: ("g",)}), True, False),
-    "nothing said": (Wanted(), True, False),
-    "dashboards": (Wanted(dashboards=dict.fromkeys(Metric, ("d",))), True, True),
-    "dashboards, overruled": (Wanted(dict.fromkeys(Metric, ("g",)), dashboards={Metric.LOSS: ("d",)}), False, False),
+NEEDS = {  # case: (wanted, asks for the grids)
+    "all grids by name": (Wanted(dict.fromkeys(Metric, ("g",))), False),
+    "a pattern": (Wanted({Metric.LOSS: ("g*",), Metric.DELAY: ("g",), Metric.THROUGHPUT: ("g",)}), True),
+    "nothing said": (Wanted(), True),
 }
 
 
-@pytest.mark.parametrize(("wanted", "grids", "dashboards"), NEEDS.values(), ids=NEEDS)
-def test_no_request_without_need(wanted: Wanted, grids: bool, dashboards: bool) -> None:
-    assert (grids, dashboards) == (wanted.needs_grids, wanted.needs_dashboards)
+@pytest.mark.parametrize(("wanted", "grids"), NEEDS.values(), ids=NEEDS)
+def test_no_request_without_need(wanted: Wanted, grids: bool) -> None:
+    assert grids == wanted.needs_grids
 
 
 def test_lists_are_read_entry_by_entry() -> None:
@@ -82,8 +64,6 @@ def test_lists_are_read_entry_by_entry() -> None:
         b'\xef\xbb\xbf{"grids":[{"name":"b"},{"name":5},null,"c",{"uri":"/x"},{"name":""},{"name":"a"},{"name":"b"}]}'
     )
     assert read_grids(body, where="here") == ("a", "b")
-    body = b'{"dashboards":[{"name":"d","grids":[{"name":"a"},7]},{"name":"e","grids":null},{"grids":[]},[]]}'
-    assert read_dashboards(body, where="here") == {"d": frozenset({"a"}), "e": frozenset()}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +83,7 @@ NAMES: dict[str, tuple[object, dict[Metric, tuple[str, ...]]]] = {  # case: (as 
 
 
 @pytest.mark.parametrize(("written", "wanted"), NAMES.values(), ids=NAMES)
-@pytest.mark.parametrize("place", ["grids", "dashboards", "checks"])
+@pytest.mark.parametrize("place", ["grids", "checks"])
 def test_settings(place: str, written: object, wanted: dict[Metric, tuple[str, ...]]) -> None:
     settings = MaddashSource.model_validate({"kind": "maddash", "url": "https://h/maddash", place: written})
     assert wanted == getattr(settings, place).named()

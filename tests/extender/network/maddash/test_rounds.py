@@ -80,30 +80,6 @@ async def test_a_grid_that_loses_all_values_at_once_keeps_them() -> None:
     assert said not in batch.problems
 
 
-async def test_grids_of_a_dashboard() -> None:
-    boards = {
-        "dashboards": [{"name": "Lab", "grids": [{"name": "g"}, {"name": "nowhere"}]}, {"name": "B", "grids": []}]
-    }
-    script = Script(
-        {
-            "grids": grids("g", "other"),
-            "dashboards": httpx.Response(200, json=boards),
-            "grids/g": grid(cell("a", "b")),
-            "grids/other": grid(cell("a", "b", "Average packet loss is 9%")),
-        }
-    )
-    one = source(script, Wanted(dashboards=dict.fromkeys(Metric, ("La*",))))
-    assert values(await read(one)) == {("a", "b"): 0.01}
-    assert script.asked == ["grids", "dashboards", "grids/g"]
-    script.answers["dashboards"] = httpx.Response(200, json={"dashboards": []})  # as in a reload
-    script.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 3%"))
-    assert values(await read(one, NOW_S + 60.0)) == {("a", "b"): 0.03}
-    del script.answers["dashboards"]
-    batch = await read(one, NOW_S + 120.0)
-    assert values(batch) == {("a", "b"): 0.03}
-    assert any("/dashboards: status 404" in problem for problem in batch.problems)
-
-
 async def test_a_pattern_outlives_an_empty_list() -> None:
     script = Script({"grids": grids("Lab 1", "WAN"), "grids/Lab%2B1": grid(cell("a", "b"))})
     one = source(script, Wanted(dict.fromkeys(Metric, ("Lab*", "Sea*"))))
@@ -206,7 +182,7 @@ def test_large_grids_are_worked_on_in_small_slices(shape: tuple[int, int]) -> No
     assert sum(1 for _ in read_grid_in_slices(body, name="g")) >= max(lines, lines * columns // 200)
     reading = read_grid(body, name="g")
     assert len(reading.values) == lines * columns
-    places = Wanted().among(("g",), {})
+    places = Wanted().among(("g",))
     assert sum(1 for _ in choose_in_slices([reading], places)) >= lines * columns // 100
 
 
