@@ -47,14 +47,13 @@ class Removed:
 
 @dataclass(eq=False, repr=False)
 class Removal:
-    """One removal; `progress` is called with how many pods are released."""
+    """One removal."""
 
     cluster: OperatorApi
     clock: Clock
     _: KW_ONLY
     dry_run: bool
     pause: Callable[[float], Any] = asyncio.sleep
-    progress: Callable[[int], None] = lambda count: None
     done: Removed = field(default_factory=Removed, init=False)
 
     async def policies(self) -> None:
@@ -122,7 +121,6 @@ class Removal:
                 self.done.left[pod.key] = error.message
             return
         self.done.released[pod.key] = pod.scheduler_name
-        self.progress(len(self.done.released))
 
     async def _lease(self, namespace: str, name: str) -> None:
         path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}"

@@ -8,8 +8,8 @@ options in its place, which typer then shows and reads. Rule: options come befor
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter
@@ -132,18 +132,3 @@ def busy(text: str) -> AbstractContextManager[object]:
     """Shows on a terminal that something is going on; nothing elsewhere."""
     errors = Console(stderr=True)
     return errors.status(text) if errors.is_terminal else nullcontext()
-
-
-@contextmanager
-def progress(text: str) -> Iterator[Callable[..., None]]:
-    """A bar on a terminal; it is called with what is done, then perhaps of how much, and another text."""
-    from rich.progress import Progress
-
-    errors = Console(stderr=True)
-    with Progress(console=errors, transient=True, disable=not errors.is_terminal) as bar:
-        task = bar.add_task(text, total=None)
-
-        def update(done: int, due: int | None = None, label: str | None = None) -> None:
-            bar.update(task, completed=done, total=due, description=label)
-
-        yield update

@@ -1,7 +1,6 @@
 """`netgang uninstall`: take the policies away and release pods that wait at the gate, before netgang itself goes."""
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ import typer
 from rich.console import Console
 
 from cli.output import AsJson, clear_errors, option, print_json
-from cli.service_options import progress, run
+from cli.service_options import busy, run
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,9 +41,8 @@ def uninstall(
     with clear_errors(refused=2):
         if leases and leave_gates:
             raise ConfigError("--leases and --leave-gates exclude each other: the first is for after netgang is gone")
-        with progress("pods released") as on_release:
-            gates = not leave_gates
-            done = run(_remove(kubeconfig, namespace, on_release, gates=gates, leases=leases, dry_run=dry_run))
+        with busy("releasing pods"):
+            done = run(_remove(kubeconfig, namespace, gates=not leave_gates, leases=leases, dry_run=dry_run))
     if as_json:
         print_json({"dry_run": dry_run, **asdict(done)})
     else:
@@ -52,15 +50,7 @@ def uninstall(
     raise typer.Exit(1 if done.left else 0)
 
 
-async def _remove(
-    kubeconfig: Path | None,
-    namespace: str,
-    on_release: Callable[[int], None],
-    *,
-    gates: bool,
-    leases: bool,
-    dry_run: bool,
-) -> "Removed":
+async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, leases: bool, dry_run: bool) -> "Removed":
     from cli.removal import Removal
     from extender.kube.credentials import load
     from extender.kube.operator_client import OperatorApi
@@ -68,7 +58,7 @@ async def _remove(
 
     clock = SystemClock()
     async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
-        removal = Removal(api, clock, dry_run=dry_run, progress=on_release)
+        removal = Removal(api, clock, dry_run=dry_run)
         if leases:
             await removal.leases(namespace)
         else:

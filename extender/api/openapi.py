@@ -55,13 +55,12 @@ def takes(kind: type[msgspec.Struct]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": _named(kind)}}}}
 
 
-def with_schemas(app: FastAPI, *, more: Callable[[dict[str, Any]], None] = lambda _: None) -> FastAPI:
-    """The same app, whose OpenAPI document has the schemas, and what `more` adds."""
+def with_schemas(app: FastAPI) -> FastAPI:
+    """The same app, whose OpenAPI document has the schemas."""
     without: Callable[[], dict[str, Any]] = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = without()
-        more(document)
         known = document.setdefault("components", {}).setdefault("schemas", {})
         document["components"]["schemas"] = dict(sorted({**known, **_components()}.items()))
         return document

@@ -18,11 +18,9 @@ from starlette.responses import Response
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
 from extender.api.documents.plan import supposed_document
-from extender.api.documents.queue import queue_of
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
-from extender.api.verb_documents import add_verbs
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
@@ -46,10 +44,8 @@ MOST_BYTES: Final = 256 * 1024
 _BODY_TIMEOUT_S: Final = 5.0
 _COME_AGAIN: Final = {"retry-after": "2"}
 _Zone: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only nodes of this zone")]
-_Prefix: TypeAlias = Annotated[str, Query(max_length=253, description="Only nodes whose names begin with this")]
 _Limit: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NODES, description="Most nodes between which values are given")]
 _Namespace: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only jobs of this namespace")]
-_OfGangs: TypeAlias = Annotated[str | None, Query(max_length=253, description="Only gangs of this namespace")]
 _Jobs: TypeAlias = Annotated[int, Query(ge=1, le=MOST_JOBS, description="Most jobs that are shown")]
 _NO_JOBS: Final = "elastic jobs are switched off: setting elastic.enabled"
 _PROBLEMS = {400: "The address is not one of ours", 404: "Nothing of that name is known"}
@@ -67,7 +63,7 @@ def create_documents_app(
     """Build the app that answers everything but the verbs; `routers` are added to it."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
     offline = FastAPIOffline(title="netgang", description=_VERBS, redoc_url=None, responses=mistakes)
-    app = with_schemas(offline, more=add_verbs)
+    app = with_schemas(offline)
     answer_with_problems(app)
     for router in (_probes(telemetry, readiness), _documents(views), _jobs(views.jobs), *routers):
         app.include_router(router)
@@ -119,8 +115,8 @@ def _documents(views: Views) -> APIRouter:
         return document_response(document)
 
     @router.get("/network", summary="The network as the planner sees it", responses=answers(Network))
-    async def network(zone: _Zone = None, prefix: _Prefix = "", limit: _Limit = USUAL_NODES) -> Response:
-        return document_response(views.network(zone=zone, prefix=prefix, limit=limit))
+    async def network(zone: _Zone = None, limit: _Limit = USUAL_NODES) -> Response:
+        return document_response(views.network(zone=zone, limit=limit))
 
     @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
     async def link(source: Name, target: Name) -> Response:
@@ -132,9 +128,8 @@ def _documents(views: Views) -> APIRouter:
     @router.get(
         "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
     )
-    async def whole_queue(namespace: _OfGangs = None) -> Response:
-        found = await in_slices(views.queue())
-        return document_response(found if namespace is None else queue_of(found, namespace))
+    async def whole_queue() -> Response:
+        return document_response(await in_slices(views.queue()))
 
     @router.post(
         "/what-if",

@@ -136,7 +136,7 @@ class NetworkRefresh:
 
     async def _ask(self, state: _State) -> None:
         source, options = state.polled.source, self.options
-        now_s, began_s = self.clock.now_s(), self.clock.monotonic_s()
+        now_s = self.clock.now_s()
         try:
             async with asyncio.timeout(options.fetch_timeout_s):
                 batch = await source.fetch(now_s=now_s)
@@ -148,8 +148,6 @@ class NetworkRefresh:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
             state.status = structs.replace(state.status, error=text, failures=state.status.failures + 1)
             return
-        finally:
-            state.status = structs.replace(state.status, fetch_s=self.clock.monotonic_s() - began_s)
         if state.status.error is not None:
             _log.info("network source works again", extra={"source": source.name})
         state.status = structs.replace(state.status, error=None, failures=0, last_success_s=now_s)

@@ -39,7 +39,6 @@ class Source(Record):
     endpoints: int = 0
     problems: tuple[str, ...] = ()
     rejected: dict[str, int] = msgspec.field(default_factory=dict)  # why → values that were not taken.
-    fetch_s: float | None = None  # How long the last attempt took.
 
 
 class PairsByAge(Record):
@@ -124,11 +123,10 @@ class DegradedLinks(Record):
 
 
 class Network(Record):
-    """Sources, mapping and coverage of the network data, and the values between some nodes."""
+    """Sources and mapping of the network data, and the values between some nodes."""
 
     version: int
     evaluated_at_s: float  # Unix seconds.
-    endpoints: int
     metrics: dict[str, KnownPairs]  # loss, delay, throughput.
     zones: dict[str, int]  # zone → nodes.
     pairs: Pairs

@@ -66,7 +66,7 @@ def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path
 
 def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> None:
     source = {
-        **{"name": "maddash", "error": "connection refused", "last_success_s": None, "failures": 1, "fetch_s": None},
+        **{"name": "maddash", "error": "connection refused", "last_success_s": None, "failures": 1},
         **{"measurements": 0, "endpoints": 0, "problems": [], "rejected": {}},
     }
     counts = {"loss": {"mapped": 1, "unmapped": 3, "ambiguous": 0}}

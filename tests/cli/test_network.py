@@ -35,13 +35,13 @@ PAIRS: dict[str, Any] = {
 def netgang(pairs: dict[str, Any] | None = None) -> bytes:
     source = {
         **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
-        **{"last_success_s": None, "fetch_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
+        **{"last_success_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
     }
     status: dict[str, Any] = {
         **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
         **{"known_pairs": {}, "pairs": {}},
     }
-    head = {"version": 1, "evaluated_at_s": 0.0, "endpoints": 2, "metrics": {}, "zones": {"A": 2}}
+    head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
     return served({**head, "pairs": pairs or PAIRS, "status": status})
 
 

@@ -98,8 +98,8 @@ class FakeViews(Views):
     def unreadable(self, namespace: str, name: str) -> str | None:
         return "PodGroup team-a/broken cannot be read" if (namespace, name) == ("team-a", "broken") else None
 
-    def network(self, *, zone: str | None = None, prefix: str = "", limit: int = 40) -> Network:
-        return network_document(snapshot([]), None, zone=zone, prefix=prefix, limit=limit)
+    def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
+        return network_document(snapshot([]), None, zone=zone, limit=limit)
 
     def link(self, source: str, target: str) -> Link | None:
         return link_document(snapshot([node("n1"), node("n2")]), NodeName(source), NodeName(target), ScorePolicy())

@@ -1,4 +1,4 @@
-"""The network in numbers: sources, coverage, and the values between a few nodes, for people and `netgang network`.
+"""The network in numbers: sources, mapping, and the values between a few nodes, for people and `netgang network`.
 
 Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Rule: the nodes of
 one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.
@@ -30,7 +30,6 @@ def network_document(
     status: NetworkStatus | None,
     *,
     zone: str | None = None,
-    prefix: str = "",
     limit: int = USUAL_NODES,
     degraded: Sequence[Degraded] = (),
     probe: schema.ProbeAgents | UnsetType = UNSET,
@@ -40,7 +39,6 @@ def network_document(
     return schema.Network(
         version=network.version,
         evaluated_at_s=network.evaluated_at_s,
-        endpoints=len(network.endpoints),
         metrics={
             metric.value: schema.KnownPairs(
                 known_pairs=network.known_pairs(metric),
@@ -50,7 +48,7 @@ def network_document(
             for metric in METRICS
         },
         zones={name: len(rows) for name, rows in snapshot.table.zones.items()},
-        pairs=_pairs(snapshot, zone=zone, prefix=prefix, limit=limit),
+        pairs=_pairs(snapshot, zone=zone, limit=limit),
         status=UNSET if status is None else _status(status),
         degraded=degraded_links(degraded),
         probe=probe,
@@ -94,13 +92,12 @@ def _status(status: NetworkStatus) -> schema.NetworkStatus:
     return schema.NetworkStatus.copied(status, pairs=pairs, mapping=mapping)
 
 
-def _pairs(snapshot: Snapshot, *, zone: str | None, prefix: str, limit: int) -> schema.Pairs:
+def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
     """A zone that does not exist has no nodes. The diagonal and nodes that share their endpoint have no values."""
     table = snapshot.table
     rows = () if zone is None else table.zones.get(ZoneName(zone), np.empty(0, np.int64))
     listed = table.names if zone is None else tuple(table.names[row] for row in rows)
-    wanted = tuple(name for name in listed if name.startswith(prefix)) if prefix else listed
-    names, of = wanted[: min(limit, MOST_NODES)], len(wanted)
+    names, of = listed[: min(limit, MOST_NODES)], len(listed)
     block = snapshot.network.block(names, names)
     values = {name: _plain(getattr(block, name)) for name in _VALUES}
     return schema.Pairs.copied(block, zone=zone, nodes=names, of=of, **values)

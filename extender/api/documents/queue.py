@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
-
 from extender.api.documents.expected_start import expected_start_document
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -52,13 +50,6 @@ def queue_document(
             for one in queue.shares
         ),
     )
-
-
-def queue_of(queue: schema.Queue, namespace: str) -> schema.Queue:
-    """The gangs and the share of one namespace; ranks and counts stay those of the whole queue."""
-    gangs = tuple(one for one in queue.gangs if one.gang.partition("/")[0] == namespace)
-    shares = tuple(one for one in queue.shares if one.namespace == namespace)
-    return msgspec.structs.replace(queue, gangs=gangs, shares=shares)
 
 
 def weight_document(weight: Weight) -> schema.Weight:

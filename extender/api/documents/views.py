@@ -162,14 +162,13 @@ class Views:
             return notes
         return (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
 
-    def network(self, *, zone: str | None = None, prefix: str = "", limit: int = USUAL_NODES) -> Network:
+    def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
         snapshot = self.cache.snapshot()
         return network_document(
             snapshot,
             self.network_status(),
             zone=zone,
-            prefix=prefix,
             limit=limit,
             degraded=self.alarms.bad_now(),
             probe=self.probe_agents() or UNSET,
