@@ -1,18 +1,55 @@
 """Mistakes in jobs with several roles, and the words that name each: what `kubectl apply` says, and what is said later.
 
-Rule: as in `mistakes`; the name of a row of `JOBS` is the name of its job, and of the gang that its operator makes.
+Rule: a row is what somebody writes, not a state that a test makes; no row takes room that another one wants, so all can
+be made at once. The name of a row of `JOBS` is the name of its job, and of the gang that its operator makes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from lab.testbed.api import Object
 from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL
-from tests.e2e.objects import kind
-from tests.e2e.people.mistakes import EVENT, Make, Mistake, pods
+from lab.testbed.parts.service import Netgang
+from tests.e2e.objects import gang, kind
+from tests.e2e.stage import plain_client
 
 Fields = Mapping[str, Any]
+Make = Callable[[str, str], list[Object]]  # name of the gang, its namespace → what is created
+Heard = dict[tuple[str, str], list[str]]  # (where, gang) → the texts
+
+EVENT, ADMITTED, EXPLAIN = "Event", "condition netgang.io/Admitted", "/v1/explain"
 ON_JOB = "Event on the job"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A manifest, the words that name what is wrong with it, and where they are."""
+
+    make: Make
+    says: tuple[str, ...]
+    where: tuple[str, ...] = (EVENT, ADMITTED, EXPLAIN)
+
+
+def named(says: Sequence[str], heard: Iterable[str]) -> bool:
+    """Whether one of the texts has all the words."""
+    return any(all(words in text for words in says) for text in heard)
+
+
+async def cause_of(netgang: Netgang, name: str) -> list[str]:
+    """What /v1/explain says of a gang, and suggests."""
+    async with plain_client(timeout=20.0) as client:
+        reply = await client.get(f"{netgang.url}/v1/explain/{name}")
+    cause = (reply.json().get("cause") if reply.is_success else None) or {}
+    return [f"{cause.get('message', reply.text[:300])} {cause.get('suggestion', '')}"]
+
+
+def pod(name: str, namespace: str) -> list[Object]:
+    """A gang of one pod."""
+    made = gang(name, 1, namespace, cpu="100m")
+    for one in made:
+        one["spec"] |= {"tolerations": []}
+    return made
 
 
 def role(replicas: int = 1, *, cpu: str = "100m", scheduler: str = "", **metadata: Any) -> dict[str, Any]:
@@ -238,5 +275,5 @@ RIGHT: dict[str, Make] = {  # nothing is said of these
     "TrainJob": train_job(),
     "job that Kueue starts": batch(suspend=True, metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}),
     "Job of others": batch(pod={}, scheduler="", completions=1, parallelism=0),
-    "pod": pods(),
+    "pod": pod,
 }  # fmt: skip

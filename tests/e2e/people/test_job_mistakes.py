@@ -1,7 +1,7 @@
 """Mistakes in jobs of the training operator, JobSet and Trainer on a real control plane: each is named, none is silent.
 
-As in `test_mistakes`, with the operators that make the pods: what is wrong is said by `kubectl apply` (a dry run here),
-or, once the pods exist, in an Event, the pods' condition and /v1/explain.
+What is wrong is said by `kubectl apply` (a dry run here), or, once the operators have made the pods, in an Event, the
+pods' condition and /v1/explain. Mistakes of single pods: tests/scoring/explain, tests/extender/controllers/events.
 """
 
 from collections.abc import AsyncIterator
@@ -22,8 +22,20 @@ from lab.testbed.parts.operator import start_operator
 from lab.testbed.programs.build import ensure_asset
 from tests.authority import Authority
 from tests.e2e.objects import name_of
-from tests.e2e.people.job_mistakes import APPLIED, JOBS, ON_JOB, RIGHT
-from tests.e2e.people.mistakes import ADMITTED, EVENT, EXPLAIN, Heard, Make, Mistake, cause_of, named
+from tests.e2e.people.job_mistakes import (
+    ADMITTED,
+    APPLIED,
+    EVENT,
+    EXPLAIN,
+    JOBS,
+    ON_JOB,
+    RIGHT,
+    Heard,
+    Make,
+    Mistake,
+    cause_of,
+    named,
+)
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage
 
