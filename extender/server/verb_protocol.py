@@ -17,7 +17,7 @@ Rules:
   for a head, and how many there may be, is for `connections` to say (docs/safety.md S28).
 
 What of uvicorn is relied on beyond its documents: what a protocol is made with, and `connections`, `tasks`,
-`default_headers` and `total_requests` of the server's state; tests/extender/server/test_verb_protocol.py says what for.
+`default_headers` and `total_requests` of the server's state.
 """
 
 import asyncio

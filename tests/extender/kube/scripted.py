@@ -10,15 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import pytest
-import uvloop
-
-
-@pytest.fixture(params=[asyncio.DefaultEventLoopPolicy, uvloop.EventLoopPolicy], ids=["asyncio", "uvloop"])
-def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    """For modules whose tests run on both loops: the service's is uvloop, whose TCP and TLS are another program."""
-    return request.param()
-
 
 def ok(body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
@@ -132,18 +123,6 @@ async def echo(talk: Talk) -> None:
     while True:
         head, _ = await talk.request()
         await talk.say(ok(head.split(" ", 2)[1].encode()))
-
-
-async def long_echo(talk: Talk) -> None:
-    """Answer every request with a third of a MiB that is its path again and again, in pieces of odd lengths."""
-    while True:
-        body = long_body((await talk.request())[0].split(" ", 2)[1])
-        pieces = [body[begin : begin + 9973] for begin in range(0, len(body), 9973)]
-        await talk.say(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body), *pieces)
-
-
-def long_body(path: str) -> bytes:
-    return path.encode() * (340_000 // len(path))
 
 
 async def until(reached: Callable[[], bool]) -> None:

@@ -18,7 +18,6 @@ from extender.convert.wire import BindArgs
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
 from extender.server.connections import Connections, PortLimits
-from extender.server.verb_protocol import VerbProtocol
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
@@ -127,7 +126,6 @@ async def serving(
     limits: PortLimits | None = None,
     telemetry: Telemetry | None = None,
     *,
-    protocol: Any = VerbProtocol,
     tls: bool = False,
     drain_s: float | None = None,
     **app: Any,
@@ -142,7 +140,7 @@ async def serving(
         secured.check_hostname = False
     made = create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **app)
     config = port_config(made, "127.0.0.1", 0, tls=context, connections=connections)
-    config.http, config.timeout_graceful_shutdown = protocol, drain_s  # type: ignore[assignment]
+    config.timeout_graceful_shutdown = drain_s  # type: ignore[assignment]
     async with listening(config) as server:
         served = Served(server, telemetry, connections, ended, secured)
         try:

@@ -1,45 +1,23 @@
-"""What in-process calls cannot show about connections, for uvicorn's protocol and ours, on both event loops."""
+"""What in-process calls cannot show about connections: kept open, in pieces, held, hung up, closed by a standby."""
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from functools import partial
-from typing import Any, TypeAlias
 
 import pytest
 import uvloop
 
-from extender.server.verb_protocol import VerbProtocol
-from tests.extender.server.served import ASK, BIND, NODES, Holding, Served, serving
+from tests.extender.server.served import ASK, BIND, NODES, Holding, serving
 from tests.fakes.verbs import FakeVerbs
 
-Serve: TypeAlias = Callable[..., AbstractAsyncContextManager[Served]]
-CARRIERS: dict[str, tuple[Any, type[asyncio.AbstractEventLoopPolicy]]] = {  # case: (protocol, event loop)
-    "uvicorn's": ("httptools", asyncio.DefaultEventLoopPolicy),
-    "ours": (VerbProtocol, asyncio.DefaultEventLoopPolicy),
-    "ours on uvloop": (VerbProtocol, uvloop.EventLoopPolicy),
-}
-
-
-@pytest.fixture(params=CARRIERS)
-def carrier(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
 
 @pytest.fixture
-def event_loop_policy(carrier: str) -> asyncio.AbstractEventLoopPolicy:
-    return CARRIERS[carrier][1]()
-
-
-@pytest.fixture
-def serve(carrier: str) -> Serve:
-    return partial(serving, protocol=CARRIERS[carrier][0])
+def event_loop_policy() -> uvloop.EventLoopPolicy:
+    return uvloop.EventLoopPolicy()
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
-async def test_one_connection_serves_many_calls(serve: Serve, tls: bool) -> None:
+async def test_one_connection_serves_many_calls(tls: bool) -> None:
     verbs = FakeVerbs()
-    async with serve(verbs, tls=tls) as served:
+    async with serving(verbs, tls=tls) as served:
         connection = await served.connect()
         for _ in range(3):
             head, reply = await connection.post("filter", ASK)
@@ -53,10 +31,10 @@ async def test_one_connection_serves_many_calls(serve: Serve, tls: bool) -> None
     assert served.counted("filter", "passed") == 4
 
 
-async def test_one_connection_s_end_is_not_another_s(serve: Serve) -> None:
+async def test_one_connection_s_end_is_not_another_s() -> None:
     """Of two held calls only the one whose caller hung up is dropped, at once, so that nothing is bound for none."""
     holding = Holding()
-    async with serve(holding.verbs()) as served:
+    async with serving(holding.verbs()) as served:
         stays, goes = await served.connect(), await served.connect()
         for connection in (stays, goes):
             holding.held.clear()
@@ -73,10 +51,10 @@ async def test_one_connection_s_end_is_not_another_s(serve: Serve) -> None:
     assert (served.counted("bind", "gone"), served.counted("bind", "bound")) == (1, 2)
 
 
-async def test_a_call_behind_a_held_one_waits_its_turn(serve: Serve) -> None:
+async def test_a_call_behind_a_held_one_waits_its_turn() -> None:
     holding = Holding()
     verbs = holding.verbs()
-    async with serve(verbs) as served:
+    async with serving(verbs) as served:
         connection = await served.connect()
         connection.send("bind", BIND)
         await holding.held.wait()
@@ -93,9 +71,9 @@ async def test_a_call_behind_a_held_one_waits_its_turn(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
-async def test_a_held_bind_is_answered_at_shutdown(serve: Serve, tls: bool) -> None:
+async def test_a_held_bind_is_answered_at_shutdown(tls: bool) -> None:
     holding = Holding()
-    async with serve(holding.verbs(), tls=tls, drain_s=5) as served:
+    async with serving(holding.verbs(), tls=tls, drain_s=5) as served:
         idle, fresh, busy = [await served.connect() for _ in range(3)]
         assert (await idle.post("filter", ASK))[1]["Error"] == ""
         busy.send("bind", BIND)
@@ -109,23 +87,10 @@ async def test_a_held_bind_is_answered_at_shutdown(serve: Serve, tls: bool) -> N
         assert await busy.reader.read() == b""
 
 
-async def test_a_bind_held_longer_than_the_drain_is_not_answered_as_decided(serve: Serve) -> None:
-    """It is broken off: kube-scheduler sees a failed call, and nothing is counted as an internal error."""
-    holding = Holding()
-    async with serve(holding.verbs(), drain_s=0.05) as served:
-        connection = await served.connect()
-        connection.send("bind", BIND)
-        await holding.held.wait()
-        served.server.ending.set()
-        assert (await connection.reader.readline()) == b"HTTP/1.1 500 Internal Server Error\r\n"
-        assert (await connection.reader.read()).endswith(b"connection: close\r\n\r\nInternal Server Error")
-    assert served.telemetry.registry.get_sample_value("netgang_internal_errors_total", {"place": "bind"}) is None
-
-
-async def test_a_standby_turns_callers_away(serve: Serve) -> None:
+async def test_a_standby_turns_callers_away() -> None:
     """So that kube-scheduler's next connections lead to the leader (docs/safety.md S16)."""
     holding = Holding()
-    async with serve(holding.verbs()) as served:
+    async with serving(holding.verbs()) as served:
         connections = served.server.server_state.connections
         idle, busy = await served.connect(), await served.connect()
         busy.send("bind", BIND)

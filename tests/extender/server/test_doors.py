@@ -5,7 +5,6 @@ import json
 from collections.abc import Iterator
 
 import pytest
-import uvloop
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
@@ -14,17 +13,11 @@ from extender.server.connections import PortLimits
 from tests.extender.server.served import ASK, BIND, Connection, Holding, serving
 from tests.fakes.verbs import FakeVerbs
 
-LOOPS = {"asyncio": asyncio.DefaultEventLoopPolicy, "uvloop": uvloop.EventLoopPolicy}
 SHORT, LONG = (PortLimits(head_s=s, body_s=s, unread_s=s, idle_s=s, kept_s=s) for s in (0.5, 50.0))
 STRANGER = "127.0.0.2"
 HEAD, CHUNKED = b"POST /filter HTTP/1.1\r\nHost: netgang\r\n", b"Transfer-Encoding: chunked\r\n\r\n"
 CALL = HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(ASK), ASK)
 DOCUMENT = b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n"
-
-
-@pytest.fixture(params=LOOPS)
-def event_loop_policy(request: pytest.FixtureRequest) -> asyncio.AbstractEventLoopPolicy:
-    return LOOPS[request.param]()
 
 
 async def assert_answered(client: Connection) -> None:
@@ -42,14 +35,8 @@ LATE = b"malformed request: the body did not arrive within 0.05 s"
 SLOW = {  # case: (what is sent, what comes of an answer)
     "nothing": (b"", b""),
     "half a head": (HEAD, b""),
-    "a byte of a head": (b"G", b""),
     "half a body of a verb": (HEAD + b"Content-Length: 9\r\n\r\n{", LATE),
-    "half a chunk": (HEAD + CHUNKED + b"5\r\n{", b"did not arrive within 0.05 s"),
-    "half a body of a document": (b"POST /v1/what-if HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 "),
-    "a body after the answer": (b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", b"HTTP/1.1 "),
-    "an idle one": (DOCUMENT, b"HTTP/1.1 "),
     "an idle caller": (CALL, b"HTTP/1.1 "),
-    "half a head behind an answer": (DOCUMENT + HEAD, b"HTTP/1.1 "),
 }
 
 
@@ -63,23 +50,7 @@ async def test_a_connection_that_does_not_go_on_ends(sent: bytes, answered: byte
         assert door.connections.kept_bytes == 0
 
 
-async def test_a_body_that_dribbles_ends() -> None:
-    async with serving(limits=SHORT) as door:
-        client = await door.connect()
-        client.writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
-        while not client.reader.at_eof():
-            client.writer.write(b"x")
-            await asyncio.sleep(0.01)
-            if client.reader.exception() is not None:
-                break
-        await door.until(lambda: not len(door.connections))
-
-
-UNREAD = {"a document": DOCUMENT, "a verb": CALL}
-
-
-@pytest.mark.parametrize("request_", UNREAD.values(), ids=UNREAD)
-async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
+async def test_a_client_that_does_not_read_is_cut_off() -> None:
     async with serving(limits=SHORT) as door:
         client = await door.connect()
         client.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -87,7 +58,7 @@ async def test_a_client_that_does_not_read_is_cut_off(request_: bytes) -> None:
         for _ in range(3000):
             if client.writer.transport.is_closing() or not len(door.connections):
                 break
-            client.writer.write(request_)
+            client.writer.write(CALL)
             await asyncio.sleep(0)
             most_bytes = max(most_bytes, door.connections.kept_bytes)
         await door.until(lambda: not len(door.connections))
@@ -169,8 +140,6 @@ async def test_bodies_in_flight_are_bounded_in_bytes(half: bytes) -> None:
 
 FLOODS = {
     "a head without an end": HEAD + b"X-Long: " + b"x" * 1_000_000,
-    "headers without number": HEAD + b"a:b\r\n" * 5_000 + b"\r\n",
-    "a long address": b"GET /" + b"x" * 1_000_000,
     "small chunks": HEAD + CHUNKED + b"1\r\n \r\n" * 5_000,
     "requests without number": b"GET / HTTP/1.1\r\n\r\n" * 5_000,
 }

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import uvloop
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.http.transport import Transport, TransportLimits
 from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of
-from tests.extender.kube.scripted import OK, Talk, always_ok, answering, echo, long_body, long_echo, ok, scripted
-from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
+from tests.extender.kube.scripted import OK, Talk, always_ok, answering, echo, ok, scripted
 
 
 def transport(url: str, *, token: str = "", agent: str = "test", **fields: str) -> Transport:
@@ -26,6 +26,11 @@ def transport(url: str, *, token: str = "", agent: str = "test", **fields: str) 
 class Link(NamedTuple):
     served: ssl.SSLContext | None
     opened: Callable[[str], Transport]
+
+
+@pytest.fixture
+def event_loop_policy() -> uvloop.EventLoopPolicy:
+    return uvloop.EventLoopPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,27 +80,15 @@ def link(request: pytest.FixtureRequest) -> Link:
 HEAD = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 CLOSING = HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\nok"
-STAYING = b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nok"
-HINTS = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 ANSWERS = {  # case: (body, connection is used again, parts that are sent)
     "a length": (b"ok", True, [OK]),
     "a length, byte by byte": (b"ok", True, [OK[i : i + 1] for i in range(len(OK))]),
-    "no body": (b"", True, [HEAD + b"Content-Length: 0\r\n\r\n"]),
     "no content": (b"", True, [b"HTTP/1.1 204 No Content\r\n\r\n"]),
-    "no reason": (b"ok", True, [b"HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok"]),
-    "odd spelling": (b"ok", True, [HEAD + b"cOnTeNt-lEnGtH:2\r\n\r\nok"]),
-    "chunks": (b"hello", True, [CHUNKED, b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"]),
     "chunks cut anywhere": (b"hello", True, [CHUNKED + b"5", b"\r\nhel", b"lo\r", b"\n0\r\n", b"\r\n"]),
-    "chunks with trailers": (b"hi", True, [CHUNKED + b"2;x=y\r\nhi\r\n0\r\nDigest: z\r\n\r\n"]),
-    "interim answers first": (b"ok", True, [CONTINUE, HINTS, OK]),
-    "interim answer in one piece with the final": (b"ok", True, [CONTINUE + OK]),
+    "many chunks": (b"x" * 90_000, True, [CHUNKED, *[b"64\r\n" + b"x" * 100 + b"\r\n"] * 900, b"0\r\n\r\n"]),
+    "an interim answer first": (b"ok", True, [b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", OK]),
     "the server will close": (b"ok", False, [CLOSING]),
     "HTTP/1.0": (b"ok", False, [b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok"]),
-    "HTTP/1.0 that stays": (b"ok", True, [STAYING]),
-    "junk behind it": (b"ok", False, [OK + b"\x00junk"]),
-    "another answer behind it": (b"ok", False, [OK + OK]),
-    "many chunks": (b"x" * 90_000, True, [CHUNKED, *[b"64\r\n" + b"x" * 100 + b"\r\n"] * 900, b"0\r\n\r\n"]),
 }
 
 
@@ -121,49 +114,17 @@ async def test_a_failure_is_an_answer() -> None:
     assert f"\r\nHost: {server.url.removeprefix('http://')}\r\n" in server.requests[0][0]
 
 
-async def test_an_answer_that_ends_with_the_connection(link: Link) -> None:
-    ending = answering(HEAD + b"\r\nhel", b"lo")
-    async with scripted(ending, tls=link.served) as server, link.opened(server.url) as one:
-        assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
-        assert await one.send("GET", "/x", timeout_s=10.0) == b"hello"
-        assert server.connections == 2
-
-
 BROKEN: dict[str, tuple[str, Sequence[bytes]]] = {  # case: (words of the error, parts before the server closes)
     "nothing": ("closed the connection before its answer", []),
-    "half a head": ("in the middle of its answer", [HEAD]),
     "half a body": ("in the middle of its answer", [HEAD + b"Content-Length: 5\r\n\r\nhel"]),
-    "an interim answer only": ("in the middle of its answer", [b"HTTP/1.1 100 Continue\r\n\r\n"]),
-    "a chunk short": ("in the middle of its answer", [CHUNKED + b"5\r\nhel"]),
     "no last chunk": ("in the middle of its answer", [CHUNKED + b"5\r\nhello\r\n"]),
-    "a coding that is not known": ("in the middle of its answer", [HEAD + b"Transfer-Encoding: gzip\r\n\r\nhello"]),
     "another protocol": ("not an answer of HTTP/1.1", [b"SSH-2.0-OpenSSH_9.6\r\n"]),
-    "TLS where none is expected": ("not an answer of HTTP/1.1", [b"\x15\x03\x01\x00\x02\x02\x16"]),
-    "zeros": ("not an answer of HTTP/1.1", [bytes(100)]),
-    "no status": ("not an answer of HTTP/1.1", [b"HTTP/1.1 OK\r\n\r\n"]),
-    "a length that is none": ("not an answer of HTTP/1.1", [HEAD + b"Content-Length: -2\r\n\r\nok"]),
-    "two lengths": ("not an answer of HTTP/1.1", [HEAD + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nok!"]),
-    "a length and chunks": (
-        "not an answer of HTTP/1.1",
-        [HEAD + b"Content-Length: 2\r\n" + CHUNKED.removeprefix(HEAD) + b"2\r\nok\r\n0\r\n\r\n"],
-    ),
-    "a chunk without a size": ("not an answer of HTTP/1.1", [CHUNKED + b"zz\r\nok\r\n0\r\n\r\n"]),
-    "a header with a zero": ("not an answer of HTTP/1.1", [HEAD + b"X: a\x00b\r\nContent-Length: 2\r\n\r\nok"]),
-    "another protocol from here on": (
-        "switch protocols",
-        [b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"],
-    ),
-    "101 without a name": ("switch protocols", [b"HTTP/1.1 101 Switching Protocols\r\n\r\n"]),
     "a head without end": ("without one of its body", [HEAD, *[b"X: " + b"x" * 5000] * 30]),
-    "many headers": ("without one of its body", [HEAD, *[b"X: " + b"x" * 500 + b"\r\n"] * 300]),
-    "interim answers without end": ("without one of its body", [b"HTTP/1.1 103 Early\r\n\r\n" * 500] * 9),
-    "trailers without end": ("without one of its body", [CHUNKED, b"2\r\nok\r\n0\r\n", *[b"X: " + b"x" * 5000] * 30]),
     "longer than allowed": ("longer than 100000 bytes", [HEAD + b"Content-Length: 100001\r\n\r\n"]),
     "longer than allowed, in chunks": (
         "longer than 100000 bytes",
         [CHUNKED, *[b"3E8\r\n" + b"x" * 1000 + b"\r\n"] * 101],
     ),
-    "longer than allowed, without an end": ("longer than 100000 bytes", [HEAD + b"\r\n", *[b"x" * 5000] * 21]),
 }
 
 
@@ -177,7 +138,7 @@ async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
         assert len(server.requests) == 2  # nothing was repeated
 
 
-@pytest.mark.parametrize("parts", [[], [HEAD], [HEAD + b"Content-Length: 5\r\n\r\nhel"], [HEAD + b"\r\nhel"]])
+@pytest.mark.parametrize("parts", [[], [HEAD + b"Content-Length: 5\r\n\r\nhel"]])
 async def test_a_reset(parts: Sequence[bytes], link: Link) -> None:
     """A reset is never the end of an answer, nor is over TLS an end that is not orderly: it may have been cut."""
     cutting = answering(*parts, then=Talk.reset, later=always_ok)
@@ -233,28 +194,6 @@ async def test_a_request_that_is_given_up_does_not_arrive_later() -> None:
         assert await ended
 
 
-async def test_a_request_as_bytes() -> None:
-    async with scripted(always_ok) as server, transport(server.url + "/clusters/c-1/", token="Bearer t") as one:
-        await one.send("PATCH", "/api?x=%2F", body=b"{}", content_type="application/merge-patch+json", timeout_s=10.0)
-        await one.send("GET", "/api", timeout_s=10.0)
-    (patch, body), (get, nothing) = server.requests
-    host = server.url.removeprefix("http://")
-    common = f"Host: {host}\r\nUser-Agent: test\r\nAccept: application/json\r\nAccept-Encoding: identity\r\n"
-    assert (body, nothing) == (b"{}", b"")
-    assert patch == (
-        f"PATCH /clusters/c-1/api?x=%2F HTTP/1.1\r\n{common}Authorization: Bearer t\r\n"
-        "Content-Type: application/merge-patch+json\r\nContent-Length: 2\r\n\r\n"
-    )
-    assert get == f"GET /clusters/c-1/api HTTP/1.1\r\n{common}Authorization: Bearer t\r\n\r\n"
-
-
-@pytest.mark.parametrize("host", ["a..b", "x" * 70])
-async def test_a_name_that_means_nothing(host: str) -> None:
-    async with transport(f"http://{host}:80") as one:
-        with pytest.raises(ApiUnavailableError, match=f"GET /x: cannot connect to {host}:80: "):
-            await one.send("GET", "/x", timeout_s=10.0)
-
-
 async def test_nothing_can_end_a_line() -> None:
     async with scripted(always_ok) as server:
         async with transport(server.url, token="Bearer secret\r\nX: y") as one:
@@ -286,35 +225,20 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
-async def test_a_password_in_the_url() -> None:
-    async with scripted(always_ok) as server, transport(server.url.replace("//", "//me:secret@")) as one:
-        assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
-    assert "\r\nAuthorization: Basic bWU6c2VjcmV0\r\n" in server.requests[0][0]
-
-
 # -- TLS: whom we trust, and who we say we are -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_many_exchanges(host: str, known: Certificates) -> None:
-    """A hundred at once and a hundred in a row, over at most as many connections as allowed, by address and by name."""
-    listen = "127.0.0.1" if host == "localhost" else host
-    served = scripted(echo, tls=serves(known.good), host=listen)
-    async with served as server, secure(server.url.replace(listen, host), known) as one:
+    """A hundred at once and a hundred in a row, over at most as many connections as allowed."""
+    served = scripted(echo, tls=serves(known.good), host=host)
+    async with served as server, secure(server.url, known) as one:
         paths = [f"/{number}" for number in range(100)]
         answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
         assert answers == [path.encode() for path in paths]
         for path in paths:
             assert await one.send("GET", path, timeout_s=20.0) == path.encode()
         assert server.connections <= 8
-
-
-async def test_long_answers_side_by_side(known: Certificates) -> None:
-    paths = [f"/{number}" for number in range(40)]
-    async with scripted(long_echo, tls=serves(known.good)) as server, secure(server.url, known) as one:
-        answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
-        assert answers == [long_body(path) for path in paths]
-        assert server.connections > 1
 
 
 async def test_a_foreign_certificate(known: Certificates) -> None:
@@ -343,19 +267,3 @@ async def test_a_client_certificate(known: Certificates) -> None:
             with pytest.raises(ApiUnavailableError):
                 await one.send("GET", "/x", timeout_s=10.0)
         assert len(server.requests) == 1
-
-
-async def test_no_tls_there(known: Certificates) -> None:
-    async def script(talk: Talk) -> None:
-        await talk.say(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await talk.hung_up()
-
-    async with scripted(script) as server, secure(server.url.replace("http:", "https:"), known) as one:
-        with pytest.raises(ApiUnavailableError, match=r"cannot connect to 127\.0\.0\.1"):
-            await one.send("GET", "/x", timeout_s=10.0)
-
-
-async def test_a_handshake_that_does_not_end(known: Certificates) -> None:
-    async with scripted(Talk.hung_up) as server, secure(server.url.replace("http:", "https:"), known) as one:
-        with pytest.raises(ApiUnavailableError, match="no answer in time"):
-            await one.send("GET", "/x", timeout_s=0.05)

@@ -1,62 +1,31 @@
 """Every failure of an exchange becomes one of our errors, and each kind the right one."""
 
 import ssl
-from collections.abc import Iterator
 from http import HTTPStatus
-from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import client_exceptions, http_exceptions
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError
 from extender.kube.http.faults import mapped, refusal, refusal_in_stream
 
-
-def _kinds(base: type[BaseException]) -> Iterator[type[BaseException]]:
-    yield base
-    for below in base.__subclasses__():
-        yield from _kinds(below)
+LOWER_LEVEL = (ConnectionResetError, TimeoutError, OSError, EOFError, ssl.SSLError, aiohttp.ClientError)
 
 
-def _instance(kind: type[BaseException]) -> BaseException:
-    plain: Any = type(kind.__name__, (kind,), {"__str__": lambda self: "broken"})
-    return plain.__new__(plain)
-
-
-LOWER_LEVEL = sorted(
-    {
-        *_kinds(aiohttp.ClientError),
-        *_kinds(http_exceptions.HttpProcessingError),
-        *(one for one in vars(client_exceptions).values() if isinstance(one, type) and issubclass(one, Exception)),
-        ConnectionResetError,
-        BrokenPipeError,
-        TimeoutError,
-        OSError,
-        EOFError,
-        ssl.SSLError,
-        ssl.SSLCertVerificationError,
-    }
-    - {client_exceptions.WSMessageTypeError},  # of WebSockets, which are not used
-    key=lambda kind: kind.__qualname__,
-)
-
-
-@pytest.mark.parametrize("kind", LOWER_LEVEL, ids=lambda kind: kind.__qualname__)
+@pytest.mark.parametrize("kind", LOWER_LEVEL)
 def test_every_failure_without_an_answer_is_mapped(kind: type[BaseException]) -> None:
     with pytest.raises(ApiUnavailableError, match=r"^GET /x: ") as caught, mapped("GET /x"):
-        raise _instance(kind)
+        raise kind("broken")
     assert isinstance(caught.value.__cause__, kind)
     with pytest.raises(ZeroDivisionError), mapped("GET /x"):  # a defect of ours is not dressed up as an outage
         _ = 1 / 0
 
 
-@pytest.mark.parametrize("status", [one for one in HTTPStatus if one >= 300], ids=lambda one: str(int(one)))
-def test_every_failure_status_is_an_api_error(status: HTTPStatus) -> None:
-    want = {404: NotFoundError, 409: ConflictError, 410: GoneError}.get(status, ApiError)
-    found = refusal(status, b'{"kind":"Status","message":"why"}')
-    assert want is type(found)
-    assert (status, "why") == (found.status, found.message)
+def test_every_failure_status_is_an_api_error() -> None:
+    kinds = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+    for status in (one for one in HTTPStatus if one >= 300):
+        found = refusal(status, b'{"kind":"Status","message":"why"}')
+        assert (type(found), found.status, found.message) == (kinds.get(status, ApiError), status, "why")
 
 
 BODIES = {  # case: (expected message, body)
@@ -65,8 +34,6 @@ BODIES = {  # case: (expected message, body)
     "plain text": ("404 page not found", b"404 page not found\n"),
     "nothing": ("no reason given", b""),
     "not text": ("\ufffd\ufffd", b"\xff\xfe"),
-    "JSON of another shape": ("[1]", b"[1]"),
-    "a Status with fields of odd types": ('{"message":7}', b'{"message":7}'),
     "too much text": ("x" * 500, b"x" * 9000),
 }
 
@@ -83,7 +50,6 @@ RETRY_AFTER = {  # case: (expected seconds, header, body)
     "the longer of both": (9.0, "9", b'{"details":{"retryAfterSeconds":2}}'),
     "a date is ignored": (None, "Wed, 21 Oct 2026 07:28:00 GMT", b"{}"),
     "negative is ignored": (None, "-5", b"{}"),
-    "digits of another script are ignored": (None, "٣", b"{}"),
     "absurd is cut": (600.0, "99999999999999999999999", b"{}"),
 }
 

@@ -2,16 +2,14 @@
 
 import asyncio
 import random
-import socket
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
 
 from extender.kube.http.pool import Pool
 from tests.extender.kube.scripted import OK, Script, Scripted, Talk, always_ok, answering, echo, ok, scripted, until
-from tests.extender.kube.scripted import event_loop_policy as event_loop_policy
 
 
 @asynccontextmanager
@@ -56,23 +54,6 @@ async def test_a_hundred_at_once() -> None:
         assert (most, server.connections, pool.connections) == (8, 8, 8)
 
 
-async def test_first_come_first_served() -> None:
-    async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
-        await asyncio.gather(*(ask(pool, f"/{number}") for number in range(50)))
-        assert [head.split(" ", 2)[1] for head, _ in server.requests] == [f"/{number}" for number in range(50)]
-
-
-BURSTS = {"one": (1, 1), "a few": (4, 4), "a gang": (10, 4), "a large gang": (64, 16), "more than allowed": (500, 32)}
-
-
-@pytest.mark.parametrize(("burst", "want"), BURSTS.values(), ids=BURSTS)
-async def test_a_quick_server_is_asked_over_few_connections(burst: int, want: int) -> None:
-    async with scripted(echo) as server, pool_of(server, concurrency=32, patience_s=60.0) as pool:
-        await asyncio.gather(*(ask(pool) for _ in range(burst)))
-        await until(lambda: server.connections >= want and pool.connections >= want)  # either side may be first to know
-        assert server.connections == pool.connections == want
-
-
 async def test_long_exchanges_do_not_hold_up_others() -> None:
     release = asyncio.Event()
 
@@ -115,37 +96,6 @@ async def test_a_cancelled_exchange_closes_its_connection() -> None:
             await first
 
 
-async def test_a_cancelled_wait_takes_no_turn() -> None:
-    release = asyncio.Event()
-
-    async def script(talk: Talk) -> None:
-        await talk.request()
-        await release.wait()
-        await talk.say(OK)
-        await echo(talk)
-
-    async with scripted(script) as server, pool_of(server, concurrency=1) as pool:
-        tasks = [asyncio.create_task(ask(pool, f"/{number}")) for number in range(3)]
-        await server.arrival.wait()
-        tasks[1].cancel()
-        release.set()
-        assert [await tasks[0], await tasks[2]] == ["ok", "/2"]
-        assert [head.split(" ", 2)[1] for head, _ in server.requests] == ["/0", "/2"]
-
-
-async def test_a_turn_that_comes_with_the_cancellation_goes_on() -> None:
-    async with scripted(echo) as server, pool_of(server, concurrency=1) as pool:
-        await ask(pool)
-        holder = asyncio.create_task(ask(pool, "/holder"))
-        await asyncio.sleep(0)
-        waiter, last = asyncio.create_task(ask(pool, "/waiter")), asyncio.create_task(ask(pool, "/last"))
-        holder.add_done_callback(lambda _: waiter.cancel())
-        assert await holder == "/holder"
-        assert await last == "/last"
-        await asyncio.gather(waiter, return_exceptions=True)
-        assert server.connections <= 2
-
-
 async def test_whatever_is_cancelled_answers_are_never_mixed_up() -> None:
     rng = random.Random(7)
 
@@ -184,41 +134,6 @@ async def test_a_server_that_closes_an_idle_connection() -> None:
             assert server.connections == number
 
 
-async def test_bytes_that_no_request_asked_for() -> None:
-    """An idle connection on which something arrives is closed: it is unknown to what that would be the answer."""
-
-    async def one_more(talk: Talk) -> None:
-        await until(lambda: served)
-        await talk.say(OK)
-        await talk.hung_up()
-
-    served = False
-    async with scripted(answering(OK, then=one_more)) as server, pool_of(server) as pool:
-        assert await ask(pool) == "ok"
-        served = True
-        await until(lambda: pool.connections == 0)
-        assert await ask(pool) == "ok"
-        assert server.connections == 2
-
-
-async def test_connections_that_are_not_used_are_closed() -> None:
-    all_there = asyncio.Event()
-
-    async def script(talk: Talk) -> None:
-        while True:
-            await talk.request()
-            if talk.number == 4:
-                all_there.set()
-            await all_there.wait()
-            await talk.say(ok(str(talk.number).encode()))
-
-    async with scripted(script) as server, pool_of(server, idle_s=0.2) as pool:
-        assert {"1", "2", "3", "4"} == set(await asyncio.gather(*(ask(pool) for _ in range(4))))
-        assert len({await ask(pool) for _ in range(20)}) == 1
-        await until(lambda: pool.connections == 0)
-        assert await ask(pool) == "5"
-
-
 async def end(_: Talk) -> None:
     pass
 
@@ -238,22 +153,6 @@ async def test_no_server_is_an_error_for_each() -> None:
     async with pool_of(server, concurrency=2) as pool:
         outcomes = await asyncio.gather(*(ask(pool) for _ in range(20)), return_exceptions=True)
         assert all(isinstance(one, ConnectionError) and "cannot connect to 127.0.0.1:" in str(one) for one in outcomes)
-
-
-async def test_a_connection_that_is_not_taken() -> None:
-    with ExitStack() as stack:
-        full = stack.enter_context(socket.socket())
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        for _ in range(4):  # its queue is full now, and the kernel answers no more
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(full.getsockname())
-        port = full.getsockname()[1]
-        pool = Pool("127.0.0.1", port, concurrency=1, connect_s=0.05)
-        with pytest.raises(TimeoutError, match=rf"cannot connect to 127\.0\.0\.1:{port} in 0\.05 s"):
-            await ask(pool)
-        await pool.close()
 
 
 async def test_closing_ends_all_waits() -> None:

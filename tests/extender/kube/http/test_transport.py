@@ -1,6 +1,5 @@
 """One exchange and one stream: limits of size, time and number, tokens, and lines however they are cut."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext
 from itertools import pairwise
@@ -54,8 +53,6 @@ async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: 
 TOO_LONG = {
     "in one chunk": [b"123456\n"],
     "in many chunks": [b"12", b"34", b"56\n"],
-    "without an end": [b"12", b"34", b"56"],
-    "after a good line": [b"1\n12", b"3456"],
 }
 
 
@@ -63,18 +60,6 @@ TOO_LONG = {
 async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> None:
     with pytest.raises(ApiUnavailableError, match="longer than 5 bytes"):
         await lines_of(parts, limit_bytes=5)
-
-
-async def test_waiting_for_a_turn_counts_as_waiting(loopback: LoopbackApi) -> None:
-    loopback.fail_next("get", Fault(status=200, delay_s=60.0))
-    async with transport(loopback.url, limits=TransportLimits(concurrency=1)) as one:
-        first = asyncio.create_task(one.send("GET", POD, timeout_s=30.0))
-        await loopback.arrival.wait()
-        with pytest.raises(ApiUnavailableError, match="no answer in time"):
-            await one.send("GET", POD, timeout_s=0.05)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-    assert len(loopback.seen) == 1
 
 
 async def test_a_watch_takes_no_place(loopback: LoopbackApi) -> None:

@@ -1,8 +1,6 @@
 """Which client comes in at which port, over real sockets: to the verbs with a certificate, to probes without."""
 
-import asyncio
 import logging
-import socket
 import ssl
 from collections.abc import Callable
 
@@ -10,19 +8,13 @@ import httpx
 import pytest
 
 from extender.server.tls.context import Outcome
-from extender.settings.ports import TlsSettings
 from tests.authority import Pair
 from tests.extender.server.tls.conftest import Certificates, said
-from tests.extender.server.tls.serving import FILTER, Served, client, client_context, held_bind, served, until_held
-from tests.liveness import LIVENESS_S
-
-VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+from tests.extender.server.tls.serving import FILTER, Served, client, client_context, served
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-async def test_the_right_certificate_gets_to_the_verbs(version: ssl.TLSVersion, certificates: Certificates) -> None:
+async def test_the_right_certificate_gets_to_the_verbs(certificates: Certificates) -> None:
     context = client_context(certificates, certificates.client)
-    context.maximum_version = context.minimum_version = version
     async with served(certificates.settings()) as ports, client(ports, context) as scheduler:
         answer = await scheduler.post("/filter", content=FILTER)
         assert len(answer.json()["NodeNames"]) == 1
@@ -47,18 +39,15 @@ FOREIGN = {  # case: (outcome that is counted, alert that the client hears, what
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("want", "alert", "shown"), FOREIGN.values(), ids=FOREIGN)
 async def test_a_refused_client_hears_why(
     want: Outcome,
     alert: str,
     shown: Callable[[Certificates], Pair | None],
-    version: ssl.TLSVersion,
     certificates: Certificates,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     context = client_context(certificates, shown(certificates))
-    context.maximum_version = context.minimum_version = version
     with caplog.at_level(logging.WARNING, logger="netgang.tls"):
         async with served(certificates.settings()) as ports:
             heard = await _refused(ports, context)
@@ -86,31 +75,6 @@ async def test_plain_http_gets_nowhere(certificates: Certificates) -> None:
         assert ports.outcomes() == {"no_tls": 1.0}
 
 
-async def test_a_client_that_does_not_trust_us_is_counted(certificates: Certificates) -> None:
-    context = client_context(certificates, certificates.client, authority=certificates.theirs.cert)
-
-    def shake_hands(port: int | None) -> None:
-        """With OpenSSL on the socket itself, which sends its alert, as Go does."""
-        with socket.create_connection(("127.0.0.1", port)) as plain, pytest.raises(ssl.SSLCertVerificationError):
-            context.wrap_socket(plain, server_hostname="127.0.0.1")
-
-    async with served(certificates.settings()) as ports, asyncio.timeout(LIVENESS_S):
-        await asyncio.to_thread(shake_hands, ports.port)
-        while not ports.outcomes():  # noqa: ASYNC110 - the alert is on its way
-            await asyncio.sleep(0.005)
-        assert ports.outcomes() == {"refused_by_client": 1.0}
-
-
-async def test_repeated_refusals_are_one_line(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
-    context = client_context(certificates, None)
-    with caplog.at_level(logging.WARNING, logger="netgang.tls"):
-        async with served(certificates.settings()) as ports:
-            for _ in range(20):
-                await _refused(ports, context)
-            assert ports.outcomes() == {"no_certificate": 20.0}
-    assert len(said(caplog)) == 1
-
-
 PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
 
 
@@ -134,41 +98,3 @@ async def test_each_port_has_its_own_addresses(certificates: Certificates) -> No
     assert away.headers["content-type"] == "application/problem+json"
     assert "debug_port" in away.json()["detail"]
     assert {url.partition(":")[0] for url in ports.urls.values()} == {"https", "http"}
-
-
-async def test_without_client_certificates_nothing_but_the_scheme_changes(certificates: Certificates) -> None:
-    tls = TlsSettings(cert_file=certificates.server.cert, key_file=certificates.server.key)
-    async with served(tls) as ports, client(ports, client_context(certificates, None)) as scheduler:
-        assert ports.urls["port"].startswith("https://")
-        assert await _statuses(scheduler) == [200] * 7
-
-
-async def test_beyond_the_loopback_the_port_for_people_has_tls(certificates: Certificates) -> None:
-    async with served(certificates.settings(), debug_host="0.0.0.0", debug_open=True) as ports:
-        assert ports.urls["debug_port"].startswith("https://0.0.0.0:")
-        address = ports.urls["debug_port"].replace("0.0.0.0", "127.0.0.1")
-        context = client_context(certificates, None)
-        async with httpx.AsyncClient(base_url=address, verify=context, trust_env=False) as people:
-            assert (await people.get("/v1/plan")).status_code == 200
-
-
-async def test_a_hang_up_reaches_the_held_bind(certificates: Certificates) -> None:
-    async with served(certificates.settings()) as ports:
-        async with client(ports, client_context(certificates, certificates.client)) as scheduler:
-            call = await held_bind(ports, scheduler)
-            call.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await call
-        await until_held(ports, 0)
-
-
-async def test_sessions_have_no_tickets(certificates: Certificates) -> None:
-    """Each connection shows its certificate again: what is refused now cannot come in with a ticket of before."""
-    context = client_context(certificates, certificates.client)
-    async with served(certificates.settings()) as ports:
-        streams = asyncio.open_connection("127.0.0.1", ports.port, ssl=context, server_hostname="127.0.0.1")
-        reader, writer = await streams
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
-        assert writer.get_extra_info("ssl_object").session.has_ticket is False
-        writer.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import socket
 import ssl
 from functools import partial
 from pathlib import Path
@@ -29,16 +28,6 @@ DAY_S = 86_400.0
 @pytest.fixture
 def pair(certificates: Certificates, tmp_path: Path) -> Pair:
     return certificates.server.into(tmp_path)
-
-
-def _session(
-    ports: Served, context: ssl.SSLContext, *, session: ssl.SSLSession | None = None
-) -> tuple[ssl.SSLSession | None, bool | None]:
-    plain = socket.create_connection(("127.0.0.1", ports.port))
-    with context.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
-        found = connection.session, connection.session_reused
-        connection.unwrap()  # a session that was broken off would not be resumed
-    return found
 
 
 async def _serial(ports: Served, context: ssl.SSLContext) -> str:
@@ -119,20 +108,6 @@ async def test_the_files_are_followed(certificates: Certificates, pair: Pair) ->
         while not loaded():  # noqa: ASYNC110 - it reports nothing
             await asyncio.sleep(0.01)
     following.cancel()
-
-
-async def test_a_session_of_before_is_not_resumed(certificates: Certificates, pair: Pair) -> None:
-    """TLS 1.2 without tickets can resume a session by its number, and then asks for no certificate."""
-    context = client_context(certificates, certificates.client)
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    async with served(certificates.settings(pair)) as ports:
-        session, _ = await asyncio.to_thread(_session, ports, context)
-        _, resumed = await asyncio.to_thread(_session, ports, context, session=session)
-        assert resumed, "or this test shows nothing"
-        certificates.ours.server(file="renewed").into(pair.cert.parent)
-        await _look(ports)
-        _, resumed = await asyncio.to_thread(_session, ports, context, session=session)
-        assert not resumed
 
 
 async def test_an_expiry_is_shown_and_said(certificates: Certificates, caplog: pytest.LogCaptureFixture) -> None:
