@@ -15,7 +15,7 @@ from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import Passed, decode_filter, encode_filter
 from lab.bench.bed import gang, mesh, nodes, snapshot
-from lab.bench.http import Connection, request
+from lab.bench.http import request
 from lab.bench.scale.objects import member, node_name, raw_node
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
@@ -136,12 +136,6 @@ def snapshot_after_one_event() -> Pair:
     return Pair(after, filled)
 
 
-def filter_over_http(ours: Connection, reference: Connection) -> Pair:
-    """A filter call with 500 names over two kept connections: an echo through our server, and Go's."""
-    message = request("filter", 500)
-    return Pair(lambda: ours.call(message), lambda: reference.call(message), repeat=50)
-
-
 IN_PROCESS: dict[str, Callable[[], Pair]] = {  # name in ranges.toml → pair
     "plan after one event, by a plan from nothing": plan_after_one_event,
     "read a filter call, by json.loads": reading_a_filter_call,
@@ -149,7 +143,6 @@ IN_PROCESS: dict[str, Callable[[], Pair]] = {  # name in ranges.toml → pair
     "read pods, by json.loads": reading_pods,
     "snapshot after one event, by a cache filled anew": snapshot_after_one_event,
 }
-OVER_HTTP = "filter over HTTP, by Go's echo"  # the pair that needs servers
 
 
 def _took_s(action: Callable[[], object], repeat: int, clock: Callable[[], float]) -> float:

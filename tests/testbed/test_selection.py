@@ -39,18 +39,3 @@ def test_on_ci_missing_go_is_a_failure(tmp_path: Path) -> None:
     code, text = run(tmp_path, "-x", ci="true")
     assert code == 1
     assert "install Go" in text
-
-
-def test_a_level_that_leaves_everything_out(tmp_path: Path) -> None:
-    code, text = run(tmp_path, "--e2e=none", "--collect-only")
-    assert "test_without_gangs_three_of_five_members_start" not in text
-    assert code == 5  # pytest found nothing to run
-
-
-def test_versions_multiply_the_tests(tmp_path: Path) -> None:
-    code, text = run(tmp_path, "--versions=1.36.3,1.35.4", "--collect-only")
-    assert code == 0
-    assert text.count("test_without_gangs_three_of_five_members_start[") == 2
-    code, text = run(tmp_path, "--versions=newest", "--collect-only")
-    assert code == 4  # pytest's word for a wrong command line
-    assert "is not a version" in text
