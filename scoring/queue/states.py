@@ -144,11 +144,6 @@ def has_started(gang: Gang) -> bool:
     return gang.started or quorum_of(gang).whole
 
 
-def is_running(gang: Gang) -> bool:
-    """Whether it has started and has a pod on a node that has not ended."""
-    return any(pod.node is not None and not pod.terminal for pod in gang.members) and has_started(gang)
-
-
 def _workers_done(gang: Gang) -> bool:
     """Whether every worker has ended and at least one of them well; without known workers that is every member."""
     workers = [pod for pod in gang.members if pod.role is Role.WORKER] or list(gang.members)
