@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from scoring.explain.causes.cause import cause_in_steps
-from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words, uncounted_resources
+from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words, uncounted_names
 from scoring.explain.causes.reasons import Cause
 from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang_network import GangNetwork, gang_network
@@ -114,8 +114,7 @@ def _autoscaler_note(gang: Gang) -> str:
 
 def _uncounted(run: Run, ask: GangDemand) -> tuple[str, ...]:
     """What its waiting members ask for that netgang does not count."""
-    unmodelled = {name for _, pods in (*ask.need, *ask.more) for pod in pods for name in pod.unmodelled}
-    names = [*uncounted_resources(run, ask), *sorted(unmodelled & {"resourceClaims"})]
+    names = uncounted_names(run, ask)
     return (f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone",) if names else ()
 
 

@@ -7,6 +7,8 @@ from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
 from scoring.model.constraints import Constraints, HashedOnce
 from scoring.model.resources import Resources
 
+DEVICE_CLAIMS = "resourceClaims"  # In `Pod.unmodelled`: devices that kube-scheduler alone counts
+
 
 class Role(StrEnum):
     """What a pod does in its job. Only workers are ever counted up and down (facts of the job kinds)."""

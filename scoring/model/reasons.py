@@ -34,10 +34,10 @@ class Reason(StrEnum):
     """There is room, but volumes, devices, affinity between pods, spreading or a plugin close it: none is modelled.
 
     The pods' Event FailedScheduling says which filter. Nothing is removed for it; the gang starts when they pass."""
-    UNCOUNTED = "netgang: the gang asks for a resource that no node's allocatable shows"
-    """kube-scheduler alone counts it, and no zone has room for the rest now, or kube-scheduler refused the nodes.
+    UNCOUNTED = "netgang: the gang asks for what no node's allocatable shows"
+    """A resource, or a claim for devices: kube-scheduler alone counts it. There is no room for the rest, or it refused.
 
-    Correct its name, install the device plugin, or wait for room. Nothing is reserved or removed for it."""
+    Correct the name, install the device plugin, or wait for room. Nothing is reserved or removed for it."""
     BACKING_OFF = "netgang: the gang's last admission lapsed, it backs off"
     """It was admitted and did not come to quorum in time; it waits 10 s, 20 s, 40 s … before the next try.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role
+from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import ScorePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
@@ -171,8 +172,11 @@ def _spread(run: Run, demand: GangDemand, kind: Kind) -> Steps[Placed | None]:
 
 
 def asks_uncounted(run: Run, demand: GangDemand) -> bool:
-    """Whether the gang's minimum asks for a resource that no node's allocatable shows."""
-    return any(run.table.uncounted(member_class.requests) for member_class, _ in demand.need)
+    """Whether the gang's minimum asks for what no node's allocatable shows: a resource, or devices by a claim."""
+    return any(
+        run.table.uncounted(member_class.requests) or any(DEVICE_CLAIMS in pod.unmodelled for pod in pods)
+        for member_class, pods in demand.need
+    )
 
 
 _FILTERED = "kube-scheduler's Event FailedScheduling says which filter"

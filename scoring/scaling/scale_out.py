@@ -19,6 +19,7 @@ import numpy as np
 from scoring.feasibility.room import fit_counts
 from scoring.ids import ZoneName
 from scoring.model import Gang, MemberClass
+from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
@@ -149,7 +150,7 @@ class _Growth:
         pods = newcomers(job, gang, first=job.workers + got, number=max(number, 0), zone_label=zone_label)
         if not pods:
             return
-        if run.table.uncounted(pods[0].requests):
+        if run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
             self.refusals[key] = Refusal(key, No.NO_ROOM)
             return
         ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))

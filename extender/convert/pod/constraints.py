@@ -12,6 +12,7 @@ import msgspec
 from extender.convert.decode import NO_RAW, Json, decode, given
 from scoring.feasibility.filters import named_only
 from scoring.model import Constraints, HostPort, NodeSelectorTerm, Requirement, Toleration
+from scoring.model.pod import DEVICE_CLAIMS
 
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address"; nothing is bound here
 
@@ -173,7 +174,7 @@ def unmodelled_constraints(affinity: bytes, volumes: bytes, resource_claims: byt
     held = {
         "persistentVolumeClaim": any(one.persistent_volume_claim for one in listed),
         "ephemeral": any(given(one.ephemeral) for one in listed),
-        "resourceClaims": bool(resource_claims) and bool(decode(_raws, resource_claims, what="spec.resourceClaims")),
+        DEVICE_CLAIMS: bool(resource_claims) and bool(decode(_raws, resource_claims, what="spec.resourceClaims")),
         "podAffinity": bool(
             around.pod_affinity and around.pod_affinity.required_during_scheduling_ignored_during_execution
         ),

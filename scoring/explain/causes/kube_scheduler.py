@@ -12,6 +12,7 @@ from scoring.explain.words import counted, duration_text, shown
 from scoring.ids import PodUid
 from scoring.model import Reason
 from scoring.model.nearest import LIKE_VALUE, nearest
+from scoring.model.pod import DEVICE_CLAIMS
 from scoring.plan import Run
 from scoring.plan.demand import GangDemand
 from scoring.queue.admitted_condition import camel_case
@@ -60,7 +61,7 @@ def uncounted(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str]) -> Caus
     """It asks for what no node's allocatable shows, and has no room for the rest, or was refused its nodes."""
     return Cause(
         camel_case(Reason.UNCOUNTED),
-        f"No node's allocatable shows {', '.join(uncounted_resources(run, ask))}: kube-scheduler alone counts it."
+        f"No node's allocatable shows {', '.join(uncounted_names(run, ask))}: kube-scheduler alone counts it."
         f"{_said(ask, refusals)}",
         "Correct the resource's name, install the device plugin that offers it, or wait for kube-scheduler to find it.",
     )
@@ -82,11 +83,13 @@ def _too_spread(run: Run, ask: GangDemand, said: str) -> Cause | None:
     )
 
 
-def uncounted_resources(run: Run, ask: GangDemand) -> list[str]:
-    """Resources of waiting members that no node's allocatable shows, each with the one that was perhaps meant."""
+def uncounted_names(run: Run, ask: GangDemand) -> list[str]:
+    """What waiting members ask for that no node's allocatable shows, each with the resource that was perhaps meant."""
     names = {name for one, _ in (*ask.need, *ask.more) for name in run.table.uncounted(one.requests)}
     meant = {name: nearest(name, run.table.axis, like=LIKE_VALUE) for name in sorted(names)}
-    return [f"{shown(name)} (did you mean {like}?)" if like else shown(name) for name, like in meant.items()]
+    named = [f"{shown(name)} (did you mean {like}?)" if like else shown(name) for name, like in meant.items()]
+    claims = any(DEVICE_CLAIMS in pod.unmodelled for _, pods in (*ask.need, *ask.more) for pod in pods)
+    return [*named, DEVICE_CLAIMS] if claims else named
 
 
 def _unmodelled(ask: GangDemand) -> list[str]:

@@ -233,7 +233,7 @@ REASONS: Answers = {
                         exclusions={one.members[0].member_class: frozenset({NodeName("n0"), NodeName("n1")})}),
     ),
     "claims for devices that every node refuses": (
-        Reason.FILTERED,
+        Reason.UNCOUNTED,
         lambda: planned(row(1), gang("g", 1, unmodelled=("resourceClaims",)), exclusions=REFUSED),
     ),
     "another pod's host port will be free again": (

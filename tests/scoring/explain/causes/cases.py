@@ -253,7 +253,7 @@ CASES: dict[str, Case] = {
         CauseReason.SPREAD, ("(topologySpreadConstraints)", "waiting does not help"),
         SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
     "devices that kube-scheduler counts": Case(
-        CauseReason.REFUSED, ("the pods have resourceClaims", "cannot allocate all claims"),
+        "Uncounted", ("shows resourceClaims", "cannot allocate all claims"),
         CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
     "a PersistentVolumeClaim is missing": Case(
         CauseReason.CLAIM, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
