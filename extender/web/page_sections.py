@@ -14,8 +14,6 @@ import numpy as np
 from extender.api.documents.network import degraded_links
 from extender.api.documents.views import Views
 from extender.schemas.queue import Queue
-from extender.web.node_map import nodes_section, use_in_steps
-from extender.web.teams import teams_section
 from scoring.model import Pod, Snapshot
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.plan.steps import Steps
@@ -41,21 +39,18 @@ def version(views: Views) -> tuple[object, ...]:
 
 
 def sections_in_steps(views: Views) -> Steps[Sections]:
-    """Every section as JSON. Cost: as /v1/queue, and O(nodes + members)."""
+    """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.cache.snapshot()
     for name, section in _small(views, snapshot):
         made[name] = msgspec.json.encode(section)
         yield
-    made["use"] = msgspec.json.encode((yield from use_in_steps(snapshot)))
     if views.jobs is not None:
         jobs = yield from views.jobs.steps(limit=MOST_JOBS)
         shown = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
         made["jobs"] = msgspec.json.encode({"rows": [_shown(one, *shown) for one in jobs.jobs], "of": jobs.of})
     queue = yield from views.queue()
     made["queue"] = msgspec.json.encode(queue_section(queue))
-    yield
-    made["teams"] = msgspec.json.encode((yield from teams_section(queue, snapshot)))
     return made
 
 
@@ -63,7 +58,6 @@ def _small(views: Views, snapshot: Snapshot) -> Iterator[tuple[str, Document]]:
     yield "status", _status(views, snapshot)
     yield "zones", _zones(snapshot, views)
     yield "gates", _gates(views, snapshot)
-    yield "nodes", nodes_section(snapshot)
     yield "network", _network(views)
     shown = ("what", "gang", "pod", "node", "reason")
     made = [{"at_s": one.at_s, **_shown(one.decision, *shown)} for one in views.recent.changes()]

@@ -63,8 +63,7 @@ _TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _FILES: Final = (
-    *("page.css", "page.js", "poll.js", "draw.js", "heat.js", "links.js", "panels.js", "nodes.js", "teams.js"),
-    *("explain.js", "icon.svg"),
+    *("page.css", "page.js", "poll.js", "draw.js", "heat.js", "links.js", "panels.js", "explain.js", "icon.svg"),
 )
 _HEADERS: Final = {
     "content-security-policy": (

@@ -28,7 +28,7 @@ def main() -> None:
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)  # type: ignore[arg-type]
             page.goto(url)
             expect(page.locator("#state")).to_have_text("live")
-            expect(page.get_by_text("1 gang on nodes")).to_be_visible()
+            expect(page.locator("#running-rows").get_by_text("demo/case1")).to_be_visible()
             expect(page.get_by_text("1 gang, heaviest first")).to_be_visible()
             page.screenshot(path=PICTURES / f"{name}.png")
         browser.close()

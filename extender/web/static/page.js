@@ -3,12 +3,8 @@
 import { at } from "./draw.js";
 import { explain } from "./explain.js";
 import { drawMesh, watchMesh } from "./heat.js";
-import { drawNodes, drawUse, watchNodes } from "./nodes.js";
 import { panels, tick } from "./panels.js";
 import { follow, get } from "./poll.js";
-import { drawTeams } from "./teams.js";
-
-Object.assign(panels, { nodes: drawNodes, use: drawUse, teams: drawTeams });
 
 let metric = "loss";
 let asked = null;
@@ -57,7 +53,6 @@ for (const tab of document.querySelectorAll("[data-metric]")) {
 }
 at("zone").addEventListener("change", mesh);
 for (const name of ["explain", "link"]) at(`${name}-close`).addEventListener("click", () => at(name).close());
-watchNodes(explain);
 watchMesh(open);
 setInterval(tick, 1000);
 setInterval(mesh, 60000);

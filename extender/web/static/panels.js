@@ -1,6 +1,6 @@
 // One function a section of the page: from its document to elements. Times are moments; the clock counts them up.
 
-import { amount, at, duration, fill, make, named, of, value } from "./draw.js";
+import { amount, at, duration, fill, make, named, of } from "./draw.js";
 import { drawDegraded } from "./links.js";
 
 const big = new Intl.NumberFormat("en");
