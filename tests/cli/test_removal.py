@@ -55,9 +55,9 @@ async def test_policies_go_and_pods_are_let_go(api: FakeOperatorApi) -> None:
     policies(api, "v1")
     mine, both, theirs = gated(api, "a", GATE), gated(api, "b", GATE, "x/y"), gated(api, "c", "x/y")
     one = await taken_away(api)
-    assert [path for path in api.objects if ADMISSION in path] == []
+    assert [path for path in api.paths() if ADMISSION in path] == []
     assert [
-        [gate["name"] for gate in api.objects[path]["spec"]["schedulingGates"]] for path in (mine, both, theirs)
+        [gate["name"] for gate in api.object(path)["spec"].get("schedulingGates", ())] for path in (mine, both, theirs)
     ] == [[], ["x/y"], ["x/y"]]
     assert set(one.done.released) == {"team/a", "team/b"}
     assert one.done.left == {}
@@ -74,7 +74,7 @@ async def test_policies_of_every_version_that_is_served(api: FakeOperatorApi, ve
     one = removal(api)
     await one.policies()
     assert len(one.done.policies) == 2
-    assert f"{ADMISSION}/{versions[0]}/mutatingadmissionpolicies/netgang-gate" not in api.objects
+    assert f"{ADMISSION}/{versions[0]}/mutatingadmissionpolicies/netgang-gate" not in api.paths()
 
 
 async def test_pods_that_are_gated_while_it_runs(api: FakeOperatorApi) -> None:
@@ -97,7 +97,7 @@ class Replacing(FakeOperatorApi):
     """Another pod takes the name of a pod just before that one is patched."""
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        if change["metadata"]["uid"] == "uid-1":
+        if change["metadata"]["uid"] == "uid-00000001":
             gated(self, "a", GATE)
         await super().patch(path, change)
 
@@ -107,7 +107,7 @@ async def test_a_pod_that_was_replaced_is_the_next_round_s() -> None:
     api = Replacing()
     path = gated(api, "a", GATE)
     one = await taken_away(api)
-    assert api.objects[path]["spec"]["schedulingGates"] == []
+    assert not api.object(path)["spec"].get("schedulingGates")
     assert one.done.left == {}
 
 
@@ -139,11 +139,11 @@ async def test_a_dry_run_changes_nothing(api: FakeOperatorApi) -> None:
     policies(api, "v1")
     gated(api, "a", GATE)
     api.add(f"{LEASES}/netgang-leader", spec={})
-    before = set(api.objects)
+    before = api.paths()
     one = await taken_away(api, dry_run=True)
     await one.leases("netgang-system")
     assert (len(one.done.policies), set(one.done.released), one.done.leases) == (2, {"team/a"}, ["netgang-leader"])
-    assert set(api.objects) == before
+    assert api.paths() == before
     assert set(api.calls) <= {"get", "list"}
 
 
@@ -159,14 +159,14 @@ async def test_a_lease_that_nobody_renews_goes(api: FakeOperatorApi) -> None:
     one = removal(api)
     await one.leases("netgang-system")
     assert sorted(one.done.leases) == ["netgang-leader", "netgang-scheduler"]
-    assert api.objects == {}
+    assert api.paths() == set()
 
 
 async def test_a_lease_that_somebody_renews_is_left(api: FakeOperatorApi) -> None:
     """Two netgangs would act if a living leader's Lease were deleted."""
     path = f"{LEASES}/netgang-leader"
     api.add(path, spec={"holderIdentity": "alive", "leaseDurationSeconds": 4})
-    one = removal(api, then=lambda: api.change(path, renewTime="again"))
+    one = removal(api, then=lambda: api.edit(path, lambda lease: lease["spec"].update(renewTime="again")))
     await one.leases("netgang-system")
-    assert path in api.objects
+    assert path in api.paths()
     assert one.done.left == {"leases/netgang-leader": "alive renews it: does it still run?"}

@@ -18,7 +18,7 @@ from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, WatchEvent
 from extender.runtime.clock import SystemClock
-from lab.testbed.apiserver.server import serve
+from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
@@ -52,7 +52,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         if request.param == "fake":
             yield World(FakeClusterApi(store=store, bookmark_s=0.05), store)
             return
-        loopback = await stack.enter_async_context(serve(store, bookmark_s=0.05))
+        loopback = await stack.enter_async_context(serve(LoopbackApi(store, bookmark_s=0.05)))
         clock = SystemClock()
         server = ApiServer(url=loopback.url, authorization=Authorization(lambda: Token(""), clock=clock))
         yield World(await stack.enter_async_context(KubeClient(server, clock=clock, rng=random.Random(0))), store)

@@ -1,96 +1,128 @@
-"""The calls of `extender.kube.operator_client.OperatorApi` on objects in memory: path → object."""
+"""The one in-memory API server as tools for operators meet it: objects by path, called in this process or over HTTP."""
 
-import copy
+import asyncio
 import re
+import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
 
-import msgspec
+import yaml
 
-from extender.errors import ApiError, ConflictError
+from extender.errors import ApiError
+from extender.kube.calls import Resource
+from extender.kube.http.transport import Transport
 from extender.kube.operator_client import OperatorApi
+from lab.testbed.apiserver.server import LoopbackApi, serve
+from lab.testbed.apiserver.store import ApiStore, Key
 
 Json = dict[str, Any]
-_NAMESPACE = re.compile(r"/namespaces/[^/]+")
+_OBJECT = re.compile(r"/(?:api|apis/([^/]+))/([^/]+)(?:/namespaces/([^/]+))?/([^/]+)/([^/]+)")
+
+
+class _InProcess(Transport):
+    """Calls of the server without a connection."""
+
+    def __init__(self, server: LoopbackApi) -> None:
+        self._server = server
+
+    async def send(self, method: str, path: str, *, body: bytes | None = None, **how: Any) -> bytes:
+        return self._server.answer(method, path, body or b"", how.get("content_type", "application/json"))
 
 
 class FakeOperatorApi(OperatorApi):
-    """An API server's objects; `add` and `objects` are what other people do and see."""
+    """An operator's client of an API server in memory; `add`, `edit` and `remove` are what other people do."""
 
     def __init__(self) -> None:
-        self.objects: dict[str, Json] = {}  # path → object, at the version at which it is served
+        self.server = LoopbackApi(ApiStore())
+        super().__init__(_InProcess(self.server))
         self.denied: set[tuple[str, str, str]] = set()  # (verb, API group, resource) of administrators alone
         self.forbidden: set[str] = set()  # beginnings of paths that we may not read, nor write
         self.refused: set[str] = set()  # paths that we may read, and not write
-        self.username = "kubernetes-admin"
         self.calls: Counter[str] = Counter()
         self.on_get: Callable[[str], None] = lambda path: None  # told of each object that is read, before
-        self._versions = 0
+        self.server.before = self._allowed
+        self.server.documents["/apis/authorization.k8s.io/v1/subjectaccessreviews"] = self._review
+        user = {"status": {"userInfo": {"username": "kubernetes-admin"}}}
+        self.server.documents["/apis/authentication.k8s.io/v1/selfsubjectreviews"] = user
 
     def add(self, path: str, **fields: Any) -> Json:
-        """Put an object there; its name and namespace are those of the path."""
-        self._versions += 1
-        parts = path.split("/")
-        meta = {"name": parts[-1], "uid": f"uid-{self._versions}", "resourceVersion": str(self._versions)}
-        if "namespaces" in parts:
-            meta["namespace"] = parts[parts.index("namespaces") + 1]
-        found = {"metadata": {**meta, **fields.pop("metadata", {})}, **fields}
-        self.objects[path] = found
-        return found
+        """Put an object there, with the name and namespace of the path; as stored."""
+        resource, (namespace, name) = _place(path)
+        self.server.store.install(resource)
+        meta = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
+        return self.server.store.put(resource, {"metadata": meta, **fields})
 
-    def change(self, path: str, **spec: Any) -> None:
-        self._versions += 1
-        self.objects[path]["spec"] |= spec
-        self.objects[path]["metadata"]["resourceVersion"] = str(self._versions)
+    def object(self, path: str) -> Json:
+        resource, key = _place(path)
+        return self.server.store.get(resource, *key)
 
-    async def get(self, path: str) -> Json | None:
-        self._allowed("get", path)
-        self.on_get(path)
-        return copy.deepcopy(self.objects.get(path))
+    def edit(self, path: str, change: Callable[[Json], object]) -> None:
+        """Store an object as `change` leaves a copy of it."""
+        copied = self.object(path)
+        change(copied)
+        self.server.store.put(_place(path)[0], copied)
 
-    async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
-        """A collection, of one namespace or all; selectors by label and phase are obeyed."""
-        self._allowed("list", path)
-        wanted = dict(pair.split("=", 1) for pair in (query or {}).get("labelSelector", "").split(",") if pair)
-        phase = (query or {}).get("fieldSelector", "").removeprefix("status.phase=")
-        for place, one in list(self.objects.items()):
-            if path not in (_NAMESPACE.sub("", place).rpartition("/")[0], place.rpartition("/")[0]):
-                continue
-            labels = one["metadata"].get("labels") or {}
-            if wanted.items() <= labels.items() and phase in ("", (one.get("status") or {}).get("phase", "Pending")):
-                yield msgspec.json.encode(one)
+    def remove(self, path: str) -> None:
+        resource, key = _place(path)
+        self.server.store.remove(resource, *key)
 
-    async def create(self, path: str, body: Mapping[str, Any]) -> Json:
-        self._allowed("create", path)
-        if path.endswith("/selfsubjectreviews"):
-            return {"status": {"userInfo": {"username": self.username}}}
+    def paths(self) -> set[str]:
+        store = self.server.store
+        return {resource.path(*key) for resource in store.resources for key in store.bodies(resource)}
+
+    def _review(self, body: Json) -> Json:
         asked = body["spec"]["resourceAttributes"]
         resource = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
         return {"status": {"allowed": (asked["verb"], asked.get("group", ""), resource) not in self.denied}}
-
-    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        """Removal of gates; a wrong uid is a conflict."""
-        self._allowed("patch", path)
-        now = self.objects.get(path)
-        if now is None or now["metadata"]["uid"] != change["metadata"]["uid"]:
-            raise ConflictError(409, "replaced")
-        gone = {one["name"] for one in change["spec"]["schedulingGates"] if one.get("$patch") == "delete"}
-        left = [one for one in now["spec"].get("schedulingGates", []) if one["name"] not in gone]
-        self.change(path, schedulingGates=left)
-
-    async def delete(self, path: str, *, resource_version: str = "") -> bool:
-        self._allowed("delete", path)
-        now = self.objects.get(path)
-        if now is None:
-            return False
-        if resource_version and now["metadata"]["resourceVersion"] != resource_version:
-            raise ConflictError(409, "changed")
-        del self.objects[path]
-        return True
 
     def _allowed(self, verb: str, path: str) -> None:
         self.calls[verb] += 1
         kept = path in self.refused and verb in ("patch", "delete")
         if kept or any(path.startswith(one) for one in self.forbidden):
-            raise ApiError(403, f"{self.username} cannot {verb} {path}")
+            raise ApiError(403, f"kubernetes-admin cannot {verb} {path}")
+        if verb == "get":
+            self.on_get(path)
+
+
+class OperatorServer:
+    """Between `with` and its end, a FakeOperatorApi's server behind HTTP, in a thread of its own."""
+
+    def __init__(self, api: FakeOperatorApi) -> None:
+        self.api = api
+        self._loop = asyncio.new_event_loop()
+        self._ends = asyncio.Event()
+        self._began = threading.Event()
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
+
+    async def _serve(self) -> None:
+        async with serve(self.api.server):
+            self._began.set()
+            await self._ends.wait()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._began.wait(10.0)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._loop.call_soon_threadsafe(self._ends.set)
+        self._thread.join()
+        self._loop.close()
+
+    def kubeconfig(self, directory: Path) -> Path:
+        cluster = {"name": "c", "cluster": {"server": self.api.server.url}}
+        contexts = [{"name": "x", "context": {"cluster": "c", "user": "u"}}]
+        users = [{"name": "u", "user": {}}]
+        path = directory / "kubeconfig"
+        path.write_text(
+            yaml.safe_dump({"clusters": [cluster], "users": users, "contexts": contexts, "current-context": "x"})
+        )
+        return path
+
+
+def _place(path: str) -> tuple[Resource, Key]:
+    group, version, namespace, plural, name = cast("re.Match[str]", _OBJECT.fullmatch(path)).groups()
+    return Resource(group or "", version, plural, namespaced=namespace is not None), (namespace or "", name)

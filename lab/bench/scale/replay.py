@@ -19,7 +19,7 @@ from typing import Any
 from extender.kube.calls import NODES, POD_GROUPS, PODS
 from lab.bench.scale import objects
 from lab.bench.scale.objects import Shape
-from lab.testbed.apiserver.server import serve
+from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 
 _TICK_S = 0.01
@@ -193,7 +193,7 @@ async def _main(shape: Shape) -> None:
     store.load(PODS, objects.pods(shape))
     store.load(POD_GROUPS, {})
     replay = Replay(store, shape)
-    async with serve(store) as api:
+    async with serve(LoopbackApi(store)) as api:
         print(json.dumps({"url": api.url}), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             command = json.loads(line)

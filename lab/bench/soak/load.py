@@ -26,7 +26,7 @@ from extender.runtime.clock import SystemClock
 from lab.bench.scale import objects
 from lab.bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job
 from lab.bench.soak.scheduler import Scheduler
-from lab.testbed.apiserver.server import serve
+from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 
 _TICK_S = 0.02
@@ -215,7 +215,7 @@ async def _churn(load: Load, *, port: int, seconds: float) -> None:
 
 async def _main(*, nodes: int, gangs: int, rate: float, seconds: float) -> None:
     load = Load(ApiStore(), nodes=nodes, gangs=gangs, rate=rate, seconds=seconds)
-    async with serve(load.store) as api:
+    async with serve(LoopbackApi(load.store)) as api:
         print(json.dumps({"url": api.url}), flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             command = json.loads(line)

@@ -2,27 +2,26 @@
 
 Why: what the real client costs, and what it does when an answer is late, lost or nonsense, can only be seen over a
 socket; a real API server cannot be made to lose an answer.
-Rule: loopback only, TLS if it is given a certificate; what the API promises is `lab.testbed.apiserver.store`'s, this
+Rule: loopback only; what the API promises is `lab.testbed.apiserver.store`'s, this
 adds paths, status codes, streaming and faults.
 """
 
 import asyncio
 import re
-import ssl
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 from aiohttp import web
 
-from extender.errors import ApiError
-from extender.kube.calls import DAEMON_SETS, EVENTS, NODES, POD_GROUPS, PODS, SUSPENDED, Resource
+from extender.errors import ApiError, NotFoundError
+from extender.kube.calls import EVENTS, Resource
 from extender.ports import Binding
-from lab.testbed.apiserver.store import ApiStore
+from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import NodeName, PodUid
 
 _PATH = re.compile(
@@ -30,9 +29,6 @@ _PATH = re.compile(
     r"/(?P<plural>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/]+))?"
 )
 _JSON = "application/json"
-_RESOURCES = {
-    (one.root, one.plural): one for one in (PODS, NODES, POD_GROUPS, DAEMON_SETS, EVENTS, *SUSPENDED.values())
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +59,29 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _Call:
+    """A request as this server reads it; `verb` is "" when it does not offer that."""
+
+    verb: str
+    path: str
+    query: Mapping[str, str]
     resource: Resource | None
     namespace: str
     name: str
-    sub: str
 
 
 class LoopbackApi:
-    """The HTTP side of an ApiStore.
+    """What an API server answers for an ApiStore, over HTTP or to a caller in this process (`answer`).
 
-    Verbs, for faults: list, watch, get, patch, bind, evict, create_event.
+    Verbs, for faults: list, watch, get, patch, delete, bind, evict, create.
     """
 
     def __init__(self, store: ApiStore, *, bookmark_s: float = 60.0, remember: int = 0) -> None:
         self.store = store
+        self.documents: dict[str, Any] = {}
+        """Path → what is read there, or a function of what is posted there: versions, discovery, reviews"""
+        self.before: Callable[[str, str], None] = lambda verb, path: None
+        """Told of each call, before it has an effect; may raise an ApiError"""
         self.tokens: set[str] = set()
         """Bearer tokens that are accepted; none: all are"""
         self.seen: deque[Seen] = deque(maxlen=remember)
@@ -95,91 +99,113 @@ class LoopbackApi:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         self.arrival.set()
-        target = _target(request.rel_url.raw_path)
-        verb = _verb(request, target)
+        call = self._read(request.method, request.raw_path)
         body = await request.read() if request.method != "GET" else b""
         if self.seen.maxlen:
             peer = request.get_extra_info("peername") or ("", 0)
             self.seen.append(Seen(request.method, request.path_qs, dict(request.headers), body, peer[1]))
         if self.tokens and request.headers.get("Authorization", "").removeprefix("Bearer ") not in self.tokens:
             return _status(401, "Unauthorized")
-        fault = self._faults[verb].popleft() if self._faults[verb] else None
+        fault = self._faults[call.verb].popleft() if self._faults[call.verb] else None
         if fault is not None and not fault.applied:
             return await _broken(request, fault)
         try:
-            if verb == "watch":
-                return await self._watch(request, target)
-            answer = self._answer(verb, request, target, body)
+            if call.verb == "watch":
+                return await self._watch(request, call)
+            text = self._answer(call, body, request.content_type)
         except ApiError as error:
             return _status(error.status, error.message, retry_after_s=error.retry_after_s)
-        return answer if fault is None else await _broken(request, fault)
+        if fault is not None:
+            return await _broken(request, fault)
+        return web.Response(status=201 if request.method == "POST" else 200, body=text, content_type=_JSON)
 
-    def _answer(self, verb: str, request: web.BaseRequest, target: _Target, body: bytes) -> web.Response:
-        resource, namespace, name = target.resource, target.namespace, target.name
-        if resource is None or not verb:
-            raise ApiError(404, "404 page not found")
-        match verb:
+    def answer(self, method: str, target: str, body: bytes = b"", content_type: str = _JSON) -> bytes:
+        """The body of the answer to anything but a watch. Errors: ApiError and its kinds, by status."""
+        return self._answer(self._read(method, target), body, content_type)
+
+    def _read(self, method: str, target: str) -> _Call:
+        parts = urlsplit(target)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        found = _PATH.fullmatch(parts.path)
+        if parts.path in self.documents or found is None:
+            return _Call("get" if method == "GET" else "create", parts.path, query, None, "", "")
+        served = {(one.root, one.plural): one for one in self.store.resources}
+        resource = served.get((found["root"], found["plural"]))
+        verb = _verb(method, found, watching=query.get("watch") == "true")
+        return _Call(verb, parts.path, query, resource, unquote(found["namespace"] or ""), unquote(found["name"] or ""))
+
+    def _answer(self, call: _Call, body: bytes, content_type: str) -> bytes:
+        self.before(call.verb, call.path)
+        resource, namespace, name = call.resource, call.namespace, call.name
+        if call.path in self.documents:
+            document = self.documents[call.path]
+            return msgspec.json.encode(document(msgspec.json.decode(body)) if callable(document) else document)
+        if resource is None:
+            raise NotFoundError(404, "404 page not found")
+        match call.verb:
             case "list":
-                return self._list(request, resource, namespace)
+                return self._list(call, resource)
             case "get":
-                return web.Response(body=self.store.body(resource, namespace, name), content_type=_JSON)
+                return self.store.body(resource, namespace, name)
             case "patch":
-                match request.content_type:
-                    case "application/merge-patch+json":
-                        patched = self.store.merge_patch(resource, namespace, name, msgspec.json.decode(body))
-                    case "application/strategic-merge-patch+json" if request.path.endswith("/status"):
-                        patched = self.store.conditions_patch(namespace, name, msgspec.json.decode(body))
-                    case "application/strategic-merge-patch+json":
-                        patched = self.store.admission_patch(namespace, name, msgspec.json.decode(body))
-                    case other:
-                        raise ApiError(415, f"the body of the request was in an unknown format: {other}")
-                return web.Response(body=msgspec.json.encode(patched), content_type=_JSON)
+                return msgspec.json.encode(self._patch(call, resource, msgspec.json.decode(body), content_type))
+            case "delete":
+                unless = msgspec.json.decode(body or b"{}").get("preconditions", {})
+                self.store.remove(resource, namespace, name, resource_version=unless.get("resourceVersion", ""))
             case "bind":
                 content = msgspec.json.decode(body)
                 uid = PodUid(content.get("metadata", {}).get("uid", ""))
                 self.store.bind(Binding(namespace, name, uid, NodeName(content["target"]["name"])))
-                return _status(201, "")
             case "evict":
                 unless = msgspec.json.decode(body).get("deleteOptions", {}).get("preconditions", {})
                 version = unless.get("resourceVersion", "")
                 self.store.evict(namespace, name, uid=unless.get("uid", ""), resource_version=version)
-                return _status(201, "")
-            case "create_event":
+            case "create" if resource is EVENTS:
                 event = msgspec.json.decode(body)
                 event["metadata"]["namespace"] = namespace
                 event["metadata"].setdefault("name", f"event-{self.store.version}")
-                return web.Response(
-                    status=201, body=msgspec.json.encode(self.store.put(EVENTS, event)), content_type=_JSON
-                )
+                return msgspec.json.encode(self.store.put(EVENTS, event))
             case _:
                 raise ApiError(405, "the server does not allow this method on the requested resource")
+        return b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 
-    def _list(self, request: web.BaseRequest, resource: Resource, namespace: str) -> web.Response:
-        query = request.query
+    def _patch(self, call: _Call, resource: Resource, patch: Object, content_type: str) -> Object:
+        match content_type:
+            case "application/merge-patch+json":
+                return self.store.merge_patch(resource, call.namespace, call.name, patch)
+            case "application/strategic-merge-patch+json" if call.path.endswith("/status"):
+                return self.store.conditions_patch(call.namespace, call.name, patch)
+            case "application/strategic-merge-patch+json":
+                return self.store.admission_patch(call.namespace, call.name, patch)
+        raise ApiError(415, f"the body of the request was in an unknown format: {content_type}")
+
+    def _list(self, call: _Call, resource: Resource) -> bytes:
+        query = call.query
         page = self.store.page(
             resource,
-            namespace=namespace,
+            namespace=call.namespace,
             limit=int(query.get("limit", "0")),
             continue_token=query.get("continue", ""),
             not_older_than=query.get("resourceVersion", ""),
             labels=dict(pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair),
+            phase=query.get("fieldSelector", "").removeprefix("status.phase="),
         )
         metadata = {"resourceVersion": page.resource_version, "continue": page.continue_token}
         head = b'{"kind":"List","apiVersion":"v1","metadata":' + msgspec.json.encode(metadata) + b',"items":['
-        return web.Response(body=head + b",".join(page.items) + b"]}\n", content_type=_JSON)
+        return head + b",".join(page.items) + b"]}\n"
 
-    async def _watch(self, request: web.BaseRequest, target: _Target) -> web.StreamResponse:
-        if target.resource is None:
-            raise ApiError(404, "404 page not found")
-        query = request.query
+    async def _watch(self, request: web.BaseRequest, call: _Call) -> web.StreamResponse:
+        if call.resource is None:
+            raise NotFoundError(404, "404 page not found")
+        query = call.query
         events = self.store.watch(
-            target.resource,
-            namespace=target.namespace,
+            call.resource,
+            namespace=call.namespace,
             resource_version=query["resourceVersion"],
             timeout_s=float(query.get("timeoutSeconds", "300")),
             bookmark_s=self._bookmark_s if query.get("allowWatchBookmarks") == "true" else float("inf"),
         )
-        self.store.check_watch(target.resource, int(query["resourceVersion"]))
+        self.store.check_watch(call.resource, int(query["resourceVersion"]))
         response = web.StreamResponse(headers={"Content-Type": _JSON})
         with suppress(ConnectionResetError):  # the reader hung up, as readers of watches do
             await response.prepare(request)
@@ -191,52 +217,36 @@ class LoopbackApi:
 
 
 @asynccontextmanager
-async def serve(
-    store: ApiStore,
-    *,
-    port: int = 0,
-    bookmark_s: float = 60.0,
-    remember: int = 0,
-    tls: ssl.SSLContext | None = None,
-) -> AsyncGenerator[LoopbackApi, None]:
-    """Serve a store on a loopback port (0: any free one) for the time of an `async with`; see `url`."""
-    api = LoopbackApi(store, bookmark_s=bookmark_s, remember=remember)
+async def serve(api: LoopbackApi) -> AsyncGenerator[LoopbackApi, None]:
+    """Answer on a free loopback port, `api.url`, for the time of an `async with`."""
     runner = web.ServerRunner(web.Server(api.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
+    site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     host, bound = runner.addresses[0][:2]
-    api.url = f"{'http' if tls is None else 'https'}://{host}:{bound}"
+    api.url = f"http://{host}:{bound}"
     try:
         yield api
     finally:
-        store.hang_up()
+        api.store.hang_up()
         await runner.cleanup()
 
 
-def _target(path: str) -> _Target:
-    found = _PATH.fullmatch(path)
-    if found is None:
-        return _Target(None, "", "", "")
-    resource = _RESOURCES.get((found["root"], found["plural"]))
-    return _Target(resource, unquote(found["namespace"] or ""), unquote(found["name"] or ""), found["sub"] or "")
-
-
-def _verb(request: web.BaseRequest, target: _Target) -> str:
+def _verb(method: str, path: re.Match[str], *, watching: bool) -> str:
     """Our word for what the request wants; "" when this server does not offer it."""
-    match request.method, bool(target.name), target.sub:
+    match method, bool(path["name"]), path["sub"] or "":
         case "GET", False, _:
-            return "watch" if request.query.get("watch") == "true" else "list"
-        case "GET", True, "":
-            return "get"
+            return "watch" if watching else "list"
+        case "GET" | "DELETE", True, "":
+            return method.lower()
         case "PATCH", True, "" | "status":
             return "patch"
         case "POST", True, "binding":
             return "bind"
         case "POST", True, "eviction":
             return "evict"
-        case "POST", False, _ if target.resource is EVENTS:
-            return "create_event"
+        case "POST", False, _:
+            return "create"
         case _:
             return ""
 

@@ -144,9 +144,11 @@ class ApiStore:
         self.state(resource, *key)
         return self._keep(resource, key, obj)
 
-    def remove(self, resource: Resource, namespace: str, name: str) -> None:
-        """Delete an object. NotFoundError: there is none."""
+    def remove(self, resource: Resource, namespace: str, name: str, *, resource_version: str = "") -> None:
+        """Delete an object. NotFoundError: there is none. ConflictError: it is not at this version."""
         old = self.state(resource, namespace, name).new
+        if resource_version not in ("", old["metadata"]["resourceVersion"]):
+            raise ConflictError(409, "the ResourceVersion in the precondition does not match that in record")
         collection = self._in(resource)
         del collection.objects[namespace, name]
         self.version += 1
@@ -227,6 +229,7 @@ class ApiStore:
         continue_token: str = "",
         not_older_than: str = "",
         labels: Mapping[str, str] | None = None,
+        phase: str = "",
     ) -> Page:
         """A part of a list. All pages show the state at the first one; `limit` 0 means everything."""
         if continue_token:
@@ -240,6 +243,8 @@ class ApiStore:
             items = self.all(resource, namespace)
             if labels:
                 items = [one for one in items if labels.items() <= (one.new["metadata"].get("labels") or {}).items()]
+            if phase:
+                items = [one for one in items if (one.new.get("status") or {}).get("phase", "Pending") == phase]
         now, later = (items[:limit], items[limit:]) if limit else (items, [])
         token = ""
         if later:
@@ -376,9 +381,7 @@ class ApiStore:
         metadata = self.state(PODS, namespace, name).new["metadata"]
         if uid and metadata["uid"] != uid:
             raise ConflictError(409, f"the UID in the precondition ({uid}) does not match the UID in record")
-        if resource_version not in ("", metadata["resourceVersion"]):
-            raise ConflictError(409, "the ResourceVersion in the precondition does not match that in record")
-        self.remove(PODS, namespace, name)
+        self.remove(PODS, namespace, name, resource_version=resource_version)
         self.evictions.append(PodUid(metadata["uid"]))
 
     # -- how it is kept -----------------------------------------------------------------------------------------------

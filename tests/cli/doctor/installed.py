@@ -42,13 +42,18 @@ def put(api: FakeOperatorApi, path: str, document: Any) -> None:
 def installed() -> FakeOperatorApi:
     """manifests/second-scheduler.yaml, the policy of the gate, two replicas, and one node."""
     api = FakeOperatorApi()
-    api.objects["/version"] = {"gitVersion": "v1.36.3"}
-    api.objects[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
+    api.server.documents["/version"] = {"gitVersion": "v1.36.3"}
+    api.server.documents[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
     for made in installed_objects():
         put(api, path_of(made), made)
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
     renewals = count(1)
-    api.on_get = lambda path: api.change(LEASE, renewTime=str(next(renewals))) if path == LEASE else None
+
+    def renew(path: str) -> None:
+        if path == LEASE:
+            api.edit(LEASE, lambda lease: lease["spec"].update(renewTime=str(next(renewals))))
+
+    api.on_get = renew
     for number, role in enumerate(("leader", "standby")):
         labels = {"app.kubernetes.io/name": "netgang", **({"netgang.io/role": role} if role == "leader" else {})}
         api.add(

@@ -33,10 +33,6 @@ def ids(facts: Facts) -> list[str]:
     return [one.id for one in examine(facts) if one.severity is not Severity.NOTE]
 
 
-def container(api: FakeOperatorApi, deployment: str) -> dict[str, Any]:
-    return api.objects[deployment]["spec"]["template"]["spec"]["containers"][0]
-
-
 async def test_what_is_installed_is_as_it_should_be() -> None:
     api = installed()
     facts = await look(api).facts()
@@ -64,15 +60,15 @@ async def test_each_right_is_asked_for() -> None:
 
 
 def config(name: str, key: str, content: str) -> Any:
-    return lambda api: api.objects[name].update(data={key: content})
+    return lambda api: api.edit(name, lambda one: one.update(data={key: content}))
 
 
 def spec(path: str, **fields: Any) -> Any:
-    return lambda api: api.objects[path]["spec"].update(fields)
+    return lambda api: api.edit(path, lambda one: one["spec"].update(fields))
 
 
 def gone(path: str) -> Any:
-    return lambda api: api.objects.pop(path)
+    return lambda api: api.remove(path)
 
 
 SHORT = text("scheduler-config/second-scheduler.yaml").replace("60s", "6s")
@@ -84,7 +80,9 @@ CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster
     "settings that are no YAML": (config(SETTINGS, "netgang.yaml", "a: [b"), "settings-invalid"),
     "a short timeout": (config(CONFIG, "scheduler.yaml", SHORT), "bind-timeout"),
     "another kube-scheduler": (
-        lambda api: container(api, SCHEDULER).update(image="k:5000/x:v1.37.0"),
+        lambda api: api.edit(
+            SCHEDULER, lambda one: one["spec"]["template"]["spec"]["containers"][0].update(image="k:5000/x:v1.37.0")
+        ),
         "scheduler-version",
     ),
     "no policy that confines pods": (gone(f"{POLICIES}/netgang-pods"), "unconfined"),
@@ -118,7 +116,7 @@ async def test_what_may_not_be_read_is_said() -> None:
 
 async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None:
     api = FakeOperatorApi()
-    api.objects["/version"] = {"gitVersion": "v1.36.3"}
+    api.server.documents["/version"] = {"gitVersion": "v1.36.3"}
     settings, config = tmp_path / "netgang.yaml", tmp_path / "scheduler.yaml"
     settings.write_text("spares: 7\n")
     config.write_text(text("scheduler-config/second-scheduler.yaml"))

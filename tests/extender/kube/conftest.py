@@ -42,7 +42,7 @@ async def serving(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @pytest.fixture
 async def loopback() -> AsyncIterator[LoopbackApi]:
-    async with serve(ApiStore(), remember=1000) as api:
+    async with serve(LoopbackApi(ApiStore(), remember=1000)) as api:
         yield api
 
 
