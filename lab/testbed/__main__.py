@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from functools import partial
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from lab.testbed.demo import Shape, up
+from lab.testbed.demo import up
 from lab.testbed.errors import ControlPlaneError, FetchFailed
-from lab.testbed.programs.archives import ARCHIVES, ensure
-from lab.testbed.programs.browser import ensure_browser
-from lab.testbed.programs.build import cache_directory, ensure_all, ensure_asset, missing
+from lab.testbed.programs.archives import ARCHIVES, ensure, ensure_browser
+from lab.testbed.programs.build import ensure_all, ensure_asset
 from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
 from lab.testbed.programs.definitions import DEFINITIONS
 from lab.testbed.programs.progress import ShownProgress
@@ -63,16 +60,11 @@ def build(
 @app.command(name="up")
 def start(
     port: Annotated[int, typer.Option(help="Port netgang listens on.")] = 8888,
-    nodes_per_zone: Annotated[int, typer.Option(min=1, help="Nodes in each of the zones A to D.")] = 9,
-    gpu: Annotated[int, typer.Option(min=0, help="GPUs of each node.")] = 2,
-    netgang: Annotated[bool, typer.Option("--netgang/--no-netgang", help="Start netgang and its scheduler.")] = True,
-    jobs: Annotated[bool, typer.Option("--jobs/--no-jobs", help="Start the controllers that run Jobs.")] = True,
 ) -> None:
     """Start the cluster with netgang and simulated nodes, and say what to try; Ctrl-C stops it."""
     console = Console()
     try:
-        shape = Shape(nodes_per_zone=nodes_per_zone, gpu=gpu, with_netgang=netgang, with_jobs=jobs)
-        asyncio.run(up(console, shape=shape, port=port))
+        asyncio.run(up(console, port=port))
     except ControlPlaneError as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(1) from wrong
@@ -85,11 +77,10 @@ def archives(
     """Fetch what tests run against: real archives of measurements, and a browser; what is there is left alone."""
     console = Console()
     missing_any = False
-    fetches: dict[str, Callable[[ShownProgress], object]] = {name: partial(_archive, name) for name in ARCHIVES}
-    for name, fetch in (fetches | {"chromium": ensure_browser}).items():
+    for name in (*ARCHIVES, "chromium"):
         try:
             with ShownProgress(console, doing="fetch", done="fetched") as progress:
-                place = fetch(progress)
+                place = ensure_browser(progress) if name == "chromium" else ensure(name, progress)
         except FetchFailed as wrong:
             missing_any = True
             console.print(
@@ -101,20 +92,6 @@ def archives(
             console.print(f"{name}: {place}", highlight=False, soft_wrap=True)
     if missing_any and not optional:
         raise typer.Exit(1)
-
-
-def _archive(name: str, progress: ShownProgress) -> object:
-    return ensure(name, reporter=progress)
-
-
-@app.command()
-def status() -> None:
-    """Say which of the programs that every cluster needs are built, and where."""
-    absent = missing(CORE)
-    console = Console()
-    console.print(f"cache: {cache_directory()}", highlight=False)
-    for name in CORE:
-        console.print(f"{name}: {'missing' if name in absent else 'built'}", highlight=False)
 
 
 if __name__ == "__main__":

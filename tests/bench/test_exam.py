@@ -6,7 +6,7 @@ from lab.bench.exam.command import SCHEDULERS
 from lab.bench.exam.questions import Expected, Step
 from lab.bench.exam.run import members
 from lab.bench.exam.scenarios import SCENARIOS
-from lab.bench.exam.verdict import counted, first_miss, lacks_pods, verdict
+from lab.bench.exam.verdict import first_miss, lacks_pods, verdict
 from lab.bench.peers.ways import PEERS, WAYS
 
 SPINE = ["n5", "n7", "n8"]
@@ -23,14 +23,6 @@ SPINE = ["n5", "n7", "n8"]
 )
 def test_a_job_must_be_whole_and_on_the_expected_nodes(seen: list[dict[str, list[str]]], miss: str | None) -> None:
     assert first_miss(SCENARIOS["T1"], seen) == miss
-
-
-def test_greedy_back_fill_is_a_miss() -> None:
-    at = ["node"]
-    greedy = [{"b1": at}, {"b1": at}, {"b1": at, "b2": at}, {"b1": at, "b2": at}, {"b2": at}]
-    delayed_by_nothing = [{"b1": at}, {"b1": at}, {"b1": at}, {"b1": at, "c": at}, {"a": at}]
-    assert first_miss(SCENARIOS["backfill"], greedy) == "step 3: 1 pods of b2 bound, expected 0"
-    assert first_miss(SCENARIOS["backfill"], delayed_by_nothing) is None
 
 
 def test_a_run_that_lacks_a_step_is_not_judged() -> None:
@@ -60,27 +52,6 @@ def test_every_scenario_is_for_known_schedulers() -> None:
 @pytest.mark.parametrize(("lacking", "count"), [(True, 1), (False, 2), (False, 3)])
 def test_a_step_waits_longer_only_for_pods_that_may_still_come(lacking: bool, count: int) -> None:
     assert lacks_pods(Step((Expected("a1", 2),)), {"a1": count}) == lacking
-
-
-@pytest.mark.parametrize(
-    ("miss", "counts", "a0"),
-    [
-        (None, "A 1 of 8", [f"n1{block}{number}" for block in (1, 2) for number in (1, 2, 3, 4)]),
-        (None, "A 0 of 8", []),
-        ("step 2: 2 pods of a0 on n111, n112", "A 0 of 8", ["n111", "n112"]),
-        ("step 2: 8 pods of a0 on n111, n211", "A 0 of 8", ["n111"] * 7 + ["n211"]),
-    ],
-)
-def test_a_job_of_t4_is_whole_in_one_spine_or_not_there(miss: str | None, counts: str, a0: list[str]) -> None:
-    scenario = SCENARIOS["T4"]
-    assert first_miss(scenario, [{}, {"a0": a0}, {"a0": a0}]) == miss
-    assert counts in counted(scenario, {"a0": a0})
-
-
-def test_the_length_of_a_job_is_declared_where_the_question_says_it() -> None:
-    [job] = SCENARIOS["backfill"].steps[0].submitted
-    [pod] = members(job, WAYS["second"])
-    assert pod["metadata"]["annotations"]["netgang.io/expected-duration"] == "90s"
 
 
 def test_pods_of_the_exam_tolerate_no_unschedulable_node() -> None:

@@ -165,7 +165,7 @@ def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -
 def test_uninstall_may_leave_the_gates(full: OperatorServer, tmp_path: Path) -> None:
     kubeconfig = full.kubeconfig(tmp_path)
     assert run("uninstall", "--leave-gates", "--kubeconfig", kubeconfig).exit_code == 0
-    assert full.api.object("/api/v1/namespaces/team/pods/a")["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert full.api.stored("/api/v1/namespaces/team/pods/a")["spec"]["schedulingGates"] == [{"name": GATE}]
     assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "deleted leases/netgang-leader\n"
     assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "nothing of it is there\n"
 
@@ -178,7 +178,7 @@ def test_uninstall_lets_pods_go(full: OperatorServer, tmp_path: Path) -> None:
     result = run("uninstall", "--kubeconfig", kubeconfig)
     assert result.exit_code == 1
     assert "left: team/b: kubernetes-admin cannot patch /api/v1/namespaces/team/pods/b" in result.stdout
-    assert not full.api.object("/api/v1/namespaces/team/pods/a")["spec"].get("schedulingGates")
+    assert not full.api.stored("/api/v1/namespaces/team/pods/a")["spec"].get("schedulingGates")
     full.api.refused.clear()
     result = run("uninstall", "--kubeconfig", kubeconfig)
     assert (result.exit_code, result.stdout) == (0, "let go 1 pod that waits at the gate\n")

@@ -57,7 +57,7 @@ async def test_policies_go_and_pods_are_let_go(api: FakeOperatorApi) -> None:
     one = await taken_away(api)
     assert [path for path in api.paths() if ADMISSION in path] == []
     assert [
-        [gate["name"] for gate in api.object(path)["spec"].get("schedulingGates", ())] for path in (mine, both, theirs)
+        [gate["name"] for gate in api.stored(path)["spec"].get("schedulingGates", ())] for path in (mine, both, theirs)
     ] == [[], ["x/y"], ["x/y"]]
     assert set(one.done.released) == {"team/a", "team/b"}
     assert one.done.left == {}
@@ -107,7 +107,7 @@ async def test_a_pod_that_was_replaced_is_the_next_round_s() -> None:
     api = Replacing()
     path = gated(api, "a", GATE)
     one = await taken_away(api)
-    assert not api.object(path)["spec"].get("schedulingGates")
+    assert not api.stored(path)["spec"].get("schedulingGates")
     assert one.done.left == {}
 
 

@@ -55,13 +55,13 @@ class FakeOperatorApi(OperatorApi):
         meta = {"name": name, **({"namespace": namespace} if namespace else {}), **fields.pop("metadata", {})}
         return self.server.store.put(resource, {"metadata": meta, **fields})
 
-    def object(self, path: str) -> Json:
+    def stored(self, path: str) -> Json:
         resource, key = _place(path)
         return self.server.store.get(resource, *key)
 
     def edit(self, path: str, change: Callable[[Json], object]) -> None:
         """Store an object as `change` leaves a copy of it."""
-        copied = self.object(path)
+        copied = self.stored(path)
         change(copied)
         self.server.store.put(_place(path)[0], copied)
 

@@ -53,8 +53,7 @@ def exam(
     for one, ways in todo:
 
         def report(run: Run, name: str = one.name) -> None:
-            seen = "; ".join(part for part in (run.miss or "passed", run.counts) if part)
-            console.print(f"{name}, {run.way}: {seen} ({run.seconds:g} s)", highlight=False)
+            console.print(f"{name}, {run.way}: {run.miss or 'passed'} ({run.seconds:g} s)", highlight=False)
 
         found = outcome(taken(one, ways, times=runs_each, report=report))
         if isinstance(found, ControlPlaneError):
@@ -63,7 +62,7 @@ def exam(
             lines += found
     table = Table("scenario", "scheduler", "verdict", "seen", "run, s")
     for row in lines:
-        seen = "; ".join([*row["misses"], *row["counts"]])
+        seen = "; ".join(row["misses"])
         table.add_row(row["scenario"], row["way"], row["verdict"], seen, f"{row['run_s']:g}")
     output(console).print(table)
     write(json_file, lines)
@@ -89,7 +88,6 @@ async def taken(
             "way": way,
             "verdict": verdict([run.miss for run in made]),
             "misses": sorted({run.miss for run in made if run.miss is not None}),
-            "counts": sorted({run.counts for run in made} - {""}),
             "runs": len(made),
             "run_s": max(run.seconds for run in made),
         }

@@ -17,8 +17,6 @@ class Job:
     gpu: int = 0
     zone_policy: str = ""
     """For netgang: whether the job must be in one zone, or only should. Empty: its default."""
-    lasts_s: int | None = None
-    """For netgang: how long it runs, as its user declares. `None`: it is not declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +31,10 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What must be true of a job at the end of a step: all of its pods have a node, or none has."""
-
-    job: str
-    size: int
-    level: str = ""
-    """A label of nodes of which they all must have the same value; empty: any nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """What is said beside the verdict: how many of some jobs are whole after the last step, on nodes of one value."""
-
-    words: str
-    jobs: tuple[Whole, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """What happens, in this order, and what must be true afterwards."""
 
     expected: tuple[Expected, ...]
-    whole: tuple[Whole, ...] = ()
     ends: tuple[str, ...] = ()
     """Jobs that are over now: their pods go. One that never started is left alone."""
     cordoned: tuple[str, ...] = ()
@@ -76,4 +55,3 @@ class Scenario:
     steps: tuple[Step, ...]
     ways: tuple[str, ...]
     """Names of the ways that take part unless others are asked for."""
-    counts: tuple[Count, ...] = ()

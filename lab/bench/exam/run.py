@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from lab.bench.exam.questions import Job, Scenario, Step
-from lab.bench.exam.verdict import Placed, counted, first_miss, lacks_pods, step_miss
+from lab.bench.exam.verdict import Placed, first_miss, lacks_pods, step_miss
 from lab.bench.peers.bed import Bed, bed
 from lab.bench.peers.watch import PodTimes
 from lab.bench.peers.ways import Way
@@ -24,7 +24,6 @@ from lab.testbed.objects import gang_pods
 WINDOW_S = 4.0
 JOB_S = 340.0
 _ZONE_POLICY = "netgang.io/zone-policy"
-_LASTS = "netgang.io/expected-duration"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +34,6 @@ class Run:
     seed: int
     seen: tuple[Placed, ...]
     miss: str | None
-    counts: str
-    """What the scenario counts after the last step, in words."""
     seconds: float
 
 
@@ -73,7 +70,7 @@ async def _run(place: Bed, scenario: Scenario, way: Way, seed: int) -> Run:
         for name in cordoned:
             await place.api.patch("Node", name, {"spec": {"unschedulable": None}})
     seconds = round(perf_counter() - begun_s, 1)
-    return Run(way.name, seed, tuple(seen), first_miss(scenario, seen), counted(scenario, seen[-1]), seconds)
+    return Run(way.name, seed, tuple(seen), first_miss(scenario, seen), seconds)
 
 
 async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
@@ -88,7 +85,6 @@ async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
 def members(job: Job, way: Way) -> list[Object]:
     """The job's pods for this way; they tolerate nothing, so that an unschedulable node is one."""
     policy = {_ZONE_POLICY: job.zone_policy} if job.zone_policy else {}
-    length = {_LASTS: f"{job.lasts_s}s"} if job.lasts_s is not None else {}
     made = gang_pods(
         job.name,
         job.size,
@@ -98,7 +94,7 @@ def members(job: Job, way: Way) -> list[Object]:
         cpu=job.cpu,
         memory=job.memory,
         gpu=job.gpu,
-        annotations={**way.annotations(job.name), **policy, **length},
+        annotations={**way.annotations(job.name), **policy},
         scheduler=way.scheduler_name,
         gates=way.gates,
     )

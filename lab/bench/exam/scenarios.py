@@ -5,13 +5,12 @@ result are those of knavigator's resources/benchmarks (README and workflow files
 the next step names it, in the order that knavigator's run times give, so nothing waits for minutes.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
-from lab.bench.exam.questions import Count, Expected, Job, Scenario, Step, Whole
+from lab.bench.exam.questions import Expected, Job, Scenario, Step
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO
 from lab.testbed.api import Object
-from lab.testbed.objects import ZONE_LABEL, node
+from lab.testbed.objects import node
 
 
 def _nodes(*made: Object) -> dict[str, Object]:
@@ -37,26 +36,6 @@ def _placed_twice(policies: tuple[str, str], nodes: set[str]) -> tuple[Step, Ste
     return steps[0], Step(steps[1].expected, ends=("hard",), submitted=steps[1].submitted)
 
 
-def _alone(name: str, share: int, lasts_s: int) -> Job:
-    """A job of one pod that takes so many hundredths of the node."""
-    return Job(name, 1, f"{share}", f"{share}000Mi", lasts_s=lasts_s)
-
-
-def _alike(name: str, count: int, job: Job) -> tuple[Job, ...]:
-    return tuple(replace(job, name=f"{name}{number}") for number in range(count))
-
-
-def _whole(jobs: Sequence[Job], level: str = "") -> tuple[Whole, ...]:
-    return tuple(Whole(job.name, job.size, level) for job in jobs)
-
-
-_BLOCK = "example.com/block"
-_BACKGROUND = (
-    *_alike("medium", 8, Job("", 1, "32", "128Gi", gpu=4)),
-    *_alike("small", 12, Job("", 4, "8", "32Gi", gpu=2)),
-)
-_A = _alike("a", 8, Job("", 8, "32", "128Gi", gpu=5, zone_policy="required"))
-_B = _alike("b", 4, Job("", 4, "8", "32Gi", gpu=3, zone_policy="preferred"))
 _TOPOLOGY = ("none", "second", "second-gated")
 _GANGS = (*_TOPOLOGY, "native-alone", COSCHEDULING, VOLCANO)
 _POLICIES = ("required", "preferred")
@@ -82,20 +61,6 @@ SCENARIOS: Mapping[str, Scenario] = {
                 Step((Expected("blocking", 3),), submitted=(Job("blocking", 3, "92", "50Gi"),)),
                 Step((Expected("job", 0),), submitted=(Job("job", 8, "4", "2Gi"),)),
                 Step((Expected("job", 8),), ends=("blocking",)),
-            ),
-            ways=_GANGS,
-        ),
-        Scenario(
-            "backfill", "backfill/test1-hpc-backfill (1.1)",
-            "B (50 CPUs, 90 s) runs on one node of 100; A (60 CPUs, 60 s) waits; then a second B and C (50 CPUs, 30 s)",
-            "the second B, which would delay A, waits; C, which would not, starts; A starts when the first B ends",
-            _nodes(node("node", cpu="100100m", memory="100050Mi", zone="zone")),
-            (
-                Step((Expected("b1", 1),), submitted=(_alone("b1", 50, 90),)),
-                Step((Expected("a", 0),), submitted=(_alone("a", 60, 60),)),
-                Step((Expected("b2", 0),), submitted=(_alone("b2", 50, 90),)),
-                Step((Expected("c", 1),), submitted=(_alone("c", 50, 30),)),
-                Step((Expected("a", 1),), ends=("c", "b1")),
             ),
             ways=_GANGS,
         ),
@@ -129,27 +94,6 @@ SCENARIOS: Mapping[str, Scenario] = {
                 ),
             ),
             ways=_TOPOLOGY,
-        ),
-        Scenario(
-            "T4", "topology-aware, T4",
-            "2 spines of 4 blocks of 4 nodes of 8 GPUs; 20 background jobs with half of the GPUs; then 8 jobs A of 8 "
-            "pods of 5 GPUs, required in one spine; then 4 jobs B of 4 pods of 3 GPUs, preferred in one block",
-            "every job is whole or has no pod, every A is in one spine; there is no room for all of A",
-            _nodes(*(
-                node(f"n{spine}{block}{number}", cpu="128", memory="1Ti", gpu=8, zone=f"spine-{spine}",
-                     labels={_BLOCK: f"block-{spine}{block}"})
-                for spine in (1, 2) for block in range(1, 5) for number in range(1, 5)
-            )),
-            (
-                Step((), whole=_whole(_BACKGROUND), submitted=_BACKGROUND),
-                Step((), whole=(*_whole(_BACKGROUND), *_whole(_A, ZONE_LABEL)), submitted=_A),
-                Step((), whole=(*_whole(_BACKGROUND), *_whole(_A, ZONE_LABEL), *_whole(_B)), submitted=_B),
-            ),
-            ways=_TOPOLOGY,
-            counts=(
-                Count("background", _whole(_BACKGROUND)), Count("A", _whole(_A, ZONE_LABEL)), Count("B", _whole(_B)),
-                Count("B in one block", _whole(_B, _BLOCK)),
-            ),
         ),
     )
 }  # fmt: skip

@@ -5,7 +5,7 @@ Rule: pure. A verdict over several runs holds only if they agree; else it says h
 
 from collections.abc import Mapping, Sequence
 
-from lab.bench.exam.questions import Scenario, Step, Whole
+from lab.bench.exam.questions import Scenario, Step
 
 Placed = Mapping[str, Sequence[str]]
 """job → the node of each of its pods that is bound"""
@@ -33,26 +33,7 @@ def step_miss(scenario: Scenario, number: int, placed: Placed) -> str | None:
             return f"{words}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
         if expected.nodes is not None and set(nodes) != expected.nodes:
             return f"{words}: {expected.job} on {', '.join(sorted(set(nodes)))}"
-    for one in step.whole:
-        if placed.get(one.job) and not is_whole(scenario, one, placed):
-            nodes = placed[one.job]
-            return f"{words}: {len(nodes)} pods of {one.job} on {', '.join(sorted(set(nodes)))}"
     return None
-
-
-def is_whole(scenario: Scenario, job: Whole, placed: Placed) -> bool:
-    """Whether all pods of a job are bound, to nodes with one value of its level."""
-    nodes = placed.get(job.job, ())
-    values = {scenario.nodes[node]["metadata"]["labels"].get(job.level) for node in nodes}
-    return len(nodes) == job.size and (not job.level or len(values) == 1)
-
-
-def counted(scenario: Scenario, placed: Placed) -> str:
-    """How many jobs are whole after the last step, in words; empty where the scenario counts none."""
-    return ", ".join(
-        f"{count.words} {sum(is_whole(scenario, job, placed) for job in count.jobs)} of {len(count.jobs)}"
-        for count in scenario.counts
-    )
 
 
 def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:

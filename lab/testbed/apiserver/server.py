@@ -177,7 +177,8 @@ class LoopbackApi:
                 return self.store.conditions_patch(call.namespace, call.name, patch)
             case "application/strategic-merge-patch+json":
                 return self.store.admission_patch(call.namespace, call.name, patch)
-        raise ApiError(415, f"the body of the request was in an unknown format: {content_type}")
+            case _:
+                raise ApiError(415, f"the body of the request was in an unknown format: {content_type}")
 
     def _list(self, call: _Call, resource: Resource) -> bytes:
         query = call.query

@@ -50,10 +50,9 @@ class Completed:
 class Program:
     """One program: Go `package` of `module`, built at `default_version` by default.
 
-    `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `replacements`
-    are those lines of the module's own go.mod without which it does not compile. `pins_kubernetes`: the module builds
-    on Kubernetes' own source, so those of its lines that pin Kubernetes' modules to a release are kept as well.
-    `completed` is a dependency whose release lacks what the module uses.
+    `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `pins_kubernetes`:
+    the module builds on Kubernetes' own source, so those of its lines that pin Kubernetes' modules to a release are
+    kept. `completed` is a dependency whose release lacks what the module uses.
     """
 
     name: str
@@ -61,7 +60,6 @@ class Program:
     package: str
     default_version: Version
     stamp: str | None = None
-    replacements: tuple[str, ...] = ()
     pins_kubernetes: bool = False
     completed: Completed | None = None
 
@@ -113,16 +111,6 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
             ),
             Program("jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", default_version=Version("0.12.0")),
             Program("kueue", "sigs.k8s.io/kueue", "sigs.k8s.io/kueue/cmd/kueue", default_version=Version("0.19.1")),
-            Program(  # 2.42, as Debian 12 has it, counted as Go modules are
-                "prometheus",
-                "github.com/prometheus/prometheus",
-                "github.com/prometheus/prometheus/cmd/prometheus",
-                default_version=Version("0.42.0"),
-                replacements=(
-                    "k8s.io/klog => github.com/simonpasquier/klog-gokit v0.3.0",
-                    "k8s.io/klog/v2 => github.com/simonpasquier/klog-gokit/v3 v3.0.0",
-                ),
-            ),
             Program(  # the coscheduling plugin's kube-scheduler, for the benchmarks beside peers
                 "coscheduling",
                 "sigs.k8s.io/scheduler-plugins",
@@ -224,7 +212,7 @@ def go_mod(program: Program, version: Version, *, upstream: str) -> str:
         "",
         f"require {program.module} v{version}",
     ]
-    replaced = list(program.replacements)
+    replaced = []
     if program.completed is not None:
         replaced.append(f"{program.completed.module} => ./{COPY}")
     if program.pins_kubernetes:
