@@ -8,13 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
 from lab.bench.testbed.cases import SWEEP, Impairment
 from lab.bench.testbed.errors import BedError, BedUnavailable
 from lab.bench.testbed.experiment import Wanted, experiment
-from lab.bench.testbed.kernel import Kernel, examined
+from lab.bench.testbed.kernel import examined
 from lab.bench.testbed.record import clean
 from lab.bench.testbed.report import as_json, from_json, table
 from lab.bench.testbed.result import Result
@@ -36,9 +33,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--run-seconds", type=float, default=8.0, help="longest time of one run (default: 8)")
     parser.add_argument("--draws", type=int, default=1, help="random choices per setting and job (default: 1)")
     parser.add_argument("--runs", type=int, default=5, help="runs of each choice, with seeds of their own (default: 5)")
-    parser.add_argument(
-        "--continue", dest="continued", action="store_true", help="add the runs that the result in --json lacks"
-    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", action="append", choices=tuple(DATASETS), help="only this one; may be repeated")
     parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="only this one; may be repeated")
@@ -91,9 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"network namespaces: yes; delay by {kernel.delay_by}", file=sys.stderr, flush=True)
         if options.action == "check":
             return
-        continued = options.continued and options.json.exists()
-        result = _read(options.json) if continued else Result(options.seed, kernel.delay_by)
-        _run(kernel, wanted_of(options), result)
+        result = Result(options.seed, kernel.delay_by)
+        experiment(kernel, wanted_of(options), result, lambda line: print(line, file=sys.stderr, flush=True))
     except BedUnavailable as error:
         print(f"no test bed here: {error}", file=sys.stderr)
         sys.exit(_UNAVAILABLE)
@@ -104,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("stopped; all namespaces are removed", file=sys.stderr)
         if result is not None and result.rows:
             _write(result, options.json)
-            print(f"{len(result.rows)} runs are in {options.json}; --continue adds the others", file=sys.stderr)
+            print(f"{len(result.rows)} runs are in {options.json}", file=sys.stderr)
         sys.exit(130)
     _write(result, options.json)
     print(table(result))
@@ -118,21 +111,6 @@ def _read(path: Path) -> Result:
 def _write(result: Result, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(as_json(result), indent=1) + "\n")
-
-
-def _run(kernel: Kernel, wanted: Wanted, result: Result) -> None:
-    """The experiment with a bar on standard error, where a person looks at it."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.completed:.0f} of {task.total:.0f} runs"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("runs", total=1.0)
-        experiment(
-            kernel,
-            wanted,
-            result,
-            tell=lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True),
-            advance=lambda done, whole: bar.update(task, completed=done, total=whole),
-        )
 
 
 def _end_like_ctrl_c(number: signal.Signals) -> None:

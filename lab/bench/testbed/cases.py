@@ -1,8 +1,8 @@
 """The experiment's words: what is impaired, by how much, and which six nodes train.
 
 The impaired nodes are the paper's (node33, node34, node35 of node28 … node36, PAPERS N4); values are those between
-which its figures run (N5). *worst* has all three among the six, and the job's first rank, which is the parameter server
-where there is one, on one of them: a published "worst case" names no roles, and this is the worst. *random* draws the
+which its figures run (N5). *worst* has all three among the six, and the job's first rank, the parameter server, on one
+of them: a published "worst case" names no roles, and this is the worst. *random* draws the
 six in random order. *clean ps* is the worst case with the parameter server on a clean node: the same six nodes, of
 which only workers are slow.
 """
@@ -43,7 +43,7 @@ class Choice(StrEnum):
     NETGANG = "netgang"
     WORST = "worst"
     CLEAN_PS = "clean ps"
-    """As the worst case, but with rank 0 on a clean node; for jobs with a parameter server."""
+    """As the worst case, but with rank 0 on a clean node."""
     RANDOM = "random"
 
 

@@ -2,30 +2,26 @@
 
 A *round* is all of that once; each round measures and chooses again and has seeds of its own, so that the spread over
 rounds is that of the whole procedure. Rule: bounded. Each run has a limit, and no run begins when it might end after
-the whole's limit; what was left out for that is counted in the result, and another experiment can continue there.
+the whole's limit; what was left out for that is counted in the result.
 Rounds come one after the other, so that one that is cut short has whole rounds and some of each impairment.
 """
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from time import monotonic
 from typing import Final
 
 from lab.bench.testbed.cases import SWEEP, Choice, Impairment, Setting, clean_ps_case, drawn, settings, worst_case
-from lab.bench.testbed.errors import BedError
 from lab.bench.testbed.kernel import Kernel
 from lab.bench.testbed.nodes import Bed, bed
 from lab.bench.testbed.probes import Effort, Measured, probe
-from lab.bench.testbed.record import RECORDS
 from lab.bench.testbed.result import Result, Row
 from lab.bench.testbed.running_job import CONNECT_LIMITS, NEVER_BEGAN, run_job
 from lab.bench.testbed.shaping import shaped
 from lab.bench.testbed.training.data import DATASETS
-from lab.bench.testbed.training.job import TOPOLOGIES, WITH_SERVER
+from lab.bench.testbed.training.job import TOPOLOGIES
 
 SETTING_S: Final = 40.0
 """What making and measuring a setting takes at most, and netgang's choice."""
@@ -58,7 +54,6 @@ class _Begun:
     result: Result
     ends_s: float
     tell: Callable[[str], None]
-    advance: Callable[[int, int], None]
     left_out: Counter[str] = field(default_factory=Counter)
     """setting → runs for which there was no time"""
 
@@ -67,44 +62,27 @@ def experiment(
     kernel: Kernel,
     wanted: Wanted,
     result: Result,
-    *,
     tell: Callable[[str], None],
-    advance: Callable[[int, int], None] = lambda done, whole: None,
-    records: Path = RECORDS,
 ) -> None:
-    """Add the runs that `result` lacks, in a bed of its own, which is gone afterwards. Errors: BedError.
-
-    A result that is cut short holds all runs until then. `advance` is called with the number of runs done and of all.
-    """
-    ends_s = monotonic() + wanted.whole_s
-    if (result.seed, result.delay_by) != (wanted.seed, kernel.delay_by):
-        raise BedError("the earlier result has another seed or kind of delay: it cannot be continued")
-    with _timed(result), bed(records=records) as made:
-        result.congestion = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
-        running = _Begun(made, wanted, result, ends_s, tell, advance)
-        for round_ in range(wanted.rounds):
-            for setting in settings(wanted.sweep):
-                _one_setting(running, kernel, setting, round_)
-        result.left_out = [f"{title}: {count} runs" for title, count in running.left_out.items()]
-
-
-@contextmanager
-def _timed(result: Result) -> Iterator[None]:
+    """Fill `result`, in a bed of its own; cut short it holds all runs until then. Errors: BedError."""
     began_s = monotonic()
     try:
-        yield
+        with bed() as made:
+            result.congestion = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
+            running = _Begun(made, wanted, result, began_s + wanted.whole_s, tell)
+            for round_ in range(wanted.rounds):
+                for setting in settings(wanted.sweep):
+                    _one_setting(running, kernel, setting, round_)
+            result.left_out = [f"{title}: {count} runs" for title, count in running.left_out.items()]
     finally:
-        result.seconds += monotonic() - began_s
+        result.seconds = monotonic() - began_s
 
 
 def _one_setting(running: _Begun, kernel: Kernel, setting: Setting, round_: int) -> None:
     from lab.bench.testbed.choosing import chosen  # the whole service: `check` and `clean` do without
 
     wanted, result = running.wanted, running.result
-    have = {row.key for row in result.rows}
-    planned = [one for one in _planned(setting, wanted, round_) if one.key not in have]
-    if not planned:
-        return
+    planned = list(_planned(setting, wanted, round_))
     if running.ends_s - monotonic() < SETTING_S + wanted.run_s:
         running.left_out[setting.title] += len(planned)
         return
@@ -123,7 +101,6 @@ def _one_setting(running: _Begun, kernel: Kernel, setting: Setting, round_: int)
             row = _ran(running, one, ours, setting.impaired)
             result.rows.append(row)
             running.tell(_line(row))
-            running.advance(len(result.rows), wanted.rounds * _runs_of_a_round(wanted))
 
 
 def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequence[str]) -> Row:
@@ -140,10 +117,6 @@ def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequenc
     return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), run=run)
 
 
-def _runs_of_a_round(wanted: Wanted) -> int:
-    return sum(1 for setting in settings(wanted.sweep) for _ in _planned(setting, wanted, 0))
-
-
 def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
     """The runs of a setting and round, with nothing run yet; netgang's have no nodes yet."""
     for dataset in wanted.datasets:
@@ -151,9 +124,8 @@ def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
             choices: list[tuple[Choice, tuple[str, ...]]] = [
                 (Choice.NETGANG, ()),
                 (Choice.WORST, worst_case(setting.impaired)),
+                (Choice.CLEAN_PS, clean_ps_case(setting.impaired)),
             ]
-            if topology in WITH_SERVER:
-                choices.append((Choice.CLEAN_PS, clean_ps_case(setting.impaired)))
             for draw in range(wanted.draws):
                 seed = f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/{draw}"
                 choices.append((Choice.RANDOM, drawn(seed)))

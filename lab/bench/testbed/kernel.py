@@ -9,12 +9,10 @@ import os
 import shutil
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from uuid import uuid4
 
 from lab.bench.testbed.commands import ip_in, run_in, tc_in
 from lab.bench.testbed.errors import BedError, BedUnavailable
-from lab.bench.testbed.record import PREFIX, RECORDS, Record
+from lab.bench.testbed.record import PREFIX, make, new_run, remove_all
 
 _PACKAGES = {"ip": "iproute2", "tc": "iproute2", "iptables": "iptables"}
 """command → Debian's package"""
@@ -39,7 +37,7 @@ class Kernel:
         return "netem" if self.netem else "relay (this kernel has no netem)"
 
 
-def examined(*, records: Path = RECORDS) -> Kernel:
+def examined() -> Kernel:
     """Try everything. Errors: BedUnavailable with what is missing and what to do."""
     if sys.platform != "linux":
         raise BedUnavailable(f"the test bed needs Linux's network namespaces; this is {sys.platform}")
@@ -48,12 +46,11 @@ def examined(*, records: Path = RECORDS) -> Kernel:
             raise BedUnavailable(f"{command} is missing: install the package {package} (apt-get install {package})")
     if os.geteuid() != 0:
         raise BedUnavailable("making network namespaces needs root: run it with sudo")
-    run_id = uuid4().hex[:6]
+    run_id = new_run()
     name = f"{PREFIX}-{run_id}-trial"
-    record = Record.begun(run_id, folder=records)
     try:
         try:
-            record.make(name)
+            make(name)
         except BedError as error:
             raise BedUnavailable(
                 f"network namespaces cannot be made here (CONFIG_NET_NS, CAP_SYS_ADMIN): {error}"
@@ -74,4 +71,4 @@ def examined(*, records: Path = RECORDS) -> Kernel:
             return Kernel(netem=False)
         return Kernel(netem=True)
     finally:
-        record.remove_all()
+        remove_all(run_id)

@@ -12,13 +12,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from lab.bench.testbed.commands import ip_in
 from lab.bench.testbed.node_process import NodeProcess
-from lab.bench.testbed.record import PREFIX, RECORDS, Record
+from lab.bench.testbed.record import PREFIX, make, new_run, remove_all
 
 NODES: Final = tuple(f"node{number}" for number in range(28, 37))
 _SUBNET: Final = "10.77.0"
@@ -59,7 +57,6 @@ class Bed:
     """The nodes while they are there."""
 
     run_id: str
-    record: Record
     processes: dict[str, NodeProcess]
     """node → the process inside it"""
 
@@ -74,16 +71,15 @@ class Bed:
 
 
 @contextmanager
-def bed(*, nodes: tuple[str, ...] = NODES, records: Path = RECORDS) -> Iterator[Bed]:
+def bed(*, nodes: tuple[str, ...] = NODES) -> Iterator[Bed]:
     """Nodes that can reach each other, without any shaping yet; everything is removed at the end, whatever the end is.
 
     Errors: BedError; what was made until then is removed.
     """
-    run_id = uuid4().hex[:6]
     with ExitStack() as stack:
-        made = Bed(run_id, Record.begun(run_id, folder=records), {})
-        stack.callback(made.record.remove_all)
-        made.record.make(made.switch)
+        made = Bed(new_run(), {})
+        stack.callback(remove_all, made.run_id)
+        make(made.switch)
         ip_in(made.switch, ["link set lo up", "link add br0 type bridge", "link set br0 up"])
         for node in nodes:
             _add(made, node, nodes)
@@ -98,7 +94,7 @@ def bed(*, nodes: tuple[str, ...] = NODES, records: Path = RECORDS) -> Iterator[
 
 def _add(made: Bed, node: str, nodes: tuple[str, ...]) -> None:
     name = made.namespace(node)
-    made.record.make(name)
+    make(name)
     ip_in(
         made.switch,
         [

@@ -24,11 +24,6 @@ class Row:
     draw: int = 0
     """Of the random choices of one setting and round: which one."""
 
-    @property
-    def key(self) -> tuple[str | float, ...]:
-        """What a continued experiment does not run again."""
-        return self.round, self.impairment, self.value, self.dataset, self.topology, self.choice, self.draw
-
     def as_json(self) -> dict[str, Any]:
         """One flat object."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "run"}

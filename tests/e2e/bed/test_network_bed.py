@@ -7,20 +7,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.bench.testbed.cases import IMPAIRED, Impairment, Setting
-from lab.bench.testbed.commands import NAMESPACES, run
-from lab.bench.testbed.errors import BedError, BedUnavailable, NotOurs
+from lab.bench.testbed.commands import NAMESPACES
+from lab.bench.testbed.errors import BedError, BedUnavailable
 from lab.bench.testbed.experiment import Wanted, experiment
 from lab.bench.testbed.kernel import Kernel, examined
 from lab.bench.testbed.nodes import NODES, Bed, bed
 from lab.bench.testbed.probes import Effort, Measured, probe
-from lab.bench.testbed.record import PREFIX, Record, clean
+from lab.bench.testbed.record import PREFIX, clean
 from lab.bench.testbed.report import table
 from lab.bench.testbed.result import Result
 from lab.bench.testbed.running_job import run_job
@@ -33,23 +31,17 @@ QUICK = Effort(packets=60, gap_s=0.005, warm_up_s=0.1, seconds=0.3)
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where this module's runs are recorded: those of others are none of its business."""
-    return tmp_path_factory.mktemp("records")
-
-
-@pytest.fixture(scope="module")
-def kernel(records: Path) -> Kernel:
+def kernel() -> Kernel:
     """What the kernel can do; without a bed the tests are skipped with what is missing."""
     try:
-        return examined(records=records)
+        return examined()
     except BedUnavailable as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
-def three(kernel: Kernel, records: Path) -> Iterator[Bed]:
-    with bed(nodes=THREE, records=records) as made:
+def three(kernel: Kernel) -> Iterator[Bed]:
+    with bed(nodes=THREE) as made:
         yield made
 
 
@@ -111,7 +103,7 @@ def test_loss_is_real_to_tcp(three: Bed, kernel: Kernel) -> None:
     found = {}
     for value in (0.0, 10.0):
         with shaped(three, kernel, Setting(Impairment.LOSS, value, SICK)):
-            found[value] = run_job(three, THREE, dataset="notmnist", topology="ring", seed=0, limit_s=20.0, steps=3)
+            found[value] = run_job(three, THREE, dataset="notmnist", topology="ps", seed=0, limit_s=20.0, steps=3)
     assert all(one.finished for one in found.values())
     assert found[10.0].retransmits > found[0.0].retransmits
     assert found[10.0].last_loss == found[0.0].last_loss
@@ -130,11 +122,11 @@ def test_an_asynchronous_job_waits_for_no_slow_worker(three: Bed, kernel: Kernel
     assert slow < fast
 
 
-def test_everything_is_removed_when_a_run_fails(kernel: Kernel, tmp_path: Path) -> None:
-    """An error inside takes all namespaces, all processes and the record with it."""
+def test_everything_is_removed_when_a_run_fails(kernel: Kernel) -> None:
+    """An error inside takes all namespaces, and all processes with it."""
 
     def fail() -> None:
-        with bed(nodes=THREE, records=tmp_path) as made:
+        with bed(nodes=THREE) as made:
             there.extend(namespaces(made.run_id))
             raise BedError("broken")
 
@@ -142,60 +134,48 @@ def test_everything_is_removed_when_a_run_fails(kernel: Kernel, tmp_path: Path) 
     with pytest.raises(BedError, match="broken"):
         fail()
     assert len(there) == len(THREE) + 1
-    assert list(tmp_path.iterdir()) == []
     assert not any((NAMESPACES / name).exists() for name in there)
 
 
-def test_a_foreign_namespace_is_never_touched(kernel: Kernel, tmp_path: Path) -> None:
-    """Neither taken over when it has the name, nor removed when it has come to have it."""
-    name = f"{PREFIX}-t{os.getpid()}-node28"
-    run("ip", "netns", "add", name)
-    try:
-        record = Record.begun(f"t{os.getpid()}", folder=tmp_path)
-        with pytest.raises(NotOurs, match=name):
-            record.make(name)
-        record.made[name] = 1  # an inode that it does not have
-        (said,) = record.remove_all()
-        assert name in said
-        assert (NAMESPACES / name).exists()
-    finally:
-        run("ip", "netns", "delete", name)
+def test_a_run_that_lives_is_left_alone(three: Bed) -> None:
+    assert any(f"process {os.getpid()} runs" in one for one in clean())
+    assert len(namespaces(three.run_id)) == len(THREE) + 1
 
 
-def test_ctrl_c_and_a_kill_leave_nothing(kernel: Kernel, tmp_path: Path) -> None:
+def test_ctrl_c_and_a_kill_leave_nothing(kernel: Kernel) -> None:
     """The first removes everything itself; what the second leaves, `clean` removes."""
     code = (
-        "import signal, sys, select; from pathlib import Path; from lab.bench.testbed.nodes import bed, NODES\n"
+        "import signal, select; from lab.bench.testbed.nodes import bed, NODES\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # ignored by what a shell runs in the background
-        "with bed(nodes=NODES[:2], records=Path(sys.argv[1])) as b:\n"
+        "with bed(nodes=NODES[:2]) as b:\n"
         "    print(b.run_id, flush=True); select.select([], [], [])\n"
     )
     for number, left in ((signal.SIGINT, 0), (signal.SIGKILL, 3)):
-        command = [sys.executable, "-c", code, str(tmp_path)]
+        command = [sys.executable, "-c", code]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
             assert process.stdout is not None
             run_id = process.stdout.readline().strip()
             process.send_signal(number)
         assert len(namespaces(run_id)) == left
-        said = clean(folder=tmp_path)
+        said = [one for one in clean() if f"-{run_id}-" in one]
         assert len(said) == left
         assert all(one.startswith("removed ") for one in said)
         assert namespaces(run_id) == []
 
 
-def test_smoke(kernel: Kernel, records: Path) -> None:
+def test_smoke(kernel: Kernel) -> None:
     """One value of each impairment, one small job: netgang takes no impaired node, and saves time."""
     wanted = Wanted(
         sweep={Impairment.BANDWIDTH: (40.0,), Impairment.LOSS: (20.0,), Impairment.DELAY: (50.0,)},
         datasets=("notmnist",),
-        topologies=("ring",),
+        topologies=("ps",),
         draws=0,
         run_s=4.0,
         steps=5,
         effort=Effort(packets=40, gap_s=0.005, warm_up_s=0.05, seconds=0.15),
     )
     result = Result(wanted.seed, kernel.delay_by)
-    experiment(kernel, wanted, result, tell=lambda _: None, records=records)
+    experiment(kernel, wanted, result, tell=lambda _: None)
     ours = {row.impairment: row for row in result.rows if row.choice == "netgang"}
     worst = {row.impairment: row for row in result.rows if row.choice == "worst"}
     assert set(ours) == set(worst) == {one.value for one in Impairment}
@@ -208,6 +188,3 @@ def test_smoke(kernel: Kernel, records: Path) -> None:
         assert (ours[impairment].run.seconds or 0.0) < 0.7 * (worst[impairment].run.seconds or float("inf"))
     assert json.dumps([row.as_json() for row in result.rows])
     assert "| bandwidth | notmnist |" in table(result)
-    done = len(result.rows)
-    experiment(kernel, replace(wanted, rounds=1), result, tell=lambda _: None, records=records)
-    assert len(result.rows) == done, "what it holds is not run again"

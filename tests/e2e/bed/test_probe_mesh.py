@@ -105,16 +105,16 @@ def _clean(one: str, other: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Kernel:
+def kernel() -> Kernel:
     try:
-        return examined(records=tmp_path_factory.mktemp("records"))
+        return examined()
     except BedUnavailable as error:
         pytest.skip(str(error))
 
 
 @pytest.fixture
-def mesh(kernel: Kernel, tmp_path: Path) -> Iterator[Bed]:
-    with bed(nodes=NODES, records=tmp_path / "records") as made:
+def mesh(kernel: Kernel) -> Iterator[Bed]:
+    with bed(nodes=NODES) as made:
         ip_in(made.switch, [f"addr add {SERVER}/24 dev br0"])
         in_namespace(made.switch, lambda: small_packets_only("br0"))
         yield made

@@ -9,16 +9,13 @@ PS: Final = "ps"
 """Synchronous parameter server: each step waits for the slowest worker."""
 ASYNC: Final = "async"
 """Asynchronous parameter server: each worker pulls and pushes for itself."""
-RING: Final = "ring"
-"""Synchronous ring all-reduce, without a server."""
-TOPOLOGIES: Final = (PS, ASYNC, RING)
-WITH_SERVER: Final = (PS, ASYNC)
-"""Rank 0 is a parameter server; the others are workers."""
+TOPOLOGIES: Final = (PS, ASYNC)
+"""Rank 0 is the parameter server in both; the others are workers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What each rank gets. Rank i is at `addresses[i]`; where there is a parameter server, rank 0 is it."""
+    """What each rank gets. Rank i is at `addresses[i]`."""
 
     dataset: str
     topology: str
@@ -44,7 +41,7 @@ class Job:
 
     @property
     def updates(self) -> int:
-        """Gradients that the workers of a job with a parameter server compute, all together."""
+        """Gradients that the workers compute, all together."""
         return self.steps * (len(self.addresses) - 1)
 
 

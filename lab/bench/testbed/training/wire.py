@@ -1,8 +1,7 @@
 """Move whole arrays over several TCP connections at once, until a deadline.
 
-Why one function for everything: a parameter server hears all workers at the same time, and a ring's member sends while
-it receives; done one after the other, the one would measure our own waiting and the other would stand still as soon as
-a gradient is larger than the sockets' buffers. Rule: sizes are known on both ends, so nothing but numbers is sent.
+Why: a parameter server hears all workers at the same time; done one after the other, it would measure our own waiting.
+Rule: sizes are known on both ends, so nothing but numbers is sent.
 """
 
 import selectors

@@ -13,11 +13,10 @@ from time import monotonic
 import numpy as np
 
 from lab.bench.testbed.training.asynchronous import Server
-from lab.bench.testbed.training.data import Floats, batch
-from lab.bench.testbed.training.job import ASYNC, PS, RING, Job, Trained
-from lab.bench.testbed.training.model import LEARNING_RATE, Model
+from lab.bench.testbed.training.data import Floats
+from lab.bench.testbed.training.job import ASYNC, PS, Job, Trained
+from lab.bench.testbed.training.model import Model
 from lab.bench.testbed.training.ps import serve_step, work_step
-from lab.bench.testbed.training.ring import all_reduce
 from lab.bench.testbed.training.wire import Meter, OutOfTime, prepared, retransmitted, transfer
 
 
@@ -39,14 +38,15 @@ class Rank:
         self._listener = socket.create_server((self._job.addresses[self._rank], self._job.port))
 
     def connect(self) -> None:
-        """Open our connections and accept those of the others. Errors: OSError when time runs out."""
+        """Call the server, or take the workers' calls. Errors: OSError when time runs out."""
         deadline_s = monotonic() + self._job.connect_s
-        for other in self._calls():
-            one = _opened((self._job.addresses[other], self._job.port), deadline_s)
+        if self._rank != 0:
+            one = _opened((self._job.addresses[0], self._job.port), deadline_s)
             one.sendall(bytes([self._rank]))
-            self._out[other] = prepared(one)
+            self._out[0] = prepared(one)
+            return
         assert self._listener is not None
-        while len(self._in) < self._callers():
+        while len(self._in) < len(self._job.addresses) - 1:
             self._listener.settimeout(max(deadline_s - monotonic(), 0.001))
             one, _ = self._listener.accept()
             one.settimeout(max(deadline_s - monotonic(), 0.001))
@@ -121,24 +121,15 @@ class Rank:
         return sum(map(retransmitted, (*self._out.values(), *self._in.values())))
 
     def _step(self, step: int, meter: Meter) -> Sequence[float]:
-        job, model = self._job, self._model
-        if job.topology != RING:
-            if self._rank == 0:
-                serve_step(self._parameters, self._callers_in_order(), self._inbox, meter)
-                return ()
-            worker = self._rank - 1
-            return [
-                work_step(
-                    model, job.data, self._out[0], self._parameters, meter, seed=job.seed, worker=worker, step=step
-                )
-            ]
-        images, labels = batch(job.data, seed=job.seed, worker=self._rank, step=step)
-        loss, gradient = model.gradient(self._parameters, images, labels)
-        members = len(job.addresses)
-        left, right = self._in[(self._rank - 1) % members], self._out[(self._rank + 1) % members]
-        all_reduce(gradient, self._rank, members, left=left, right=right, meter=meter)
-        self._parameters -= np.float32(LEARNING_RATE / members) * gradient
-        return [loss]
+        if self._rank == 0:
+            serve_step(self._parameters, self._callers_in_order(), self._inbox, meter)
+            return ()
+        job, worker = self._job, self._rank - 1
+        return [
+            work_step(
+                self._model, job.data, self._out[0], self._parameters, meter, seed=job.seed, worker=worker, step=step
+            )
+        ]
 
     def _barrier(self, meter: Meter) -> None:
         """A ps worker waits for the server's word that the last step counts: only then has the gradient arrived."""
@@ -153,29 +144,11 @@ class Rank:
     def _callers_in_order(self) -> list[socket.socket]:
         return [one for _, one in sorted(self._in.items())]
 
-    def _calls(self) -> tuple[int, ...]:
-        """Ranks to which we open a connection."""
-        if self._job.topology == RING:
-            return ((self._rank + 1) % len(self._job.addresses),)
-        return () if self._rank == 0 else (0,)
-
-    def _callers(self) -> int:
-        """How many open a connection to us."""
-        if self._job.topology == RING:
-            return 1
-        return len(self._job.addresses) - 1 if self._rank == 0 else 0
-
     def _expected_bytes(self) -> int:
         if self._job.topology == ASYNC:
             return 0  # of a worker; the server counts updates
         members, size, steps = len(self._job.addresses), 4 * self._model.size, self._job.steps
-        if self._job.topology == PS:
-            return (members - 1) * size * steps if self._rank == 0 else size * steps + 4
-        chunk = [4 * len(part) for part in np.array_split(np.empty(self._model.size), members)]
-        # In each half every chunk comes by but one: our own right neighbour's first, then the one we finished.
-        added = sum(chunk) - chunk[self._rank]
-        handed = sum(chunk) - chunk[(self._rank + 1) % members]
-        return steps * (added + handed)
+        return (members - 1) * size * steps if self._rank == 0 else size * steps + 4
 
 
 def _opened(address: tuple[str, int], deadline_s: float) -> socket.socket:
