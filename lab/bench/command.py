@@ -13,7 +13,6 @@ from rich.console import Console
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.build import ensure_all
 from lab.testbed.programs.catalogue import KUBERNETES, Version
-from lab.testbed.programs.progress import ShownProgress
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "kwok")
 JsonFile = Annotated[Path | None, typer.Option("--json", dir_okay=False, help="Write the figures, a JSON object each.")]
@@ -24,10 +23,9 @@ _WIDTH = 150
 R = TypeVar("R")
 
 
-def build(console: Console, version: Version = KUBERNETES) -> None:
+def build(version: Version = KUBERNETES) -> None:
     """Build what is missing of the control plane: minutes if nothing is built yet. Errors: ControlPlaneError."""
-    with ShownProgress(console) as building:
-        ensure_all(PROGRAMS, version=version, reporter=building)
+    ensure_all(PROGRAMS, version=version)
 
 
 def output(console: Console) -> Console:

@@ -11,20 +11,17 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from extender.errors import ConfigError
-from lab.simulator.compare import Told, compare, sweep
+from lab.simulator.compare import Told, compare
 from lab.simulator.elastic import ABOUT, run_elastic
-from lab.simulator.policies import NETGANG, POLICIES, SETTINGS, Choices, made
-from lab.simulator.scenarios import ScenarioError, ScenarioFile, builtin_names, load, load_csv
+from lab.simulator.policies import NETGANG, POLICIES, SETTINGS, made
+from lab.simulator.scenarios import ScenarioError, ScenarioFile, builtin_names, load
 from lab.simulator.tables import show
 
 app = typer.Typer(add_completion=False)
 _ELASTIC = "elastic"
 _WIDTH = 150
 """Of tables that go to a file."""
-_EXAMPLE = (
-    "Example: netgang simulate kod2 --json; netgang simulate pollux --policy netgang --set preemption=levels; "
-    "netgang simulate jobs.csv --nodes 16 --gpus 4"
-)
+_EXAMPLE = "Example: netgang simulate kod2 --json; netgang simulate pollux --policy netgang --set preemption=levels"
 
 
 def _option(words: str, default: str, **more: Any) -> Any:
@@ -34,7 +31,7 @@ def _option(words: str, default: str, **more: Any) -> Any:
 @app.command(name="simulate", epilog=_EXAMPLE)
 def simulate(
     scenario: Annotated[
-        str | None, typer.Argument(help="A built-in scenario, a YAML file, or a CSV file of jobs. Default: their list.")
+        str | None, typer.Argument(help="A built-in scenario or a YAML file. Default: the list of those built in.")
     ] = None,
     policy: Annotated[list[str] | None, _option(f"Any of: {', '.join(POLICIES)}.", "the file's")] = None,
     changes: Annotated[
@@ -43,38 +40,26 @@ def simulate(
     ] = None,
     seed: Annotated[int | None, _option("Number from which the workload is drawn.", "the file's", min=0)] = None,
     seeds: Annotated[int, _option("Draw so many workloads: medians and ranges.", "1", min=1)] = 1,
-    sweeping: Annotated[bool, typer.Option("--sweep", help="Vary the file's assumptions one by one.")] = False,
-    nodes: Annotated[int | None, _option("CSV: number of nodes.", "16", min=1)] = None,
-    gpus: Annotated[int | None, _option("CSV: GPUs of a node.", "4", min=1)] = None,
-    scaling: Annotated[str | None, _option("CSV: file of measured step times.", "jobs keep their size")] = None,
-    min_ratio: Annotated[float | None, _option("Least workers, as a share of those asked for.", "CSV: 0.5")] = None,
-    max_ratio: Annotated[float | None, _option("Most workers, as a multiple.", "CSV: 2")] = None,
-    suspendable: Annotated[float | None, _option("Share of jobs that may be suspended.", "CSV: 0.5")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON; the same seed prints the same bytes.")] = False,
 ) -> None:
     """Simulate training jobs under several policies in virtual time: no cluster is needed.
 
     Exit code: 0 it ran; 2 the scenario cannot be used.
     """
-    given = {"min_ratio": min_ratio, "max_ratio": max_ratio, "suspendable": suspendable, "scaling": scaling}
-    workload = {name: one for name, one in given.items() if one is not None}
-    cluster = {name: one for name, one in (("nodes", nodes), ("gpus", gpus)) if one is not None}
     try:
         if scenario is None:
             _list()
             return
         if scenario == _ELASTIC:
-            if policy or changes or workload or cluster or sweeping or seeds > 1:
+            if policy or changes or seeds > 1:
                 raise ScenarioError("elastic compares scaling policies of one job: only --seed and --json apply")
             with _progress() as told:
                 report = run_elastic(seed=1 if seed is None else seed, told=told)
         else:
             fields = {name: one for name, one in (("policies", policy), ("seed", seed)) if one is not None}
-            file = _with(_file(scenario, fields, workload, cluster), changes or [])
-            if sweeping and (seeds > 1 or not file.sweep):
-                raise ScenarioError(f"{scenario}: --sweep is of one seed, and of a scenario with the field sweep")
+            file = _with(load(scenario, changes=fields), changes or [])
             with _progress() as told:
-                report = sweep(file, told=told) if sweeping else compare(file, seeds=seeds, told=told)
+                report = compare(file, seeds=seeds, told=told)
     except ConfigError as error:
         Console(stderr=True).print(f"error: {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from error
@@ -85,22 +70,13 @@ def simulate(
         show(report, console if console.is_terminal else Console(width=_WIDTH))
 
 
-def _file(name: str, fields: dict[str, Any], workload: dict[str, Any], cluster: dict[str, int]) -> ScenarioFile:
-    """`workload`: fields of the jobs; `cluster`: nodes and GPUs, which a CSV file does not say."""
-    if name.endswith(".csv"):
-        return load_csv(name, **cluster, workload=workload, changes=fields)
-    if cluster:
-        raise ScenarioError("--nodes and --gpus are for a CSV file of jobs: a scenario has its own nodes")
-    return load(name, changes=fields, workload=workload)
-
-
 def _with(file: ScenarioFile, changes: list[str]) -> ScenarioFile:
     """The same with netgang a second time, with these settings."""
     if not changes:
         return file
     changed = " ".join((NETGANG, *changes))
     try:
-        made(changed, Choices())
+        made(changed)
     except ValueError as error:
         raise ScenarioError(f"--set: {error}") from error
     return file.model_copy(update={"policies": (*file.policies, changed)})

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-from lab.simulator.policies import Choices, made
-from lab.simulator.scenarios import Assume, ScenarioFile, scenarios
+from lab.simulator.policies import made
+from lab.simulator.scenarios import ScenarioFile, scenarios
 from lab.simulator.summary import Row, row_of
-from lab.simulator.world import Tuning, run
+from lab.simulator.world import run
 
 Told = Callable[[int, int, str], None]
 """jobs that ended, jobs in all, what runs"""
@@ -55,40 +55,15 @@ def compare(file: ScenarioFile, *, seeds: int = 1, told: Told | None = None) -> 
     return Report(file.name, file.seed, file.about + words, rows, more)
 
 
-def sweep(file: ScenarioFile, *, told: Told | None = None) -> Report:
-    """Over all runs of each policy: as assumed, and with one assumption after another changed."""
-    values = [("as assumed", 0.0, file.assume)]
-    for name, changed in file.sweep.items():
-        for value in changed:
-            assume = Assume.model_validate({**file.assume.model_dump(), name: value})
-            values.append((f"{name}: {value:g}", value, assume))
-    rows: list[Row] = []
-    for place, (name, _, assume) in enumerate(values):
-        if told is not None:
-            told(place, len(values), name)
-        drawn = {key: [row] for key, row in _rows(file.model_copy(update={"assume": assume}), 0, 1, None)}
-        rows += [{"assumption": name, **row} for row in _over_all(drawn)]
-    return Report(f"{file.name}-sweep", file.seed, f"Sensitivity of {file.name}.", tuple(rows))
-
-
 def _rows(file: ScenarioFile, done: int, of: int, told: Told | None) -> Iterator[tuple[tuple[int, str], Row]]:
     """Each run's row under each policy, of one seed."""
-    assume = file.assume
-    choices = Choices(
-        seed=file.seed,
-        deadlock_s=assume.deadlock_s,
-        resubmit=assume.resubmit,
-        starve_limit_s=assume.starve_limit_s,
-        most_at_once=assume.most_at_once or None,
-    )
-    tuning = Tuning(stall_factor=assume.stall_factor, unmeasured_bps=assume.unmeasured_bps, card_bps=assume.card_bps)
     runs = list(scenarios(file))
     total = len(runs) * len(file.policies)
     for place, (labels, scenario) in enumerate(runs):
         for number, policy in enumerate(file.policies):
             if told is not None:
                 told(done * total + place * len(file.policies) + number, of * total, f"{policy}, {file.name}")
-            yield (place, policy), row_of(run(scenario, made(policy, choices), tuning=tuning), labels)
+            yield (place, policy), row_of(run(scenario, made(policy, file.seed)), labels)
 
 
 def _over_seeds(draws: Sequence[Row], place: int, drawn: Drawn) -> Row:

@@ -11,7 +11,6 @@ from lab.simulator.actions import Advice
 from lab.simulator.compare import Report, Told
 from lab.simulator.model import Scenario, SimJob, Sync, Work
 from lab.simulator.policies.metered import Metered
-from lab.simulator.speed.stall import stages_of
 from lab.simulator.state import State
 from lab.simulator.summary import Row
 from lab.simulator.world import World
@@ -30,7 +29,7 @@ _BATCH = 32
 
 
 def run_elastic(*, seed: int = 1, told: Told | None = None) -> Report:
-    """All rows, and the stages of a change."""
+    """All rows."""
     cases: list[tuple[Sync, str, Options | None, Wants, int | None, int]] = []
     for sync in (Sync.SYNCHRONOUS, Sync.ASYNCHRONOUS):
         cases += [(sync, f"fixed {count}", None, Wants.OFF, None, count) for count in COUNTS]
@@ -42,17 +41,7 @@ def run_elastic(*, seed: int = 1, told: Told | None = None) -> Report:
         if told is not None:
             told(place, len(cases), f"{name} {sync}")
         rows.append(row(sync, name, options, wants, every, workers, seed))
-    stages: list[Row] = [
-        {
-            "change": f"3 → {to}",
-            "flex_down_s": round(stages_of(to).flex_down_s, 3),
-            "flex_up_s": round(stages_of(to).flex_up_s, 2),
-            "ready_s": round(stages_of(to).ready_s, 2),
-            "whole_s": round(stages_of(to).whole_s, 2),
-        }
-        for to in COUNTS[1:]
-    ]
-    return Report("elastic", seed, ABOUT, tuple(rows), {"resize_stages": tuple(stages)})
+    return Report("elastic", seed, ABOUT, tuple(rows))
 
 
 def unguarded(every_steps: int) -> Options:

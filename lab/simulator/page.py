@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lab.simulator.compare import Report, compare, sweep
+from lab.simulator.compare import Report, compare
 from lab.simulator.elastic import run_elastic
 from lab.simulator.scenarios import load
 from lab.simulator.summary import Row
@@ -21,7 +21,6 @@ def tables() -> Iterator[tuple[str, str]]:
     kod2 = compare(load("kod2"), seeds=SEEDS)
     yield "kod2", cells(kod2)
     yield "kod2 over all", over_all(kod2.more["over_all_runs"], runs=20)
-    yield "kod2 sweep", swept(sweep(load("kod2")))
     yield "pollux", workloads(compare(load("pollux")).more["over_all_runs"])
     yield "philly", workloads(compare(load("philly")).more["over_all_runs"])
     yield "elastic", elastic(run_elastic())
@@ -49,15 +48,6 @@ def over_all(rows: Sequence[Row], *, runs: int) -> str:
         ]
         lines.append([f"`{row['policy']}`", _number(row, "jct_mean_s"), f"{row['cpu_utilisation_ratio']:.0%}", *beside])
     return _table(["policy", "JCT mean, s", "CPU that trains", "of `coscheduling`", "of `kod2-literal`"], lines)
-
-
-def swept(report: Report) -> str:
-    """Mean completion times with one assumption after another changed."""
-    policies = list(dict.fromkeys(str(row["policy"]) for row in report.rows))
-    times: dict[str, list[str]] = {}
-    for row in report.rows:
-        times.setdefault(str(row["assumption"]), []).append(_number(row, "jct_mean_s"))
-    return _table(["changed", *policies], ([name, *of] for name, of in times.items()))
 
 
 def workloads(rows: Sequence[Row]) -> str:

@@ -8,8 +8,7 @@ Rules of the model, alike for all policies: a job trains from `START_S` after it
 that stalls it and takes it back to its last checkpoint (`lab.simulator.speed.stall`); removed pods are gone at once.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from lab.simulator.account import Account
@@ -27,37 +26,13 @@ _MOST_ROUNDS = 10_000
 """Times that a policy is asked at one moment: more is an endless exchange."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """What of the engine may be chosen for a sensitivity sweep."""
-
-    stall_factor: float = 1.0
-    """On the stall of a change and the steps that it repeats."""
-    unmeasured_bps: float = 1e9
-    """Rate of a link without a measurement."""
-    card_bps: float = 10e9
-    """What a node's network card moves."""
-
-
 class World:
     """One run."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        policy: Deciding,
-        *,
-        tuning: Tuning | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> None:
-        """`progress` is called whenever another job has ended, with how many have."""
+    def __init__(self, scenario: Scenario, policy: Deciding) -> None:
         self._scenario, self._policy = scenario, policy
-        self._tuning = tuning = tuning or Tuning()
-        self._progress = progress
         self.state = State(NodeTable.of(scenario.nodes), scenario.network)
-        names = self.state.table.names
-        wires = Wires(scenario.network, names, unmeasured_bps=tuning.unmeasured_bps, card_bps=tuning.card_bps)
-        self._pace = Pace(self.state, wires, retime=self._schedule)
+        self._pace = Pace(self.state, Wires(scenario.network, self.state.table.names), retime=self._schedule)
         self._account = Account(scenario, self.state.table)
         self._events: list[tuple[float, int, int, int]] = [
             (job.arrival_s, _ARRIVE, number, 0) for number, job in enumerate(scenario.jobs)
@@ -174,7 +149,7 @@ class World:
     def _suspend(self, one: JobState) -> None:
         """All pods go; what was trained since the last checkpoint is lost."""
         self._pace.settle(one)
-        lost = repeated_samples(one.trained, one.step_samples) * self._tuning.stall_factor
+        lost = repeated_samples(one.trained, one.step_samples)
         one.stalled_s += lost / one.rate if one.rate else 0.0
         one.trained -= lost
         one.before_s += sum(self.state.now_s - one.bound_s[Role.WORKER, index] for index in one.workers)
@@ -215,7 +190,7 @@ class World:
             state.running[name] = one
             if one.elastic:
                 state.elastic[name] = one
-            start_s = resize_stall_s(len(one.workers)) * self._tuning.stall_factor if again else START_S
+            start_s = resize_stall_s(len(one.workers)) if again else START_S
             one.stalled_s += start_s if again else 0.0
             one.resumes_s = now_s + start_s
         elif one.ran_since_s is not None and not one.resizes and now_s < one.ran_since_s + START_S:
@@ -228,9 +203,9 @@ class World:
 
     def _stall(self, one: JobState, resumes_s: float) -> None:
         """Back to the last checkpoint, and a pause; a change during a stall restarts it."""
-        now_s, factor = self.state.now_s, self._tuning.stall_factor
-        lost = repeated_samples(one.trained, one.step_samples) * factor
-        stall_s = resize_stall_s(len(one.workers)) * factor
+        now_s = self.state.now_s
+        lost = repeated_samples(one.trained, one.step_samples)
+        stall_s = resize_stall_s(len(one.workers))
         one.stalled_s += stall_s - max(resumes_s - now_s, 0.0) + (lost / one.rate if one.rate else 0.0)
         one.trained -= lost
         one.resumes_s = now_s + stall_s
@@ -243,8 +218,6 @@ class World:
         self._empty(one)
         self._last_end_s = max(self._last_end_s, self.state.now_s)
         self._outcomes[one.number] = one.outcome(fate, self.state.now_s)
-        if self._progress is not None:
-            self._progress(len(self._outcomes))
 
     def _empty(self, one: JobState) -> None:
         """All pods of the job go, and it neither waits nor runs."""
@@ -265,12 +238,6 @@ class World:
         self._pace.gone(one, rows)
 
 
-def run(
-    scenario: Scenario,
-    policy: Deciding,
-    *,
-    tuning: Tuning | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> RunResult:
+def run(scenario: Scenario, policy: Deciding) -> RunResult:
     """One scenario under one policy, which must be a fresh one."""
-    return World(scenario, policy, tuning=tuning, progress=progress).run()
+    return World(scenario, policy).run()

@@ -15,7 +15,6 @@ from lab.testbed.programs.archives import ARCHIVES, ensure, ensure_browser
 from lab.testbed.programs.build import ensure_all, ensure_asset
 from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
 from lab.testbed.programs.definitions import DEFINITIONS
-from lab.testbed.programs.progress import ShownProgress
 
 app = typer.Typer(help="A real Kubernetes control plane on this computer; needs Go to build it once.")
 
@@ -46,10 +45,9 @@ def build(
     if unknown:
         raise typer.BadParameter(f"{', '.join(unknown)}: not among {', '.join(PROGRAMS)}")
     try:
-        with ShownProgress(console) as progress:
-            built = ensure_all(chosen, version=version, reporter=progress)
-            for asset in (*ASSETS, *(DEFINITIONS if e2e else ())):
-                ensure_asset(asset)
+        built = ensure_all(chosen, version=version)
+        for asset in (*ASSETS, *(DEFINITIONS if e2e else ())):
+            ensure_asset(asset)
     except ControlPlaneError as wrong:
         console.print(f"[red]{escape(str(wrong))}[/red]", highlight=False)
         raise typer.Exit(0 if optional else 1) from wrong
@@ -79,8 +77,7 @@ def archives(
     missing_any = False
     for name in (*ARCHIVES, "chromium"):
         try:
-            with ShownProgress(console, doing="fetch", done="fetched") as progress:
-                place = ensure_browser(progress) if name == "chromium" else ensure(name, progress)
+            place = ensure_browser() if name == "chromium" else ensure(name)
         except FetchFailed as wrong:
             missing_any = True
             console.print(

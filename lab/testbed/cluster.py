@@ -72,7 +72,6 @@ class Cluster:
         audited: Sequence[str] = (),
         version: Version = KUBERNETES,
         cache: Path | None = None,
-        reporter: build.Reporter | None = None,
     ) -> None:
         standing = (
             user(ADMIN, "admin", "system:masters"),
@@ -87,7 +86,6 @@ class Cluster:
         self._audited = tuple(self._users[name].username for name in audited)
         self.version = version
         self._cache = cache
-        self._reporter = reporter
         self._parts: dict[str, Child] = {}  # in start order
         self._ready_urls: dict[str, str] = {}  # part → URL that answers 200 when it is ready
         self._directory: Path | None = None
@@ -143,7 +141,7 @@ class Cluster:
         if self._directory is not None:
             raise ControlPlaneError("the cluster runs already")
         names = ["etcd", "kube-apiserver", "kwok", *(["kube-controller-manager"] if self._controllers else [])]
-        programs = build.ensure_all(names, version=self.version, cache=self._cache, reporter=self._reporter)
+        programs = build.ensure_all(names, version=self.version, cache=self._cache)
         stage_files = build.ensure_asset("kwok-stages", cache=self._cache)
         self._directory = Path(tempfile.mkdtemp(prefix="netgang-testbed-"))
         try:
@@ -179,7 +177,7 @@ class Cluster:
 
     async def kubectl(self, *arguments: str, account: str = ADMIN, text: str | None = None) -> str:
         """Run kubectl and return its output; `text` is its standard input. ControlPlaneError if it fails."""
-        program = build.ensure_program("kubectl", cache=self._cache, reporter=self._reporter)
+        program = build.ensure_program("kubectl", cache=self._cache)
         process = await asyncio.create_subprocess_exec(
             program,
             f"--kubeconfig={self.kubeconfig(account)}",
@@ -226,7 +224,7 @@ class Cluster:
         cluster's own version. The scheduler's own warnings and errors are in the part's log.
         """
         if program is None:
-            program = build.ensure_program("kube-scheduler", self.version, cache=self._cache, reporter=self._reporter)
+            program = build.ensure_program("kube-scheduler", self.version, cache=self._cache)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
         ready = on_testbed(

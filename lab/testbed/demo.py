@@ -11,6 +11,9 @@ import asyncio
 import shutil
 import signal
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,6 @@ from lab.testbed.parts.service import ROOT, install_rights, start_netgang, start
 from lab.testbed.processes.network import LOOPBACK
 from lab.testbed.programs.build import ensure_all
 from lab.testbed.programs.catalogue import CORE
-from lab.testbed.programs.progress import ShownProgress
 from lab.testbed.shell import from_here, shell_file
 
 EXAMPLES = ROOT / "examples"
@@ -47,12 +49,11 @@ async def up(console: Console, *, port: int) -> None:
     Raises ControlPlaneError if netgang's port is taken, a part cannot start, or one ends by itself later.
     """
     check_port(port)
-    with ShownProgress(console) as progress:  # minutes when cold; Ctrl-C ends that the usual way
-        ensure_all((*CORE, "kube-controller-manager"), reporter=progress)
+    ensure_all((*CORE, "kube-controller-manager"))  # minutes when cold; Ctrl-C ends that the usual way
     cluster = Cluster(controllers=JOB_CONTROLLERS)
     _stop_on_signals()
     try:
-        with ShownProgress(console) as progress, progress.step("etcd, kube-apiserver, kwok"):
+        with _step(console, "etcd, kube-apiserver, kwok"):
             await cluster.start()
         url = await _populate(console, cluster, port=port)
         variables = {"KUBECONFIG": str(cluster.kubeconfig()), "NETGANG_URL": url}
@@ -99,21 +100,28 @@ def what_to_try(url: str, *, logs: Path) -> str:
 
 async def _populate(console: Console, cluster: Cluster, *, port: int) -> str:
     """Nodes, the PodGroup definition, the schedulers and netgang, whose URL this gives."""
-    with ShownProgress(console) as progress:
-        with progress.step("PodGroup definition"):
-            await cluster.install("podgroup-crd")
-        with progress.step(f"{len(NODES)} nodes"):
-            await cluster.add_nodes(NODES)
-        with progress.step("kube-scheduler (default-scheduler)"):
-            await cluster.start_scheduler()
-        with progress.step("netgang"):
-            await install_rights(cluster)
-            mesh = cluster.directory / MESH.name
-            shutil.copyfile(MESH, mesh)  # so that it is as old as the cluster
-            netgang = await start_netgang(cluster, settings(mesh), port=port)
-        with progress.step("kube-scheduler (netgang)"):
-            await start_second_scheduler(cluster, netgang.url)
+    with _step(console, "PodGroup definition"):
+        await cluster.install("podgroup-crd")
+    with _step(console, f"{len(NODES)} nodes"):
+        await cluster.add_nodes(NODES)
+    with _step(console, "kube-scheduler (default-scheduler)"):
+        await cluster.start_scheduler()
+    with _step(console, "netgang"):
+        await install_rights(cluster)
+        mesh = cluster.directory / MESH.name
+        shutil.copyfile(MESH, mesh)  # so that it is as old as the cluster
+        netgang = await start_netgang(cluster, settings(mesh), port=port)
+    with _step(console, "kube-scheduler (netgang)"):
+        await start_second_scheduler(cluster, netgang.url)
     return netgang.url
+
+
+@contextmanager
+def _step(console: Console, label: str) -> Iterator[None]:
+    """Say how long a start took."""
+    began_s = time.monotonic()
+    yield
+    console.print(f"[green]started[/green] {label} in {time.monotonic() - began_s:.1f} s", highlight=False)
 
 
 def _stop_on_signals() -> None:

@@ -1,5 +1,6 @@
 """The comparison with peers: the same pods for every way, a rate never better than what was seen, no hidden miss."""
 
+import asyncio
 import os
 from collections import Counter
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab.bench.peers.figures import GOALS, PARTIAL, RATIO, Half, half, judged, missed, ratios, summary
-from lab.bench.peers.meters import Meters
+from lab.bench.peers.meters import cpu_meter
 from lab.bench.peers.watch import PodTimes, WatchLost
 from lab.bench.peers.ways import GATE, VOLCANO, WAYS, Way, peer
 from lab.bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Workload
@@ -89,13 +90,13 @@ def test_the_summary_keeps_the_worst_of_what_must_not_be() -> None:
     assert (found["unfinished"], found["partial_gangs"], found["pods_per_s"], found["pods_per_s_min"]) == (1, 1, 2.0, 0)
 
 
-async def test_meters_read_this_very_process() -> None:
+async def test_the_meter_reads_this_very_process() -> None:
     begin_s = perf_counter()
-    async with Meters(lambda: {"this": os.getpid(), "gone": 2**22 + 1}) as running:
-        sum(number * number for number in range(300_000))
-    used = running.used(begin_s, perf_counter())
-    assert used.keys() == {"this"}
-    assert used["this"].rss_bytes > 2**20
+    async with cpu_meter(os.getpid) as meter, cpu_meter(lambda: None) as idle:
+        while (meter.cpu_s(begin_s, perf_counter()) or 0.0) == 0.0:
+            sum(number * number for number in range(100_000))
+            await asyncio.sleep(0.0)
+    assert idle.cpu_s(begin_s, perf_counter()) is None
 
 
 CHEAP = replace(FAST, cpu_s=0.002)  # of two pods: 1 ms each

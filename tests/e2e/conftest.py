@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-from rich.console import Console
 
 from lab.testbed import pytest_plugin
 from lab.testbed.api import Api
@@ -24,7 +23,6 @@ from lab.testbed.cluster import CONTROLLERS, Cluster
 from lab.testbed.parts.service import Netgang, install_rights
 from lab.testbed.programs.build import ensure_program
 from lab.testbed.programs.catalogue import Version
-from lab.testbed.programs.progress import ShownProgress
 from lab.testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
 from tests.e2e.replayed import Replayed
 from tests.e2e.site import fresh_namespace
@@ -146,10 +144,10 @@ def _running(config: pytest.Config, **how: Any) -> Iterator[Cluster]:
     with ExitStack() as stack:
         capture = config.pluginmanager.getplugin("capturemanager")
         uncaptured = capture.global_and_fixture_disabled() if capture else nullcontext()
-        with uncaptured, ShownProgress(Console()) as progress:
-            ensure_program("kubectl", reporter=progress)
-            ensure_program("kube-scheduler", how["version"], reporter=progress)
-            running = stack.enter_context(Cluster(reporter=progress, **how))
+        with uncaptured:
+            ensure_program("kubectl")
+            ensure_program("kube-scheduler", how["version"])
+            running = stack.enter_context(Cluster(**how))
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
             runner.run(running.install("podgroup-crd"))
             runner.run(install_rights(running))

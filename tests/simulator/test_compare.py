@@ -1,4 +1,4 @@
-"""Comparisons: the same bytes for the same seed, sweeps, what the command line prints, and the page's figures."""
+"""Comparisons: the same bytes for the same seed, what the command line prints, and the page's figures."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from lab.simulator import page
-from lab.simulator.compare import compare, sweep
+from lab.simulator.compare import compare
 from lab.simulator.elastic import COUNTS, unguarded
 from lab.simulator.elastic import row as elastic_row
 from lab.simulator.model import Sync
@@ -62,26 +62,17 @@ def test_seeds_give_medians_and_ratios_of_equal_jobs() -> None:
     assert whole["beside_gangs_ratio"] == pytest.approx(sum(ours) / sum(gangs), abs=0.001)
 
 
-def test_a_sweep_changes_one_assumption_at_a_time() -> None:
-    """Its first rows are as assumed; no stall makes elastic jobs faster, and leaves the default scheduler alone."""
-    file = small(("default", "kod2-literal")).model_copy(update={"sweep": {"stall_factor": (0.0,)}})
-    times = {(row["assumption"], row["policy"]): value(row, "jct_mean_s") for row in sweep(file).rows}
-    assert times["stall_factor: 0", "default"] == times["as assumed", "default"]
-    assert times["stall_factor: 0", "kod2-literal"] < times["as assumed", "kod2-literal"]
-
-
 def test_jobs_that_cannot_run_are_said_and_not_averaged(tmp_path: Path) -> None:
-    """A workload that fits nowhere has no completion times, in tables, JSON and sweeps alike."""
+    """A workload that fits nowhere has no completion times, in tables and JSON alike."""
     path = tmp_path / "never.yaml"
     path.write_text(
-        "name: never\nnodes: [{count: 1, cpu: 1, memory: 1Gi}]\nsweep: {stall_factor: [0]}\n"
+        "name: never\nnodes: [{count: 1, cpu: 1, memory: 1Gi}]\n"
         "workload: {kind: list, jobs: [{name: a, workers: 2, work: {model: vgg16, batch: 1, samples: 1}}]}\n"
     )
     file = load(str(path))
     times = {row["policy"]: row["jct_mean_s"] for row in compare(file).rows}
     assert times.pop("default") == 20 * 1800.0, "given up for good after its twentieth deadlock"
     assert set(times.values()) == {None}
-    assert {row["completed"] for row in sweep(file).rows} == {0}
     assert CliRunner().invoke(app, ["simulate", str(path)]).exit_code == 0
 
 
@@ -107,8 +98,7 @@ def test_the_command_line() -> None:
     assert "netgang queue.order=fifo" in table.output
     assert "elastic" in runner.invoke(app, ["simulate"]).output
     for wrong in (
-        *(["nothing"], ["elastic", "--sweep"], [EXAMPLE, "--policy", "best"], [EXAMPLE, "--sweep"]),
-        *(["kod2", "--set", "luck=1"], ["kod2", "--seeds", "2", "--sweep"], ["kod2", "--nodes", "3"]),
+        *(["nothing"], ["elastic", "--seeds", "2"], [EXAMPLE, "--policy", "best"], ["kod2", "--set", "luck=1"]),
     ):
         refused = runner.invoke(app, ["simulate", *wrong])
         assert refused.exit_code == 2, refused.output
@@ -125,7 +115,7 @@ def test_without_a_checkout_the_command_says_so(monkeypatch: pytest.MonkeyPatch)
 
 def test_every_table_of_the_page_has_its_place() -> None:
     names = re.findall(r"<!-- table: ([^\n]+) -->\n\n\|", PAGE)
-    assert names == ["kod2", "kod2 over all", "kod2 sweep", "pollux", "philly", "elastic"]
+    assert names == ["kod2", "kod2 over all", "pollux", "philly", "elastic"]
     assert "|new|" in page.written(PAGE, "philly", "|new|")
     with pytest.raises(ValueError, match="no place"):
         page.written(PAGE, "other", "")

@@ -1,14 +1,11 @@
 """What every policy of the simulator keeps to, and what tells them apart."""
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.simulator.model import Fate, RunResult, Scenario
-from lab.simulator.policies import NETGANG, POLICIES, Choices, made
+from lab.simulator.policies import NETGANG, POLICIES, made
 from lab.simulator.scenarios import builtin_names, load, scenarios
 from lab.simulator.speed.stall import START_S, resize_stall_s
 from lab.simulator.state import State
@@ -20,8 +17,8 @@ VARIED = ("queue.order=fifo", "preemption=levels", "elastic.condition=levels", "
 EVERY = (*POLICIES, *(f"{NETGANG} {change}" for change in VARIED))
 
 
-def play(policy: str, one: Scenario, **choices: Any) -> RunResult:
-    return run(one, Watched(made(policy, replace(Choices(seed=1), **choices)), assert_accounts_agree))
+def play(policy: str, one: Scenario) -> RunResult:
+    return run(one, Watched(made(policy, 1), assert_accounts_agree))
 
 
 @pytest.mark.parametrize("policy", EVERY)
@@ -79,7 +76,7 @@ def test_gangs_start_whole(policy: str) -> None:
             assert len(one.workers) >= one.needs
 
     some = [job(f"j{i}", at_s=10.0 * i, workers=5, least=2, cpu=2, samples=3_000.0) for i in range(8)]
-    result = run(scenario(*some, count=2), Watched(made(policy, Choices(seed=1)), look))
+    result = run(scenario(*some, count=2), Watched(made(policy, 1), look))
     assert {one.fate for one in result.outcomes} == {Fate.COMPLETED}
     assert all(one.first_pod_s == one.started_s for one in result.outcomes)
 
@@ -94,16 +91,15 @@ def test_the_default_scheduler_starts_half_of_a_job() -> None:
 
 
 def test_a_deadlocked_job_is_removed_after_its_time_and_comes_again() -> None:
-    """It uses room for 30 minutes, frees it, waits behind all others, and completes later; or ends there."""
+    """It uses room for 30 minutes, frees it, waits behind all others, and completes later."""
     first = job("first", workers=10, ps=0, samples=5_000.0)
     both = [job(f"b{i}", at_s=1.0, workers=8, ps=0, samples=100.0) for i in range(2)]
     one = scenario(first, *both, count=1)
-    again, never = play("default", one), play("default", one, resubmit=False)
+    again = play("default", one)
     assert [found.deadlocks > 0 for found in again.outcomes] == [False, True, True], "room for ten, sixteen pods"
     assert {found.fate for found in again.outcomes} == {Fate.COMPLETED}
-    assert [found.fate for found in never.outcomes] == [Fate.COMPLETED, Fate.DEADLOCKED, Fate.DEADLOCKED]
-    freed_s = never.outcomes[0].ended_s or 0.0
-    assert all(found.started_s is None and found.ended_s == freed_s + 1800.0 for found in never.outcomes[1:])
+    freed_s = again.outcomes[0].ended_s or 0.0
+    assert all((found.started_s or 0.0) >= freed_s + 1800.0 for found in again.outcomes[1:])
 
 
 def test_a_job_that_never_fits_stops_the_others_under_kod2_alone() -> None:
@@ -117,7 +113,7 @@ def test_a_job_that_never_fits_stops_the_others_under_kod2_alone() -> None:
 
 def test_kod2_grows_a_lonely_job() -> None:
     """From its minimum, l_iw at a time: at most two more at each event."""
-    [outcome] = play("kod2-literal", scenario(job("j", workers=2, least=1, most=6)), most_at_once=None).outcomes
+    [outcome] = play("kod2-literal", scenario(job("j", workers=2, least=1, most=6))).outcomes
     assert outcome.resizes == 0, "before it trains"
     fixed = play("coscheduling", scenario(job("j", workers=2))).outcomes[0]
     assert (outcome.completion_s or 0.0) < 0.6 * (fixed.completion_s or 0.0)
@@ -144,6 +140,6 @@ def test_paper_n_keeps_to_one_zone() -> None:
             seen.append({str(state.table.nodes[row].zone) for row in rows})
 
     some = [job(f"j{i}", at_s=float(i), workers=6, cpu=2, samples=1_000.0) for i in range(4)]
-    run(scenario(*some, count=4, zones=2), Watched(made("paper-n", Choices()), look))
+    run(scenario(*some, count=4, zones=2), Watched(made("paper-n"), look))
     assert seen
     assert all(len(zones) == 1 for zones in seen)

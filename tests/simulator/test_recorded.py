@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lab.simulator.model import Scenario
-from lab.simulator.policies import Choices, made
-from lab.simulator.scenarios import ScenarioError, load, load_csv, scenarios
+from lab.simulator.policies import made
+from lab.simulator.scenarios import ScenarioError, load, parse, scenarios
 from lab.simulator.scenarios.recorded import Sizes, jobs_of, steps_of
 from lab.simulator.speed.stall import START_S, resize_stall_s
 from lab.simulator.summary import row_of
@@ -20,7 +20,17 @@ WORKER = Resources.parse({"cpu": 8, "nvidia.com/gpu": 1})
 def scenario(tmp_path: Path, *lines: str, nodes: int = 2, gpus: int = 4) -> Scenario:
     file = tmp_path / "jobs.csv"
     file.write_text(HEAD + "\n".join(lines))
-    [(_, made)] = scenarios(load_csv(str(file), nodes=nodes, gpus=gpus, workload={}))
+    return read(file, nodes=nodes, gpus=gpus)
+
+
+def read(file: Path, *, nodes: int = 1, gpus: int = 1) -> Scenario:
+    """Jobs that may have from half to twice what they ask for, half of them suspendable."""
+    ratios = "min_ratio: 0.5, max_ratio: 2, suspendable: 0.5"
+    text = f"""name: recorded
+nodes: [{{count: {nodes}, cpu: {12 * gpus}, memory: {48 * gpus}Gi, gpu: {gpus}}}]
+workload: {{kind: recorded, files: ["{file}"], {ratios}}}
+"""
+    [(_, made)] = scenarios(parse(text, name="recorded"))
     return made
 
 
@@ -47,7 +57,7 @@ def test_a_missing_column_or_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "jobs.csv").write_text("job,gpus\na,1\n")
     for name, said in (("jobs.csv", "column submit_s is missing"), ("none.csv", "No such file")):
         with pytest.raises(ScenarioError, match=said):
-            list(scenarios(load_csv(str(tmp_path / name), nodes=1, gpus=1, workload={})))
+            read(tmp_path / name)
 
 
 def test_sizes_lie_within_the_ratios() -> None:
@@ -78,14 +88,14 @@ def test_the_recorded_scenarios_have_their_runs(name: str, runs: int) -> None:
 def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:
     one = scenario(tmp_path, "a,5,8,100")
     for policy in ("coscheduling", "tiresias", "srpt", "netgang"):
-        [found] = run(one, made(policy, Choices())).outcomes
+        [found] = run(one, made(policy)).outcomes
         assert found.completion_s == START_S + 100.0, policy
 
 
 def test_the_shortest_remaining_time_suspends_the_longer_job(tmp_path: Path) -> None:
     """The long one loses what was trained since its last checkpoint, waits, and pays for its second start."""
     one = scenario(tmp_path, "long,0,8,1000", "short,500,8,100")
-    long, short = run(one, made("srpt", Choices())).outcomes
+    long, short = run(one, made("srpt")).outcomes
     assert short.completion_s == START_S + 100.0
     assert (long.suspensions, short.suspensions) == (1, 0)
     assert long.waited_s == START_S + 100.0
@@ -96,7 +106,7 @@ def test_the_shortest_remaining_time_suspends_the_longer_job(tmp_path: Path) -> 
 def test_tiresias_lets_a_new_job_run_before_one_of_the_second_level(tmp_path: Path) -> None:
     """16 GPU hours on 8 GPUs are two hours: a job that comes earlier waits until then, a later one does not wait."""
     one = scenario(tmp_path, "old,0,8,20000", "early,100,8,50", "late,9000,8,50")
-    old, early, late = run(one, made("tiresias", Choices())).outcomes
+    old, early, late = run(one, made("tiresias")).outcomes
     assert early.started_s == 7200.0
     assert late.started_s == 9000.0
     assert old.suspensions == 2
@@ -104,13 +114,6 @@ def test_tiresias_lets_a_new_job_run_before_one_of_the_second_level(tmp_path: Pa
 
 def test_waiting_of_the_largest_tenth_counts_suspensions(tmp_path: Path) -> None:
     one = scenario(tmp_path, "long,0,8,1000", "short,500,4,100")
-    row = row_of(run(one, made("srpt", Choices())))
+    row = row_of(run(one, made("srpt")))
     assert row["wait_p99_largest_tenth_s"] == START_S + 100.0
     assert (row["suspensions"], row["resizes"]) == (1, 0)
-
-
-def test_options_change_a_workload_or_are_refused() -> None:
-    [(_, first), *_] = scenarios(load("pollux", workload={"suspendable": 1.0}))
-    assert all(one.suspendable for one in first.jobs)
-    with pytest.raises(ScenarioError, match="suspendable"):
-        load("kod2", workload={"suspendable": 1.0})

@@ -40,7 +40,6 @@ BAD = {  # case: (what is replaced, by what, what the error names)
     "too many links": ("count: 4", "count: 2000", "at most 500 nodes a zone"),
     "same prefix": ("nodes: [", "nodes: [{count: 1, cpu: 1, memory: 1Gi}, ", "different prefixes"),
     "another kind": ("kind: list", "kind: magic", "periodic"),
-    "bad sweep": ("name: mine", "name: mine\nsweep: {luck: [1]}", "'luck' is not one of stall_factor"),
     "not a mapping": (GOOD, "- 1", "a scenario is a mapping"),
     "not YAML": (GOOD, "a: [", "not YAML"),
     "same name twice": ("  jobs:\n", f"  jobs:\n    - {{name: a, workers: 1, {LSTM}}}\n", "two jobs are named a"),

@@ -3,7 +3,7 @@
 Rule: a scenario that netgang misses is a result, not a failure: status 0 says that everything asked for was run.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,10 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.bench.command import JsonFile, build, outcome, output, write
-from lab.bench.exam.questions import Scenario
-from lab.bench.exam.run import Run, runs
-from lab.bench.exam.scenarios import SCENARIOS
-from lab.bench.exam.verdict import verdict
+from lab.bench.exam.run import runs, verdict
+from lab.bench.exam.scenarios import SCENARIOS, Scenario
 from lab.bench.peers.ways import PEERS, WAYS, Way, peer
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.build import missing
@@ -44,26 +42,21 @@ def exam(
         _check(scheduler or (), SCHEDULERS)
         asked = [one for name, one in SCENARIOS.items() if not scenario or name in scenario]
         todo = [(one, _ways(one, scheduler or ())) for one in asked]
-        build(console)
+        build()
     except (ControlPlaneError, ValueError) as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(2) from wrong
     lines: list[dict[str, Any]] = []
     failed = []
     for one, ways in todo:
-
-        def report(run: Run, name: str = one.name) -> None:
-            console.print(f"{name}, {run.way}: {run.miss or 'passed'} ({run.seconds:g} s)", highlight=False)
-
-        found = outcome(taken(one, ways, times=runs_each, report=report))
+        found = outcome(taken(one, ways, times=runs_each))
         if isinstance(found, ControlPlaneError):
             failed.append(f"{one.name}: {found}")
         else:
             lines += found
     table = Table("scenario", "scheduler", "verdict", "seen", "run, s")
     for row in lines:
-        seen = "; ".join(row["misses"])
-        table.add_row(row["scenario"], row["way"], row["verdict"], seen, f"{row['run_s']:g}")
+        table.add_row(row["scenario"], row["way"], row["verdict"], "; ".join(row["misses"]), f"{row['run_s']:g}")
     output(console).print(table)
     write(json_file, lines)
     for words in failed:
@@ -71,27 +64,22 @@ def exam(
     raise typer.Exit(2 if failed else 0)
 
 
-async def taken(
-    scenario: Scenario, ways: Sequence[Way], *, times: int, report: Callable[[Run], None]
-) -> list[dict[str, Any]]:
+async def taken(scenario: Scenario, ways: Sequence[Way], *, times: int) -> list[dict[str, Any]]:
     """Run a scenario with all ways; a line for each: the verdict, the misses in words, seconds of the longest run."""
-    found: dict[str, list[Run]] = {way.name: [] for way in ways}
-    async for run in runs(scenario, ways, times=times):
-        found[run.way].append(run)
-        report(run)
+    made = [run async for run in runs(scenario, ways, times=times)]
     return [
         {
             "scenario": scenario.name,
             "source": scenario.source,
             "words": scenario.words,
             "passes_if": scenario.passed,
-            "way": way,
-            "verdict": verdict([run.miss for run in made]),
-            "misses": sorted({run.miss for run in made if run.miss is not None}),
-            "runs": len(made),
-            "run_s": max(run.seconds for run in made),
+            "way": way.name,
+            "verdict": verdict([run.miss for run in made if run.way == way.name]),
+            "misses": sorted({run.miss for run in made if run.way == way.name and run.miss is not None}),
+            "runs": times,
+            "run_s": max(run.seconds for run in made if run.way == way.name),
         }
-        for way, made in found.items()
+        for way in ways
     ]
 
 

@@ -12,8 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from lab.bench.exam.questions import Job, Scenario, Step
-from lab.bench.exam.verdict import Placed, first_miss, lacks_pods, step_miss
+from lab.bench.exam.scenarios import Job, Scenario, Step
 from lab.bench.peers.bed import Bed, bed
 from lab.bench.peers.watch import PodTimes
 from lab.bench.peers.ways import Way
@@ -21,6 +20,8 @@ from lab.bench.peers.workloads import NAMESPACE, gang_of
 from lab.testbed.api import Object
 from lab.testbed.objects import gang_pods
 
+Placed = Mapping[str, Sequence[str]]
+"""job → the node of each of its pods that is bound"""
 WINDOW_S = 4.0
 JOB_S = 340.0
 _ZONE_POLICY = "netgang.io/zone-policy"
@@ -31,9 +32,8 @@ class Run:
     """What one run of one scheduler showed."""
 
     way: str
-    seed: int
-    seen: tuple[Placed, ...]
     miss: str | None
+    """The first expectation that did not hold, in words; `None`: passed."""
     seconds: float
 
 
@@ -47,7 +47,7 @@ async def runs(scenario: Scenario, ways: Sequence[Way], *, times: int) -> AsyncG
 
 async def _run(place: Bed, scenario: Scenario, way: Way, seed: int) -> Run:
     order = random.Random(seed)
-    seen: list[Placed] = []
+    miss: str | None = None
     cordoned: list[str] = []
     sizes: dict[str, int] = {}
     begun_s = perf_counter()
@@ -63,14 +63,13 @@ async def _run(place: Bed, scenario: Scenario, way: Way, seed: int) -> Run:
                     sizes[job.name] = job.size
                     await _submit(place, job, way, order)
                 await _settle(running.times, sizes, step)
-                seen.append(await _placed(place))
-                if step_miss(scenario, number, seen[-1]) is not None:
+                if (miss := step_miss(scenario, number, await _placed(place))) is not None:
                     break  # what comes later changes no verdict
     finally:
         for name in cordoned:
             await place.api.patch("Node", name, {"spec": {"unschedulable": None}})
     seconds = round(perf_counter() - begun_s, 1)
-    return Run(way.name, seed, tuple(seen), first_miss(scenario, seen), seconds)
+    return Run(way.name, miss, seconds)
 
 
 async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
@@ -125,3 +124,32 @@ async def _placed(place: Bed) -> dict[str, list[str]]:
         if (node := one["spec"].get("nodeName")) and "deletionTimestamp" not in one["metadata"]:
             found.setdefault(gang_of(one["metadata"]["name"]), []).append(node)
     return {job: sorted(nodes) for job, nodes in sorted(found.items())}
+
+
+def step_miss(scenario: Scenario, number: int, placed: Placed) -> str | None:
+    """The first expectation of step `number` (from 0) that does not hold, in words; `None`: all hold."""
+    step, words = scenario.steps[number], f"step {number + 1}"
+    for expected in step.expected:
+        nodes = placed.get(expected.job, ())
+        if len(nodes) != expected.bound:
+            return f"{words}: {len(nodes)} pods of {expected.job} bound, expected {expected.bound}"
+        if expected.nodes is not None and set(nodes) != expected.nodes:
+            return f"{words}: {expected.job} on {', '.join(sorted(set(nodes)))}"
+    return None
+
+
+def lacks_pods(step: Step, counts: Mapping[str, int]) -> bool:
+    """Whether fewer pods of a job are bound (job → pods) than a step expects: waiting may help, not so with more."""
+    return any(counts.get(one.job, 0) < one.bound for one in step.expected)
+
+
+def verdict(misses: Sequence[str | None]) -> str:
+    """What several runs say together.
+
+    >>> verdict([None, None]), verdict(["step 1: …"]), verdict([None, None, "step 1: …"])
+    ('passed', 'missed', '2 of 3')
+    """
+    passed = sum(one is None for one in misses)
+    if misses and passed == len(misses):
+        return "passed"
+    return f"{passed} of {len(misses)}" if passed else "missed"

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
 
-from lab.bench.peers.meters import Meters
+from lab.bench.peers.meters import CpuMeter, cpu_meter
 from lab.bench.peers.watch import PodTimes, pod_times
 from lab.bench.peers.ways import OURS, Instance, Way
 from lab.bench.peers.workloads import NAMESPACE
@@ -37,7 +37,7 @@ class Running:
     begun_s: float
     """When the load could begin at the latest: before the last scheduler was started, or when netgang was ready."""
     times: PodTimes
-    meters: Meters
+    cpu: CpuMeter
 
     async def settle(self) -> float:
         """Let netgang finish; the moment at which it has."""
@@ -57,8 +57,8 @@ class Bed:
     async def run(self, way: Way) -> AsyncGenerator[Running, None]:
         """Start what schedules this way; at the end everything is gone again, the pods too."""
         try:
-            async with pod_times(self.api, NAMESPACE) as times, Meters(self._pids) as meters:
-                yield Running(await self._start(way), times, meters)
+            async with pod_times(self.api, NAMESPACE) as times, cpu_meter(self._pid) as cpu:
+                yield Running(await self._start(way), times, cpu)
         finally:
             await self._clear()
 
@@ -75,8 +75,9 @@ class Bed:
         if self._has_volcano:
             await delete_volcano_groups(self.api, namespace=NAMESPACE)
 
-    def _pids(self) -> dict[str, int]:
-        return {name: part.pid for name, part in self.cluster.parts.items() if part.pid is not None}
+    def _pid(self) -> int | None:
+        part = self.cluster.parts.get(OURS)
+        return part.pid if part is not None else None
 
     async def _start(self, way: Way) -> float:
         """Start netgang and the schedulers; when the work can begin at the latest.

@@ -55,7 +55,7 @@ def peers(
             raise ValueError(f"{', '.join(unknown)}: not among {', '.join(table)}")
         loads = [one for name, one in table.items() if not workload or name in workload]
         tasks = [Task(one, _ways(one, way or (), version), 1 if quick else rounds) for one in loads]
-        build(console, version)
+        build(version)
     except (ControlPlaneError, ValueError) as wrong:
         console.print(f"[red]{wrong}[/red]", highlight=False)
         raise typer.Exit(2) from wrong
@@ -85,7 +85,7 @@ def _ways(workload: Workload, names: Sequence[str], version: Version) -> tuple[W
 
 
 def show(found: Found, console: Console) -> None:
-    """A workload's rows side by side, what each process used, and the goals."""
+    """A workload's rows side by side, and the goals."""
     table = Table("way", title=f"{found.rows[0]['workload']}: {found.rows[0]['load']}", title_justify="left")
     shown = [cells(row) for row in found.rows]
     kept = [number for number in range(len(_HEADS)) if any(line[number] != _NOTHING for line in shown)]
@@ -94,18 +94,12 @@ def show(found: Found, console: Console) -> None:
     for row, line in zip(found.rows, shown, strict=True):
         table.add_row(str(row["way"]), *(line[number] for number in kept))
     console.print(table)
-    names = list(dict.fromkeys(name for row in found.rows for name in row["processes"]))
-    used = Table("way", *names, title="CPU s / MiB of each process", title_justify="left")
-    for row in found.rows:
-        of = row["processes"]
-        used.add_row(row["way"], *(f"{of[n]['cpu_s']:.1f} / {of[n]['rss_mib']:.0f}" if n in of else "" for n in names))
-    console.print(used)
     for goal in found.goals:
         console.print(f"{'holds' if goal['holds'] else '[red]misses[/red]'}: {goal['words']}", highlight=False)
 
 
 def cells(row: Figures) -> list[str]:
-    """What the table says of a row, but its processes."""
+    """What the table says of a row."""
     return [
         f"{row['pods_per_s']:.0f}" if row["pods_per_s"] else _NOTHING,
         f"{row['ratio']:.2f} ({row['ratio_min']:.2f}–{row['ratio_max']:.2f})" if "ratio" in row else _NOTHING,

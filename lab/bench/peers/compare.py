@@ -11,7 +11,7 @@ from time import perf_counter
 
 from lab.bench.peers.bed import Bed, bed
 from lab.bench.peers.figures import Figures, Half, half, judged, ratios, summary
-from lab.bench.peers.ways import OURS, Way
+from lab.bench.peers.ways import Way
 from lab.bench.peers.workloads import Workload, gang_of
 from lab.testbed.api import Object
 
@@ -91,9 +91,7 @@ async def measured(place: Bed, workload: Workload, way: Way) -> Half:
         end_s = await running.settle()
         expected = dict.fromkeys(map(gang_of, names), workload.size) if workload.size > 1 else {}
         found = half(times.seen_s, times.bound_s, expected=expected, pods=len(names), live=workload.live)
-        ran = OURS in place.cluster.parts
-        cpu_s = running.meters.cpu_s(OURS, end_s) - running.meters.cpu_s(OURS, begun_s) if ran else None
-        return replace(found, cpu_s=cpu_s, processes=running.meters.used(begun_s, end_s))
+        return replace(found, cpu_s=running.cpu.cpu_s(begun_s, end_s))
 
 
 async def _create(place: Bed, objects: Sequence[Object]) -> None:

@@ -1,4 +1,4 @@
-"""From what was seen to figures and goals: rates, waits, gangs, what processes used; medians over the rounds.
+"""From what was seen to figures and goals: rates, waits, gangs, netgang's CPU; medians over the rounds.
 
 Rule: a half that left pods unbound has no rate; a gang counts when its last member is bound; ratios compare halves of
 one round, so that what disturbs the machine disturbs both; what is said of several rounds is their median, with the
@@ -7,17 +7,15 @@ lowest and the highest beside a ratio. A goal that was not measured is not judge
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from lab.bench.peers.meters import Used
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
 from lab.bench.peers.workloads import gang_of
 
 Figures = dict[str, Any]
 """What is written to JSON and shown: name with unit → value."""
 _SHARES = (0.5, 0.9, 0.99)
-_MIB = 2**20
 RATIO = "ratio"
 """The figure of a goal that holds the rate against another way's."""
 PARTIAL = "partial_gangs"
@@ -39,7 +37,6 @@ class Half:
     """Gangs that ended with some but not all of their members bound."""
     cpu_s: float | None = None
     """netgang's CPU from the start of the load to its end; `None`: it did not run."""
-    processes: Mapping[str, Used] = field(default_factory=dict)
     round: int = 0
 
     @property
@@ -104,14 +101,6 @@ def summary(halves: Sequence[Half]) -> Figures:
     spent = [one.cpu_s / one.pods * 1e3 for one in halves if one.cpu_s is not None]
     if spent:
         found["cpu_ms_per_pod"] = _median(spent, 3)
-    names = dict.fromkeys(name for one in halves for name in one.processes)
-    found["processes"] = {
-        name: {
-            "cpu_s": _median([one.processes[name].cpu_s for one in halves if name in one.processes], 2),
-            "rss_mib": _median([one.processes[name].rss_bytes / _MIB for one in halves if name in one.processes], 0),
-        }
-        for name in names
-    }
     return found
 
 

@@ -11,11 +11,11 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lab.simulator.actions import Deciding
 from lab.simulator.policies.coscheduling import Coscheduling
-from lab.simulator.policies.default import DEADLOCK_S, Default
+from lab.simulator.policies.default import Default
 from lab.simulator.policies.kod2 import Kod2
 from lab.simulator.policies.planned import PAPER_N, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
@@ -31,39 +31,24 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
 """setting of netgang that may be varied → its values; `elastic.condition` switches elastic jobs on"""
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
-    """What may be chosen about the policies beside which netgang is set."""
-
-    seed: int = 0
-    deadlock_s: float = DEADLOCK_S
-    """`default`"""
-    resubmit: bool = True
-    """`default`"""
-    starve_limit_s: float = 1800.0
-    """`kod2-literal`: STARVELIMIT"""
-    most_at_once: int | None = 2
-    """`kod2-literal`: l_dw and l_iw; `None`: no limit"""
-
-
-POLICIES: Mapping[str, Callable[[Choices], Deciding]] = {
-    # name → makes a fresh one
-    "default": lambda choices: Default(seed=choices.seed, deadlock_s=choices.deadlock_s, resubmit=choices.resubmit),
+POLICIES: Mapping[str, Callable[[int], Deciding]] = {
+    # name → makes a fresh one with a seed
+    "default": Default,
     "coscheduling": lambda _: Coscheduling(),
     "tiresias": lambda _: Preemptive("tiresias", by_level, levels=True),
     "srpt": lambda _: Preemptive("srpt", by_remaining),
     "paper-n": lambda _: Planned("paper-n", PAPER_N),
-    "kod2-literal": lambda choices: Kod2(most_at_once=choices.most_at_once, starve_limit_s=choices.starve_limit_s),
+    "kod2-literal": lambda _: Kod2(),
     NETGANG: lambda _: Planned(NETGANG, Policy()),
 }
 
 
-def made(text: str, choices: Choices) -> Deciding:
+def made(text: str, seed: int = 0) -> Deciding:
     """A fresh policy of this name, perhaps with settings. ValueError says what is known.
 
-    >>> made("netgang preemption=levels", Choices()).name
+    >>> made("netgang preemption=levels").name
     'netgang preemption=levels'
-    >>> made("netgang preemption=gangs", Choices())
+    >>> made("netgang preemption=gangs")
     Traceback (most recent call last):
     ...
     ValueError: preemption is one of off, levels, not 'gangs'
@@ -72,7 +57,7 @@ def made(text: str, choices: Choices) -> Deciding:
     if name not in POLICIES:
         raise ValueError(f"policy {name!r} is not one of {', '.join(POLICIES)}")
     if not changes:
-        return POLICIES[name](choices)
+        return POLICIES[name](seed)
     if name != NETGANG:
         raise ValueError(f"settings are {NETGANG}'s, not those of {name}")
     values = dict(change.partition("=")[::2] for change in changes)
@@ -89,4 +74,4 @@ def made(text: str, choices: Choices) -> Deciding:
     return Planned(text, replace(policy, queue=queue, preemption=preemption), scaling)
 
 
-__all__ = ["NETGANG", "POLICIES", "SETTINGS", "Choices", "Deciding", "made"]
+__all__ = ["NETGANG", "POLICIES", "SETTINGS", "Deciding", "made"]

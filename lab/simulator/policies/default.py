@@ -4,10 +4,9 @@ Nothing keeps a job's pods together, so jobs may use room without being whole. R
 
 - A pod that found no node is tried again at the next event; the order among those that wait is drawn from the seed, as
   back-offs of different lengths make it in the real queue. New pods are tried first, in the order of their making.
-- A job that has had a node for some of its pods for `deadlock_s` without being whole is *deadlocked*: it is removed and
+- A job that has had a node for some of its pods for `DEADLOCK_S` without being whole is *deadlocked*: it is removed and
   frees its room, and its owner submits it again at once, behind all others, so that all policies complete the same
-  work and their means can be compared. Without `resubmit` its story ends there without completion, as in K8, and it
-  counts in the mean with the time until its removal, which flatters this policy wherever jobs are longer than that.
+  work and their means can be compared.
 - A job that was deadlocked `_MOST_DEADLOCKS` times is not submitted again.
 """
 
@@ -28,10 +27,8 @@ class Default:
     name = "default"
     elastic = False
 
-    def __init__(self, *, seed: int = 0, deadlock_s: float = DEADLOCK_S, resubmit: bool = True) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self._chance = Random(seed)  # noqa: S311 - the order of retries, no secret
-        self._resubmit = resubmit
-        self._deadlock_s = deadlock_s
         self._seen: set[str] = set()
         self._looked_at = -1
 
@@ -45,8 +42,7 @@ class Default:
         if lost:
             names = [one.job.name for one in lost]
             self._seen.difference_update(names)
-            again = self._resubmit
-            return Advice([GiveUp(one.job.name, again and one.deadlocks < _MOST_DEADLOCKS - 1) for one in lost])
+            return Advice([GiveUp(one.job.name, again=one.deadlocks < _MOST_DEADLOCKS - 1) for one in lost])
         if self._looked_at == state.changes:
             return Advice((), wake_s=self._wake_s(state))
         room = Room(state)
@@ -68,10 +64,8 @@ class Default:
         return Advice(actions, wake_s=self._wake_s(state))
 
     def _over(self, since_s: float | None, now_s: float) -> bool:
-        return since_s is not None and now_s >= since_s + self._deadlock_s
+        return since_s is not None and now_s >= since_s + DEADLOCK_S
 
     def _wake_s(self, state: State) -> float | None:
-        found = [
-            one.holds_since_s + self._deadlock_s for one in state.waiting.values() if one.holds_since_s is not None
-        ]
+        found = [one.holds_since_s + DEADLOCK_S for one in state.waiting.values() if one.holds_since_s is not None]
         return min(found, default=None)

@@ -18,6 +18,9 @@ from scoring.model.resources import CPU, MEMORY
 from scoring.network.matrix import Ints
 
 _STARVING = float("inf")
+_STARVE_LIMIT_S = 1800.0
+_MOST_AT_ONCE = 2
+"""l_dw and l_iw"""
 
 
 class Kod2:
@@ -26,9 +29,7 @@ class Kod2:
     name = "kod2-literal"
     elastic = True
 
-    def __init__(self, *, most_at_once: int | None = 2, starve_limit_s: float = 1800.0) -> None:
-        """`most_at_once`: l_dw and l_iw; `starve_limit_s`: STARVELIMIT."""
-        self._most, self._starve_s = most_at_once, starve_limit_s
+    def __init__(self) -> None:
         self._weights: dict[str, float] = {}
         self._again = self._scales_out = False
         """Whether a job has started in this pass; whether what is left of the pass is its scale-out"""
@@ -71,13 +72,13 @@ class Kod2:
             actions = self._scaled_in(state, new)
         if made.back_filled:
             for name, one in state.waiting.items():
-                if name not in made.placed and state.now_s >= one.job.arrival_s + self._starve_s:
+                if name not in made.placed and state.now_s >= one.job.arrival_s + _STARVE_LIMIT_S:
                     self._weights[name] = _STARVING
         return actions
 
     def _scaled_in(self, state: State, new: Waiting) -> list[Action]:
         """Algorithm 2: remove workers, and place the new job on the node that then has room."""
-        found = algorithm_2(self._running(state), new, dict(enumerate(state.free().tolist())), decrement=self._most)
+        found = algorithm_2(self._running(state), new, dict(enumerate(state.free().tolist())), decrement=_MOST_AT_ONCE)
         if not found.possible or found.node is None:
             return []
         leaving: dict[str, list[int]] = {}
@@ -91,7 +92,7 @@ class Kod2:
         """Algorithm 3."""
         more: dict[str, list[int]] = {}
         idle = dict(enumerate(state.free().tolist()))
-        for name, row in algorithm_3(self._running(state), idle, increment=self._most):
+        for name, row in algorithm_3(self._running(state), idle, increment=_MOST_AT_ONCE):
             more.setdefault(name, []).append(row)
         actions: list[Action] = []
         for name, rows in more.items():
@@ -132,7 +133,7 @@ class Kod2:
         return found
 
     def _wake_s(self, state: State) -> float | None:
-        found = (one.job.arrival_s + self._starve_s for one in state.waiting.values())
+        found = (one.job.arrival_s + _STARVE_LIMIT_S for one in state.waiting.values())
         return min((at_s for at_s in found if at_s > state.now_s), default=None)
 
 

@@ -1,4 +1,4 @@
-"""What a scenario file may say: nodes, network, jobs, policies, assumptions.
+"""What a scenario file may say: nodes, network, jobs, policies.
 
 Why pydantic: people write these files, and an error must name the field and what it accepts. Rule: nothing is read
 silently: an unknown field is an error, and every default is the one described beside it.
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from extender.errors import ConfigError
-from lab.simulator.policies import POLICIES, Choices, made
+from lab.simulator.policies import POLICIES, made
 from lab.simulator.scenarios.jobs import Count, Name, NotNegative, Part, Positive, Quantity, Share, Workload
 
 _MOST_MEASURED = 500
@@ -54,25 +54,6 @@ class Mesh(Part):
     impaired: tuple[Impaired, ...] = ()
 
 
-class Assume(Part):
-    """Assumptions that the sensitivity sweep varies."""
-
-    stall_factor: NotNegative = 1.0
-    """On the stall of a change and on the steps that it repeats; 1: as measured (PAPERS E3)."""
-    deadlock_s: Positive = 1800.0
-    """`default`: how long a job may use room without being whole before it is removed."""
-    resubmit: bool = True
-    """`default`: whether such a job is submitted again at once; else it ends there, without completion."""
-    starve_limit_s: Positive = 1800.0
-    """`kod2-literal`: STARVELIMIT."""
-    most_at_once: Annotated[int, Field(ge=0)] = 2
-    """`kod2-literal`: l_dw and l_iw; 0: no limit."""
-    unmeasured_bps: Positive = 1e9
-    """Rate of a link without a measurement."""
-    card_bps: Positive = 1e10
-    """What a node's network card moves, each way."""
-
-
 class ScenarioFile(Part):
     """A comparison of policies."""
 
@@ -84,9 +65,6 @@ class ScenarioFile(Part):
     network: Mesh | None = None
     """Default: nothing is measured."""
     workload: Workload
-    assume: Assume = Assume()
-    sweep: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    """Assumption → values it takes, one at a time, with `--sweep`."""
 
     @model_validator(mode="after")
     def _nodes_agree(self) -> "ScenarioFile":
@@ -106,12 +84,5 @@ class ScenarioFile(Part):
     @classmethod
     def _known(cls, policies: tuple[str, ...]) -> tuple[str, ...]:
         for policy in policies:
-            made(policy, Choices())
+            made(policy)
         return policies
-
-    @model_validator(mode="after")
-    def _assumptions(self) -> "ScenarioFile":
-        for name in self.sweep:
-            if name not in Assume.model_fields:
-                raise ValueError(f"sweep: {name!r} is not one of {', '.join(Assume.model_fields)}")
-        return self

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed.table import Profile, profile_of
-from lab.simulator.speed.traffic import Wires
+from lab.simulator.speed.traffic import CARD_BPS, Wires
 from scoring.model.resources import CPU
 
 _PS_BYTES_PER_CORE_S = 400e6
@@ -116,7 +116,7 @@ def _with_servers(
     for row in at.workers:
         if row not in exchanges:
             links = [wires.between(row, server) for server in at.ps]
-            share = wires.card_bps / max(crowd.talkers.get(row, 1), 1)
+            share = CARD_BPS / max(crowd.talkers.get(row, 1), 1)
             sent_s = sum(shard_bits / (link.bps if link.delay_s == 0.0 else min(link.bps, share)) for link in links)
             exchanges[row] = sent_s + 4.0 * max(link.delay_s for link in links)
     serve_s = shard_bits / 8.0 / (_PS_BYTES_PER_CORE_S * ps_cores)
@@ -125,7 +125,7 @@ def _with_servers(
     for server in at.ps:
         remote = sum(1 for row in at.workers if row != server)
         if remote:
-            card = wires.card_bps / max(crowd.talkers.get(server, 1), 1)
+            card = CARD_BPS / max(crowd.talkers.get(server, 1), 1)
             bounds.append(card / shard_bits * len(at.workers) / remote)
     most = min(bounds)
     """Steps of workers that the ps can take in a second."""
@@ -149,7 +149,7 @@ def _ring(job: SimJob, at: Placement, profile: Profile, computes: Sequence[float
         shares = [
             link.bps
             if pair[0] == pair[1]
-            else min(link.bps, *(wires.card_bps / max(crowd.talkers.get(row, 1), 1) for row in pair))
+            else min(link.bps, *(CARD_BPS / max(crowd.talkers.get(row, 1), 1) for row in pair))
             for link, pair in links
         ]
         sent_bits = 2.0 * (number - 1) / number * 8.0 * profile.gradient_bytes

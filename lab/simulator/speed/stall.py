@@ -6,7 +6,6 @@ Assumptions: the three measured changes (3 → 6, 9, 12) are taken as a line in 
 job still starts costs nothing but the start of the new pods; pods start 10 s after they have a node.
 """
 
-from dataclasses import dataclass
 from math import fmod
 
 START_S = 10.0
@@ -16,41 +15,14 @@ _LEAST_S, _LEAST_WORKERS = 40.5, 6
 _MOST_S, _MOST_WORKERS = 41.8, 12
 
 
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """Where the time of one change goes, in seconds."""
+def resize_stall_s(workers: int) -> float:
+    """Seconds without training when a job is changed to this many workers.
 
-    flex_down_s: float
-    """The workers stop, with a checkpoint."""
-    flex_up_s: float
-    """The request is served: pods are removed, made, given nodes and started."""
-    ready_s: float
-    """The workers have found each other and have read the checkpoint."""
-
-    @property
-    def whole_s(self) -> float:
-        """The whole stall."""
-        return self.flex_down_s + self.flex_up_s + self.ready_s
-
-
-def stages_of(workers: int) -> Stages:
-    """The stages of a change to this many workers.
-
-    >>> [round(stages_of(workers).whole_s, 2) for workers in (3, 6, 9, 12)]
+    >>> [round(resize_stall_s(workers), 2) for workers in (3, 6, 9, 12)]
     [40.5, 40.5, 41.15, 41.8]
-    >>> round(stages_of(6).flex_down_s, 3), round(stages_of(12).flex_down_s, 3)
-    (0.12, 0.18)
     """
     over = min(max((workers - _LEAST_WORKERS) / (_MOST_WORKERS - _LEAST_WORKERS), 0.0), 1.0)
-    whole_s = _LEAST_S + over * (_MOST_S - _LEAST_S)
-    down_s = 0.12 + 0.01 * max(workers - _LEAST_WORKERS, 0)
-    ready_s = 1.0
-    return Stages(down_s, whole_s - down_s - ready_s, ready_s)
-
-
-def resize_stall_s(workers: int) -> float:
-    """Seconds without training when a job is changed to this many workers."""
-    return stages_of(workers).whole_s
+    return _LEAST_S + over * (_MOST_S - _LEAST_S)
 
 
 def repeated_samples(trained: float, step_samples: float) -> float:

@@ -56,10 +56,7 @@ class Wires:
         names: tuple[NodeName, ...],
         *,
         unmeasured_bps: float = _UNMEASURED_BPS,
-        card_bps: float = CARD_BPS,
     ) -> None:
-        self.card_bps = card_bps
-        """What a node's network card moves, each way."""
         self._network, self._names = network, names
         self._unmeasured = Wire(unmeasured_bps, _UNMEASURED_DELAY_S)
         self._known: dict[tuple[int, int], Wire] = {}

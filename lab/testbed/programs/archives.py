@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lab.testbed.errors import FetchFailed
-from lab.testbed.programs.build import Reporter, locked, user_cache
+from lab.testbed.programs.build import locked, say, user_cache
 
 OPENSEARCH = "2.18.0"
 """The version of OpenSearch that `POM` asks for."""
@@ -55,30 +55,30 @@ def why_missing(name: str, *, root: Path | None = None) -> str | None:
     return None if find(name, root=place) else f"no {name} in {place}: `make archives` fetches it, or says why not"
 
 
-def ensure(name: str, reporter: Reporter, *, root: Path | None = None) -> Path:
+def ensure(name: str, *, root: Path | None = None) -> Path:
     """Directory of an archive, fetched now if it is not there: half a minute when cold. FetchFailed leaves nothing."""
     archive, place = ARCHIVES[name], root or _directory()
     with locked(place, name), tempfile.TemporaryDirectory(prefix="fetch-", dir=place) as scratch:
         if (there := find(name, root=place)) is not None:
             return there
         began_s, work = time.monotonic(), Path(scratch)
-        reporter.started(name)
+        say(f"fetch {name} …")
         if absent := [program for program in archive.needs if shutil.which(program) is None]:
             raise FetchFailed(f"{name} needs {' and '.join(absent)} in PATH")
         target = place / f"{name}-{archive.fetch(work)}"
         if not (work / "files" / archive.proof).exists():
             raise FetchFailed(f"what was fetched as {name} has no {archive.proof}")
         (work / "files").rename(target)
-        reporter.finished(name, seconds=time.monotonic() - began_s)
+        say(f"fetched {name} in {time.monotonic() - began_s:.0f} s")
         return target
 
 
-def ensure_browser(reporter: Reporter) -> str:
+def ensure_browser() -> str:
     """Path of Chromium; root gets it installed now if it is not there (a minute). Errors: FetchFailed."""
     if shutil.which("chromium") is None:
         if os.geteuid() != 0:
             raise FetchFailed(f"no chromium, and only root may install it: {_BROWSER}")
-        reporter.started("chromium")
+        say("fetch chromium …")
         for command in ("apt-get -q update", _BROWSER):
             _run(*command.split(), directory=Path.cwd())
     return shutil.which("chromium") or "chromium"

@@ -13,14 +13,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from lab.testbed.errors import BuildFailed, GoMissing
 from lab.testbed.programs.catalogue import (
@@ -43,31 +41,9 @@ _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 _OLDEST_GO = (1, 21)  # from here on Go fetches the newer toolchain that a module asks for
 
 
-class Reporter(Protocol):
-    """Gets the builds' progress; `lab.testbed.programs.progress` shows it to people."""
-
-    def started(self, label: str) -> None:
-        """The build of `label` (name and version) begins."""
-
-    def advanced(self, label: str, *, done: int, total: int) -> None:
-        """`done` of `total` packages are compiled; packages of an earlier build count in the end only."""
-
-    def finished(self, label: str, *, seconds: float) -> None:
-        """`label` is in the cache now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Silent:
-    """Drops it."""
-
-    def started(self, label: str) -> None:
-        """Say nothing."""
-
-    def advanced(self, label: str, *, done: int, total: int) -> None:
-        """Say nothing."""
-
-    def finished(self, label: str, *, seconds: float) -> None:
-        """Say nothing."""
+def say(words: str) -> None:
+    """Tell people what takes minutes."""
+    print(words, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
@@ -108,9 +84,7 @@ def find_go() -> Path:
     return Path(found)
 
 
-def ensure_program(
-    name: str, version: Version | None = None, *, cache: Path | None = None, reporter: Reporter | None = None
-) -> Path:
+def ensure_program(name: str, version: Version | None = None, *, cache: Path | None = None) -> Path:
     """Path of the program, built now if it is not in the cache. Minutes when cold, microseconds when warm.
 
     Raises GoMissing or BuildFailed; an interrupted build leaves nothing that looks finished.
@@ -124,7 +98,7 @@ def ensure_program(
     go = find_go()
     with locked(root, f"{program.module}-{chosen}"):
         if not target.exists():
-            _build(go, program, chosen, target, reporter or Silent())
+            _build(go, program, chosen, target)
     return target
 
 
@@ -144,16 +118,13 @@ def ensure_asset(name: str, *, cache: Path | None = None) -> Path:
     return target
 
 
-def ensure_all(
-    names: Sequence[str], *, version: Version | None = None, cache: Path | None = None, reporter: Reporter | None = None
-) -> dict[str, Path]:
+def ensure_all(names: Sequence[str], *, version: Version | None = None, cache: Path | None = None) -> dict[str, Path]:
     """Build `names` one after the other (Go uses all cores for each) and return name → path.
 
     `version` replaces the default version of Kubernetes' own programs only.
     """
     return {
-        name: ensure_program(name, version if _known(name).stamp is not None else None, cache=cache, reporter=reporter)
-        for name in names
+        name: ensure_program(name, version if _known(name).stamp is not None else None, cache=cache) for name in names
     }
 
 
@@ -188,10 +159,10 @@ def _download(go: Path, module: str, version: Version, *, directory: Path) -> di
     return answer
 
 
-def _build(go: Path, program: Program, version: Version, target: Path, reporter: Reporter) -> None:
+def _build(go: Path, program: Program, version: Version, target: Path) -> None:
     label = f"{program.name} {version}"
     began_s = time.monotonic()
-    reporter.started(label)
+    say(f"build {label} …")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=target.parent.parent) as place:
         work = Path(place)
@@ -202,14 +173,11 @@ def _build(go: Path, program: Program, version: Version, target: Path, reporter:
             shutil.copy(Path(module["Dir"]) / "go.sum", work / "go.sum")
         if program.completed is not None:
             _complete(go, program.completed, work)
-        packages = _output(go, ["list", "-deps", program.package], work)
         out = work / "program"
         flags = ["-trimpath", "-ldflags", linker_flags(program, version), "-o", str(out)]
-        compiled = _lines(go, ["build", "-v", *flags, program.package], work)
-        for done, _ in enumerate(compiled, start=1):
-            reporter.advanced(label, done=min(done, len(packages)), total=len(packages))
+        _run(go, ["build", *flags, program.package], work)
         out.rename(target)
-    reporter.finished(label, seconds=time.monotonic() - began_s)
+    say(f"built {label} in {time.monotonic() - began_s:.0f} s")
 
 
 def _complete(go: Path, one: Completed, work: Path) -> None:
@@ -232,26 +200,9 @@ def _copy(go: Path, asset: Asset, target: Path) -> None:
         copies.rename(target)
 
 
-def _output(go: Path, arguments: Sequence[str], directory: Path) -> list[str]:
-    """Lines of standard output of a go command; its messages only if it fails."""
+def _run(go: Path, arguments: Sequence[str], directory: Path) -> None:
     command = [str(go), *arguments]
     done = subprocess.run(command, cwd=directory, env=_go_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tail = "\n".join(done.stderr.splitlines()[-_OUTPUT_LINES:])
         raise BuildFailed(f"{' '.join(command)} failed:\n{tail}")
-    return done.stdout.splitlines()
-
-
-def _lines(go: Path, arguments: Sequence[str], directory: Path) -> Iterator[str]:
-    """Names of packages while `go build -v` compiles them; other lines are kept for the error."""
-    command = [str(go), *arguments]
-    tail: deque[str] = deque(maxlen=_OUTPUT_LINES)
-    with subprocess.Popen(
-        command, cwd=directory, env=_go_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            tail.append(line.rstrip())
-            yield line.rstrip()
-    if process.returncode != 0:
-        raise BuildFailed(f"{' '.join(command)} failed:\n" + "\n".join(tail))

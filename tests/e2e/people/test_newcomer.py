@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from lab.testbed.programs.build import ensure_all
 from lab.testbed.programs.catalogue import CORE
-from lab.testbed.programs.progress import ShownProgress
 from tests.newcomer.document import Walk, commands
 from tests.newcomer.walk import DOCUMENTS, ROOT, Newcomer, check_port
 
@@ -18,8 +16,7 @@ LEFT_BY_THE_CLUSTER = ROOT / "build" / "cluster.env"
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
     """All programs of `make cluster` are in the cache: the walk is about its commands, not about the Go compiler."""
-    with ShownProgress(Console()) as progress:
-        ensure_all((*CORE, "kube-controller-manager"), reporter=progress)
+    ensure_all((*CORE, "kube-controller-manager"))
 
 
 @pytest.fixture
