@@ -243,6 +243,7 @@ class Terms:
             "wake": self.starting.wakes.run,
             "events": self.starting.events.run,
             "group status": caring.statuses.run,
+            "pod conditions": caring.conditions.run,
             "expected starts": caring.expected.run,
             "owners": self.ages.run,
             "network alarms": caring.alarms.run,
@@ -252,8 +253,6 @@ class Terms:
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
             tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
-        if caring.conditions is not None:
-            tasks["pod conditions"] = caring.conditions.run
         if caring.elastic is not None:
             tasks["elastic"] = caring.elastic.run
         return tasks

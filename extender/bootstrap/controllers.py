@@ -107,9 +107,7 @@ class Caring:
             ),
             expected=self.expected.of,
         )
-        self.conditions: PodConditions | None = None
-        if common.settings.pod_conditions:
-            self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
+        self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
         self.started = _started_of(common, starting)
@@ -129,7 +127,7 @@ class Caring:
             self.ignored.look,
             self.statuses.look,
             waits.look,
-            *([self.conditions.look] if self.conditions is not None else []),
+            self.conditions.look,
             self.overcommits.look,
         ]
 

@@ -117,10 +117,6 @@ class Settings(PortSettings):
     pod_group_status: Annotated[features.StatusMode, OnOrOff] = features.StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
-    pod_conditions: bool = True
-    """Whether the pods of a gang that waits get the condition `netgang.io/Admitted`: why it waits, and then that it was
-    admitted. That is a patch of pods/status for each pod and reason that stood for 5 s, and one at the end, at most 20
-    a second; none for a gang that starts at once."""
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()

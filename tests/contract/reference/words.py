@@ -59,7 +59,7 @@ _CONDITION = f"""
 It is written once a reason has stood for 5 s, and again only when status or reason change: a patch of `pods/status` for
 each pod and reason, and one for the admission that follows, at most 20 a second in all. A pod that changes its reason
 again and again is written after 15 s, 30 s, … 10 min. A write wakes a pod that waits in kube-scheduler: one more
-`/filter` call for each pod and reason, none at a gate. Setting `pod_conditions: false` switches it off.
+`/filter` call for each pod and reason, none at a gate.
 
 The PodGroup's status that netgang writes (coscheduling's definition) has no field for a message: its Events have it
 (`kubectl describe podgroup`).

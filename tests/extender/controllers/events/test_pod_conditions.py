@@ -58,12 +58,6 @@ async def test_what_pods_say(objects: list[dict[str, Any]], want: list[tuple[str
         assert world.api.calls["pod_status"] == calls
 
 
-async def test_nothing_is_written_when_it_is_switched_off() -> None:
-    async with running(N1, group_json(), *members(2), pod_conditions=False) as world:
-        await world.settle(60.0)
-        assert world.api.calls["pod_status"] == 0
-
-
 async def test_a_gang_that_starts_has_said_so() -> None:
     async with running(N1, group_json(), *members(2)) as world:
         await world.settle(LASTED_S)
