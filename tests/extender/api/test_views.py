@@ -76,7 +76,7 @@ async def test_ready_once_everything_is_read_and_planned() -> None:
     api = FakeClusterApi(N1)
     service = following(Settings(), api, LoopClock(), random.Random(0), notes_of_a_former_process())
     before = service.views.readiness()
-    assert (before.ready, len(before.reasons), before.reasons[0]) == (False, 8, "nodes are not read yet")
+    assert (before.ready, len(before.reasons), before.reasons[0]) == (False, 5, "nodes are not read yet")
     async with running(api=api) as world:
         found = world.service.views.readiness()
         unplanned = replace(world.service.views, planner=service.planner).readiness()
