@@ -12,7 +12,7 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run cluster fmt lint test e2e manifests archives bench fuzz soak chaos testbed check release clean
+.PHONY: help setup run cluster fmt lint test e2e nightly manifests archives bench fuzz soak chaos testbed check release clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -48,8 +48,13 @@ test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.37.2,1.35.4
 	$(RUN) python -m lab.testbed archives --optional
 	$(RUN) python -m lab.testbed build --e2e --optional
-	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser --e2e=all --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
+	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser -m "not nightly" --e2e=all --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
+
+# the slow tests with twenty times as many examples, new ones each time, and what takes too long for every change
+nightly: setup
+	HYPOTHESIS_PROFILE=nightly $(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
+	$(RUN) python -m pytest -n 1 tests/e2e -m nightly --e2e=all -rfEs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup

@@ -82,24 +82,6 @@ async def test_the_mesh_changes_while_gangs_wait(stage: Stage) -> None:
     assert set(bound.values()) == set(EIGHT) - BAD
 
 
-async def test_gangs_start_with_all_sources_down(stage: Stage) -> None:
-    """No source has ever answered: a gang goes by zone and resources to the only zone that holds it, and starts."""
-    nowhere = "http://127.0.0.1:9"
-    sources = [
-        {"kind": "maddash", "url": nowhere, "interval_s": 1.0},
-        {"kind": "opensearch", "url": f"{nowhere}/opensearch", "interval_s": 1.0},
-        {"kind": "prometheus", "url": nowhere, "presets": ["ping_exporter"], "interval_s": 1.0},
-        {"kind": "file", "path": "no-such-mesh.yaml"},
-    ]
-    netgang = await stage.netgang({"network": {"sources": sources}}, on={"a": 3, "b": 5})
-    await stage.create_gang("g", 4, gated=True)
-    bound = await stage.until_bound("g", 4)
-    assert set(bound.values()) <= {f"node{i}" for i in range(4, 9)}
-    detail = (await document(netgang, "/readyz"))["detail"]["network"]
-    assert all(one["error"] for one in detail["sources"])
-    assert len(detail["sources"]) == len(sources)
-
-
 def link(source: str, target: str) -> tuple[float, float, float]:
     """Loss ratio, delay in ms and throughput in bit/s: worse at two of the eight nodes."""
     return (0.02, 60.0, 5e6) if BAD & {source, target} else (0.0, 0.5, 9.4e9)

@@ -277,6 +277,7 @@ async def rates(netgang: Netgang) -> Rates:
     return Rates({pair: value for pair, value in cells if value is not None})
 
 
+@pytest.mark.nightly
 async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
     stage: Stage, mesh: Bed, kernel: Kernel, tmp_path: Path
 ) -> None:

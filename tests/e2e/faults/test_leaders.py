@@ -1,7 +1,7 @@
 """Two replicas, one active: leaders that are killed, told to end, cut off and frozen while gangs come and go.
 
 kube-scheduler calls one address that leads to whoever the installed Service would select. LEADER_KILLS says how
-many leaders are killed (default 10; `make chaos KILLS=100`), CHAOS_SEED at which moments (default: by chance; it is
+many leaders are killed (default 4; `make chaos KILLS=100`), CHAOS_SEED at which moments (default: by chance; it is
 printed).
 """
 
@@ -32,7 +32,7 @@ from tests.e2e.replayed import Replayed
 from tests.e2e.stage import Stage, document, metric, say
 
 SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
-KILLS = int(os.environ.get("LEADER_KILLS") or "10")
+KILLS = int(os.environ.get("LEADER_KILLS") or "4")
 SEED = int(os.environ.get("CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 REPAIR_S = 20.0
 """A gang that was caught in the middle of its commit: kube-scheduler's longest backoff (10 s) twice, while a leader is

@@ -1,7 +1,5 @@
 """Room is taken by what runs, and kept for what a DaemonSet will run, for a time (docs/safety.md S12, S26)."""
 
-import pytest
-
 from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 from tests.e2e.invariants import until_nothing_is_promised
@@ -20,13 +18,12 @@ def phantom(stage: Stage, node: str, owners: list[Object]) -> Object:
     return made
 
 
-@pytest.mark.parametrize("owned", [False, True], ids=["bare", "of a made-up DaemonSet"])
-async def test_pods_that_no_scheduler_places_take_no_room(stage: Stage, owned: bool) -> None:
+async def test_pods_that_no_scheduler_places_take_no_room(stage: Stage) -> None:
     """One on each node, pinned as a DaemonSet's are, with the node's whole request: the gang starts all the same."""
     netgang = await stage.netgang(on={"a": SIZE})
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "x", "uid": "x", "controller": True}
     names = [f"node{number}" for number in range(1, SIZE + 1)]
-    await stage.api.create_all([phantom(stage, name, [owner] if owned else []) for name in names])
+    await stage.api.create_all([phantom(stage, name, [owner]) for name in names])
     await stage.create_gang("g", SIZE)
     await stage.until_bound("g", SIZE, limit_s=20.0)
     await until_nothing_is_promised(stage.api, netgang)

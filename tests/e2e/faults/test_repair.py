@@ -91,22 +91,6 @@ async def test_lost_members(site: Stage) -> None:
     assert {name.partition("-")[0] for name in await site.events("GangRestarted", kind="Pod")} == {"anew", "tf"}
 
 
-@pytest.mark.timeout(230)
-async def test_netgang_dies_while_a_job_is_suspended(site: Stage) -> None:
-    """The next process finds its note on the Job, waits for the pods that take long to end, and resumes it."""
-    await site.api.create(job_of("train", site, "restart", ends_after="15s"))
-    first = await site.until_running("train", 8)
-    name = (await site.pods("train-"))[0]["metadata"]["name"]
-    await site.api.delete("Pod", name, namespace=site.namespace)
-    await site.until_job("train", lambda one: one["spec"].get("suspend"), "the Job suspended")
-    await site.cluster.restart(site.service.part.name, crash=True)
-    second = await site.until_running("train", 8, without=frozenset(first))
-    found = await site.api.get("Job", "train", namespace=site.namespace)
-    assert (found["spec"]["suspend"], found["status"].get("failed", 0) <= 1) == (False, True)
-    assert not {"netgang.io/resume"} & (found["metadata"].get("annotations") or {}).keys()
-    assert len(await site.zones(set(second.values()))) == 1
-
-
 def _node_of_one(gang: dict[str, str], *, besides: set[str]) -> str:
     return next(node for node in sorted(gang.values()) if node not in besides)
 

@@ -39,15 +39,3 @@ async def test_a_job_that_lost_all_its_nodes_starts_elsewhere(site: Stage) -> No
 
     await site.start_second_scheduler(site.service)
     assert set((await site.until_bound("train", 2)).values()) == {"late1", "late2"}
-
-
-async def test_bare_pods_that_lost_all_their_nodes_are_kept(site: Stage) -> None:
-    """No controller would create them again: they stay, and an Event on each says what can be done."""
-    await site.create_gang("g", 2, gated=True)
-    first = await lose_all_nodes(site)
-    noted = await site.until_events("DisruptionFailed", lambda found: len(found) == 2, limit_s=LIMIT_S)
-    assert all("no controller would create it again" in note for note in noted.values())
-    pods = await site.pods()
-    assert by_uid(pods).keys() == first.keys()
-    assert not any("deletionTimestamp" in one["metadata"] for one in pods)
-    assert await metric(site.service, "netgang_evictions_total", reason="repin") == 0

@@ -4,10 +4,8 @@ import asyncio
 import random
 from collections import Counter
 
-import pytest
-
-from lab.testbed.objects import ZONE_LABEL, GangDialect, node, pod_group, training_job, zone_nodes
-from tests.e2e.objects import OURS, gang_of, not_scheduled, shuns_gangs
+from lab.testbed.objects import GangDialect, node, pod_group, training_job
+from tests.e2e.objects import OURS, gang_of, not_scheduled
 from tests.e2e.stage import Stage
 
 
@@ -40,10 +38,10 @@ async def test_two_gangs_in_room_for_six(stage: Stage) -> None:
 
 
 async def test_contention_never_leaves_a_gang_in_part(stage: Stage) -> None:
-    """Twenty rounds of two to five gangs that do not all fit: no gang stays between 0 and its minimum, no deadlock."""
+    """Eight rounds of two to five gangs that do not all fit: no gang stays between 0 and its minimum, no deadlock."""
     await stage.netgang(on={"a": 5, "b": 5}, cpu="2500m")
     rng = random.Random(20)
-    for number in range(20):
+    for number in range(8):
         sizes = {f"r{number}-g{i}": rng.randint(2, 8) for i in range(rng.randint(2, 5))}
         pods = [one for name, size in sizes.items() for one in stage.gang(name, size)]
         rng.shuffle(pods)
@@ -70,27 +68,11 @@ async def _whole(stage: Stage, sizes: dict[str, int]) -> set[str]:
     raise AssertionError(f"bound in part for two seconds: {partial} of {sizes}")
 
 
-@pytest.mark.timeout(240)
-async def test_a_hundred_gangs_of_ten_created_interleaved(stage: Stage) -> None:
-    """100 gangs × 10 pods on 100 nodes of four zones, members interleaved: all bound, each gang in one zone."""
-    nodes = zone_nodes(dict.fromkeys("abcd", 25), cpu="12")
-    zone_of = {one["metadata"]["name"]: one["metadata"]["labels"][ZONE_LABEL] for one in nodes}
-    await stage.add_nodes(*nodes)
-    await stage.netgang()
-    gangs = [stage.gang(f"g{i:03}", 10) for i in range(100)]
-    await stage.api.create_all([members[i] for i in range(10) for members in gangs])
-    bound = await stage.until_bound("g", 1000, limit_s=120.0)
-    zones = {(gang_of(name), zone_of[where]) for name, where in bound.items()}
-    assert len(zones) == len({name for name, _ in zones}) == 100
-
-
-@pytest.mark.parametrize("dialect", list(GangDialect))
-async def test_members_that_arrive_late_and_members_beyond_the_minimum(stage: Stage, dialect: GangDialect) -> None:
+async def test_members_that_arrive_late_and_members_beyond_the_minimum(stage: Stage) -> None:
     """Two of three wait for the third; a fourth and fifth that come later join where there is room, one stays."""
     await stage.netgang(on={"a": 4})
-    if dialect is GangDialect.POD_GROUP:
-        await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
-    members = stage.gang("g", 5, least=3, dialect=dialect)
+    await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
+    members = stage.gang("g", 5, least=3, dialect=GangDialect.POD_GROUP)
     await stage.api.create_all(members[:2])
     await stage.until_refused(2)
     assert await stage.bound() == {}
@@ -100,31 +82,3 @@ async def test_members_that_arrive_late_and_members_beyond_the_minimum(stage: St
     await stage.until_bound("g", 4)
     await stage.until_refused(1)
     assert len(await stage.bound()) == 4
-
-
-async def test_roles_taints_and_selectors(stage: Stage) -> None:
-    """A ps without GPU beside workers with GPUs, each where it fits; workers only on nodes their selector names."""
-    fast = {"fast": "yes"}
-    await stage.add_nodes(
-        node("plain", cpu="8", zone="a"),
-        node("gpu-1", cpu="2", gpu=2, zone="a"),
-        *(node(name, cpu="2", gpu=2, zone="a", labels=fast) for name in ("gpu-2", "gpu-3")),
-    )
-    await stage.netgang()
-    job = training_job("tf", workers=2, worker_gpu=2, cpu="2", namespace=stage.namespace, scheduler=OURS)
-    for one in job[1:]:
-        one["spec"]["nodeSelector"] = fast
-    job[0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
-    await stage.api.create_all(job)
-    bound = await stage.until_bound("tf", 3)
-    assert bound["tf-ps-0"] == "plain"
-    assert {bound["tf-worker-0"], bound["tf-worker-1"]} == {"gpu-2", "gpu-3"}
-
-
-async def test_a_filter_that_is_not_modelled(stage: Stage) -> None:
-    """One planned node is refused by anti-affinity, which only kube-scheduler knows: it is learned, the gang starts."""
-    await stage.netgang(on={"a": 4}, cpu="4")
-    await stage.api.create(shuns_gangs(stage.pod("blocker", on="node1", cpu="10m")))
-    await stage.create_gang("g", 3, cpu="3")
-    bound = await stage.until_bound("g", 3)
-    assert sorted(bound.values()) == ["node2", "node3", "node4"]

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from statistics import median
 
 import pytest
 import yaml
@@ -11,7 +10,6 @@ from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.service import ROOT
 from scoring.model import GATE
-from scoring.model.reasons import Reason
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage
 
@@ -53,17 +51,3 @@ async def started(site: Stage, *gates: str) -> tuple[Counter[str], set[str]]:
 @pytest.mark.timeout(240)
 async def test_a_gated_gang_is_never_said_to_have_failed(site: Stage) -> None:
     assert await started(site, GATE) == (Counter(), set())
-
-
-@pytest.mark.timeout(240)
-async def test_an_ungated_gang_is_said_to_wait_for_its_pods_and_nothing_else(site: Stage) -> None:
-    """The first pods are tried before the last ones exist: up to 4 Events for a gang of eight, more on a busy machine.
-
-    kube-scheduler tries each refused pod again when another pod is created, as any event of the cluster wakes pods that
-    an extender refused: 1 + 2 + … + 8 refusals. Each pod may ask once more before its gang's plan reaches /filter.
-    Half of the gangs stay below 3 refusals a pod.
-    """
-    found, reasons = await started(site)
-    assert reasons <= {Reason.INCOMPLETE.value, Reason.UNKNOWN_POD.value, Reason.NOT_PLANNED.value}
-    assert median(found[f"resnet{number}"] for number in range(JOBS)) <= 3 * MEMBERS
-    assert max(found.values(), default=0) <= MEMBERS * (MEMBERS + 1) // 2 + MEMBERS

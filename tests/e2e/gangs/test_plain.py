@@ -1,16 +1,11 @@
 """Plain pods beside gangs, with the cluster's own kube-scheduler asking netgang about both (docs/safety.md S13)."""
 
-import random
 from time import monotonic
-
-import pytest
 
 from lab.testbed.objects import zone_nodes
 from lab.testbed.processes.pace import slowness
 from scoring.model.reasons import Reason
-from tests.e2e.invariants import invariants_hold
-from tests.e2e.load import Load
-from tests.e2e.stage import Stage, metric, say
+from tests.e2e.stage import Stage
 
 DEFAULT = "default-scheduler"
 SYSTEM = "system-cluster-critical"
@@ -56,25 +51,3 @@ async def test_a_plain_pod_does_not_take_a_committed_gangs_place(stage: Stage) -
     assert monotonic() - began_s < hold_s, "too slow a machine: the hold is over"
     await stage.until_bound("big", 1)
     assert set(await stage.bound()) == {"small", "big"}
-
-
-@pytest.mark.timeout(240)
-async def test_gangs_and_plain_pods_share_a_scheduler(stage: Stage) -> None:
-    """Forty seconds of both in a cluster that stays nearly full: gangs start whole, and every plain pod runs."""
-    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="4"))
-    netgang = await stage.default_scheduler()
-    load = Load(
-        *(stage, random.Random(7), monotonic() + 40.0, DEFAULT, (DEFAULT,)),
-        gang_every_s=2.0,
-        other_every_s=0.4,
-        sizes=(2, 4),
-        cpus=("1",),
-        other_cpus=("500m", "1"),
-        runs_s=(4.0, 8.0),
-    )
-    async with invariants_hold(stage.api, netgang, stage.namespace, scheduler=DEFAULT):
-        await load.run()
-    assert (load.counts["whole"], len(load.plain_bound)) == (load.counts["gangs"], load.counts["others"])
-    refused = await metric(netgang, "netgang_refusals_total", verb="filter", reason=Reason.RESERVED)
-    lost = await metric(netgang, "netgang_refusals_total", verb="bind", reason=Reason.ROOM_TAKEN)
-    say(f"{dict(load.counts)}, refused reserved room {refused:g} times, places lost {lost:g}")

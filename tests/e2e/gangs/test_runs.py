@@ -7,7 +7,7 @@ from extender.controllers.repair.started_document import mark
 from extender.kube.text_store import ENTRY, STARTED_GANGS
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN
-from lab.testbed.objects import MIN_AVAILABLE_LABEL, gang_labels
+from lab.testbed.objects import gang_labels
 from scoring.ids import GangKey, PodUid
 from tests.e2e.objects import OURS, kind, name_of
 from tests.e2e.stage import Stage
@@ -79,16 +79,6 @@ async def occupy_as_it_ends(stage: Stage, bound: dict[str, str]) -> list[str]:
         taken += await occupy(stage, bound[name])
     await end_well(stage, names[-1:])
     return taken
-
-
-async def test_a_gang_that_becomes_invalid_is_not_committed(stage: Stage) -> None:
-    """Two of three are held; one of them now names a minimum of two, which contradicts the others: none is bound."""
-    netgang = await stage.netgang(on={"a": 3})
-    await stage.create_held_gang(netgang, "g", 3)
-    await stage.patch_pod("g-worker-0", metadata={"labels": {MIN_AVAILABLE_LABEL: "2"}})
-    await stage.until_held(netgang, 0)
-    await stage.until_events("GangInvalid")
-    assert await stage.bound() == {}
 
 
 async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""Many waiting pods beside a busy cluster: the guard against refusal storms, in each shipped configuration (ADR 4)."""
+"""Many waiting pods beside a busy cluster: the guard against refusal storms (ADR 4)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,8 +32,7 @@ class Churn:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("configuration", ["second-scheduler", "default-scheduler"])
-async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: Stage, configuration: str) -> None:
+async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: Stage) -> None:
     """At most 60 filter calls a second once the guard holds, others are not delayed, and room is used soon after.
 
     Under churn within podMaxBackoffSeconds + 3 s. 30 s after the last foreign event the guard lets go: pods are parked
@@ -44,13 +43,14 @@ async def test_three_hundred_refused_pods_beside_five_new_ones_a_second(stage: S
     for one in nodes:  # a heartbeat is an event: quiet means none
         one["metadata"]["annotations"] = {HOLD: "node-heartbeat"}
     await stage.add_nodes(*nodes)
-    netgang = await _configured(stage, configuration)
+    netgang = await stage.netgang()
+    await stage.start_scheduler(name="plain")
     for number in range(10):  # one node of eleven stays free, so that kube-scheduler has something to ask about
         await stage.create_pod(f"x{number}", scheduler="another", on=f"t{number}")
     async with _five_pods_a_second(stage) as churn:
         await asyncio.sleep(10.0)
         churn.phase = "begin"
-        gangs = [_waiting(stage, f"wait{number}", configuration) for number in range(30)]
+        gangs = [_waiting(stage, f"wait{number}") for number in range(30)]
         await stage.api.create_all([one for pods in gangs for one in pods])
         await asyncio.sleep(15.0)  # the guard needs a few refusals of each pod, and a slow machine is long at the first
         in_5_s = partial(_filter_calls_a_second, netgang, 5.0)
@@ -80,18 +80,8 @@ async def _filter_calls_a_second(netgang: Netgang, during_s: float) -> float:
     return (await filter_calls(netgang) - before) / (monotonic() - began_s)
 
 
-async def _configured(stage: Stage, configuration: str) -> Netgang:
-    """Netgang and kube-scheduler as the files of this configuration have them; plain pods have a scheduler too."""
-    if configuration == "second-scheduler":
-        netgang = await stage.netgang()
-        await stage.start_scheduler(name="plain")
-        return netgang
-    return await stage.default_scheduler()
-
-
-def _waiting(stage: Stage, stem: str, configuration: str) -> list[Object]:
-    scheduler = "netgang" if configuration == "second-scheduler" else "default-scheduler"
-    pods = stage.gang(stem, 10, scheduler=scheduler, memory="1Mi")
+def _waiting(stage: Stage, stem: str) -> list[Object]:
+    pods = stage.gang(stem, 10, memory="1Mi")
     for one in pods:
         one["spec"]["nodeSelector"] = POOL
     return pods

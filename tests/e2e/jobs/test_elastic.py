@@ -10,9 +10,9 @@ import pytest
 
 from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
-from lab.testbed.parts.operator import allow_updates, pytorch_job, refuse_updates, start_operator, tf_job
+from lab.testbed.parts.operator import allow_updates, refuse_updates, start_operator, tf_job
 from tests.e2e.invariants import until_nothing_is_promised
-from tests.e2e.objects import GATE, budget, indexed_job, kind, name_of
+from tests.e2e.objects import budget, indexed_job, name_of
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage, say
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(240)
 
 LIMIT_S = 90.0
 SETTINGS = {"elastic": {"enabled": True, "cool_down_s": 2, "decrement": None, "increment": None}}
-JOBS = ("Job", "TFJob", "PyTorchJob")
+JOBS = ("Job", "TFJob")
 lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=JOBS)
 
 
@@ -92,7 +92,6 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
 WORKERS: dict[str, Callable[[Object], int]] = {  # kind → worker count of a job's spec
     "Job": lambda job: int(job["spec"]["parallelism"]),
     "TFJob": lambda job: int(job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]),
-    "PyTorchJob": lambda job: int(job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"]),
 }
 
 
@@ -129,16 +128,6 @@ PAIRS = {
         left=("low-ps-0", "low-worker-0", "low-worker-1"),
         shrinks=(6, 5, 4, 3, 2),
         minimum=3,
-    ),
-    "PyTorchJob": Pair(
-        kind="PyTorchJob",
-        low=lambda namespace: pytorch_job("low", workers=6, min_workers=2, namespace=namespace, gates=[GATE]),
-        heavy=lambda namespace: pytorch_job("heavy", workers=5, min_workers=5, namespace=namespace, gates=[GATE]),
-        low_pods=6,
-        heavy_pods=5,
-        left=("low-worker-0", "low-worker-1", "low-worker-2"),
-        shrinks=(6, 3),
-        minimum=2,
     ),
 }
 
@@ -186,37 +175,6 @@ async def test_a_job_gives_way_and_grows_back(site: Stage, pair: Pair) -> None:
         assert low.minimums == {pair.minimum}
 
 
-async def test_a_job_that_must_not_be_resized_keeps_its_workers(site: Stage) -> None:
-    """A TFJob without enableDynamicWorker would fail: nothing is patched, and an Event on it says why."""
-    await start_operator(site.cluster)
-    await site.api.create(tf_job("low", workers=3, least=2, namespace=site.namespace, dynamic=False))
-    await site.api.create(job("scaled", site.namespace, 2, least=1))
-    await site.api.create(_autoscaler("scaled", site.namespace))
-    await site.api.create(job("small", site.namespace, 2, least=1))
-    await until_running(site, "low", 4)
-    await until_running(site, "scaled", 2)
-    await until_running(site, "small", 2)
-    specs = [(await site.api.get(one, name, namespace=site.namespace))["spec"] for one, name in _ALL]
-    await site.api.create(job("heavy", site.namespace, 4, least=4))
-    notes = await site.until_events("JobNotResized", lambda found: len(found) == 2, limit_s=LIMIT_S)
-    assert "enableDynamicWorker" in notes["low"]
-    assert "HorizontalPodAutoscaler" in notes["scaled"]
-    for _ in range(32):  # the quiet time and some rounds after it
-        await asyncio.sleep(1.0)
-        assert await running(site, "heavy") == []
-    assert specs == [(await site.api.get(one, name, namespace=site.namespace))["spec"] for one, name in _ALL]
-
-
-_ALL = (("TFJob", "low"), ("Job", "scaled"), ("Job", "small"))
-
-
-def _autoscaler(job: str, namespace: str) -> Object:
-    target = {"apiVersion": "batch/v1", "kind": "Job", "name": job}
-    return kind(
-        "autoscaling/v2", "HorizontalPodAutoscaler", job, namespace, spec={"maxReplicas": 3, "scaleTargetRef": target}
-    )
-
-
 async def test_refused_then_killed_and_still_once(site: Stage) -> None:
     """A webhook refuses the change until it does not; then netgang dies between the patch and the start."""
     await site.api.create(job("low", site.namespace, 6, least=2, ends_after="6s"))
@@ -241,20 +199,6 @@ async def test_refused_then_killed_and_still_once(site: Stage) -> None:
             await until_nothing_is_promised(site.api, site.service)
     finally:
         await allow_updates(site.api)
-
-
-async def test_a_job_deleted_in_the_middle_leaves_nothing_kept(site: Stage) -> None:
-    """The heavier job starts on the room, and what it does not need is free for others at once."""
-    await site.api.create(job("low", site.namespace, 6, least=2, ends_after="4s"))
-    await until_running(site, "low", 6)
-    async with watched(site, "Job", "low") as low:
-        await site.api.create(job("heavy", site.namespace, 5, least=5))
-        await low.until(site, lambda seen: seen.counts == [6, 3], "low is patched")
-    await site.api.delete("Job", "low", namespace=site.namespace)
-    await until_running(site, "heavy", 5)
-    await site.api.create(job("small", site.namespace, 3, least=3))
-    await until_running(site, "small", 3, limit_s=15.0)
-    await until_nothing_is_promised(site.api, site.service)
 
 
 def job(name: str, namespace: str, workers: int, *, least: int, ends_after: str = "1s") -> Object:

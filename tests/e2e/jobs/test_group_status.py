@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lab.testbed.api import Api, Object
-from lab.testbed.errors import ApiRefused
 from lab.testbed.objects import GangDialect, pod_group
 from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import name_of
@@ -126,40 +125,3 @@ async def test_a_life_from_waiting_to_finished(stage: Stage) -> None:
             ["", "Pending", "PreScheduling", "Scheduling", "Scheduled", "Running", "Finished"],
         )
         assert all(one != other for one, other in zip(writes.statuses, writes.statuses[1:], strict=False))
-
-
-async def test_another_controller_silences_us(stage: Stage) -> None:
-    """`auto`: where scheduler-plugins' controller writes, we do not, on no PodGroup."""
-    await stage.netgang(on={"a": 3})
-    await stage.api.create(pod_group("theirs", 3, namespace=stage.namespace))
-    await stage.api.patch(
-        "PodGroup", "theirs", {"status": {"phase": "Pending"}}, namespace=stage.namespace, subresource="status"
-    )
-    async with written(stage, "g") as writes:
-        await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
-        await stage.api.create_all(members(stage, 3))
-        await stage.until_bound("g", 3)
-        await asyncio.sleep(5.0)
-        assert writes.statuses == [{}]
-
-
-async def test_on_writes_beside_another_controller(stage: Stage) -> None:
-    """`on`: the operator has decided; a spec that changes meanwhile is not undone, and the start is not lost."""
-    await stage.netgang({"pod_group_status": "on"}, on={"a": 3})
-    await stage.api.create(pod_group("g", 3, namespace=stage.namespace))
-    old = await stage.api.get("PodGroup", "g", namespace=stage.namespace)
-    theirs: Object = {"status": {"phase": "Pending"}}
-    await stage.api.patch("PodGroup", "g", theirs, namespace=stage.namespace, subresource="status")
-    version = {"resourceVersion": old["metadata"]["resourceVersion"]}
-    outdated: Object = {"metadata": version, "status": {"phase": "Running"}}
-    with pytest.raises(ApiRefused, match="409"):  # what our own patches rely on
-        await stage.api.patch("PodGroup", "g", outdated, namespace=stage.namespace, subresource="status")
-    async with written(stage, "g") as writes:
-        await stage.api.create_all(members(stage, 3))
-        await writes.until("Running", lambda status: status["running"] == 3)
-        await stage.api.patch("PodGroup", "g", {"spec": {"minMember": 2}}, namespace=stage.namespace)
-        for number in range(3):
-            await stage.patch_pod(f"g-worker-{number}", status={"phase": "Failed"})
-        await writes.until("Failed", lambda status: status["failed"] == 3)
-        found = await stage.api.get("PodGroup", "g", namespace=stage.namespace)
-        assert found["spec"]["minMember"] == 2

@@ -1,23 +1,22 @@
 """Kueue's manager above netgang, with the manifests of docs/how-to/kueue.md: quota by Kueue, nodes by netgang."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
-from typing import Any
 
 import pytest
 import yaml
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
-from lab.testbed.objects import priority_class, zone_nodes
+from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.kueue import end_kueue, start_kueue
 from lab.testbed.parts.service import ROOT
 from lab.testbed.processes.stages import DELETE_AFTER
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.objects import GATE, gates, indexed_job, name_of
+from tests.e2e.objects import GATE, gates, name_of
 from tests.e2e.site import controlled_site
 from tests.e2e.stage import Stage, say
 from tests.e2e.tenants.test_policy import policy as gate_policy
@@ -27,8 +26,6 @@ PAGE = ROOT / "docs/how-to/kueue.md"
 QUEUE = "kueue.x-k8s.io/queue-name"
 KUEUES = "kueue.x-k8s.io/admission"
 SIZE = 4  # pods of a job, as the page shows it, and nodes of a zone
-HIGH = "kueue-test-high"
-STILL_S = 10.0  # how long it is watched that nothing happens: several decisions
 EVERYTHING_ON = {
     "preemption": "levels",
     "wide_share": 1,
@@ -54,7 +51,7 @@ async def site(controlled_cluster: Cluster, controlled_api: Api) -> AsyncIterato
     try:
         await start_kueue(controlled_cluster)
         say(f"Kueue ready after {monotonic() - began_s:.1f} s")
-        await api.apply([priority_class(HIGH, 1000), *policy])
+        await api.apply(policy)
         async with controlled_site(controlled_cluster, api, "kueue", nodes=nodes, settings=EVERYTHING_ON) as there:
             await api.apply([here(one, there.namespace) for one in shown() if one["kind"] != "Job"])
             await until_active(there)
@@ -131,29 +128,6 @@ async def test_a_team_borrows_and_the_other_reclaims(site: Stage) -> None:
 
 
 @pytest.mark.timeout(300)
-async def test_two_teams_share_what_a_third_does_not_use(site: Stage) -> None:
-    """A uses all, of which half belongs to a team without jobs: b gets its own quota back and an equal share."""
-    await site.add_nodes(*zone_nodes({"c": SIZE, "d": SIZE}, cpu="5", prefix="more"))
-    (queue, *_) = [one for one in shown() if one["kind"] == "ClusterQueue"]
-    ((flavor,),) = [one["flavors"] for one in queue["spec"]["resourceGroups"]]
-    flavor["resources"] = [{"name": "cpu", "nominalQuota": "32"}, {"name": "memory", "nominalQuota": "64Gi"}]
-    await site.api.apply({**queue, "metadata": {"name": "idle"}})
-    await until_active(site)
-    async with invariants_hold(site.api, site.service, site.namespace, commit_s=20.0, grace_s=20.0):
-        for name in ("a1", "a2", "a3", "a4"):
-            await site.api.create(job(name, site, "team-a"))
-            await until_whole(site, name)
-        for name in ("b1", "b2"):
-            await site.api.create(job(name, site, "team-b"))
-            await until_whole(site, name)
-        found = await site.api.list_all("Job", namespace=site.namespace)
-        left = [name_of(one) for one in found if suspended(one)]
-        assert len(left) == 2
-        assert all(name.startswith("a") for name in left)
-        await until_nothing_is_promised(site.api, site.service, limit_s=30.0)
-
-
-@pytest.mark.timeout(300)
 async def test_netgang_is_killed_in_the_middle_of_a_reclaim(site: Stage) -> None:
     """Once while a's pods leave and once while b's are half admitted: b's gang starts whole, nothing is partial."""
     async with two_of_a(site) as (own, borrowed):
@@ -222,31 +196,3 @@ async def _watch_gates(site: Stage, begin: str, seen: dict[str, list[set[str]]])
     async for change, one in site.api.watch("Pod", namespace=site.namespace):
         if change != "DELETED" and name_of(one).startswith(begin):
             seen.setdefault(name_of(one), []).append({*gates(one)})
-
-
-@pytest.mark.timeout(240)
-async def test_netgang_changes_no_job_of_kueues(site: Stage) -> None:
-    """Elastic, suspendable and of lower priority: a gang that lacks room waits, and the jobs stay as Kueue has them."""
-    notes = {"netgang.io/min-workers": "2", "netgang.io/suspendable": "true", "netgang.io/preemptible": "true"}
-    names = {"own": "team-a", "theirs": "team-b"}
-    running = {}
-    for name, queue in names.items():
-        await site.api.create(job(name, site, queue, **notes))
-        running[name] = await until_whole(site, name)
-    before = await specs(site, [*names])
-    urgent = indexed_job("urgent", site.namespace, SIZE, cpu="4", priority_class=HIGH)
-    await site.api.create(urgent)
-    path = f"/v1/explain/{site.namespace}/urgent"
-    await site.until_document(site.service, path, lambda found: "Kueue" in str(found), "Kueue named", limit_s=90.0)
-    await site.until_document(site.service, "/v1/jobs", lambda found: "Kueue manages it" in str(found), "it once more")
-    await asyncio.sleep(STILL_S)
-    assert await specs(site, [*names]) == before
-    assert {name: await site.running(name) for name in names} == running
-    assert await site.running("urgent") == {}
-    await site.end_job("own")
-    await until_whole(site, "urgent")  # which has no quota, and needs none
-
-
-async def specs(site: Stage, names: Sequence[str]) -> dict[str, Any]:
-    found = {name: await site.api.get("Job", name, namespace=site.namespace) for name in names}
-    return {name: (one["metadata"]["generation"], one["spec"]) for name, one in found.items()}

@@ -1,16 +1,15 @@
 """Kubernetes' own gangs (`spec.schedulingGroup`, from 1.36 behind its gates) beside netgang's second scheduler."""
 
 from functools import partial
-from typing import Any
 
 import pytest
 
 from lab.testbed.cluster import NETGANG_SCHEDULER
-from lab.testbed.objects import ZONE_LABEL, node, priority_class, zone_nodes
+from lab.testbed.objects import ZONE_LABEL, priority_class, zone_nodes
 from lab.testbed.parts.native import served
 from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang, start_netgang
 from tests.e2e.jobs.native import create_group, create_members
-from tests.e2e.objects import GATE, gates, not_scheduled
+from tests.e2e.objects import gates, not_scheduled
 from tests.e2e.stage import Stage, filter_calls, metric
 
 pytestmark = pytest.mark.timeout(240)
@@ -48,18 +47,6 @@ async def test_a_native_gang_starts_whole_and_is_never_gated_or_held(native: Sta
     assert await metric(netgang, "netgang_nudges_total") == 0.0
 
 
-async def test_native_gangs_start_in_one_zone(native: Stage) -> None:
-    """Two zones with room for one gang each: without any constraint of its own it does not end up in both."""
-    await native.add_nodes(*zone_nodes({"a": 3, "b": 3}, cpu="1500m"))
-    await both(native)
-    for name in ("g", "h"):
-        await create_group(native, name, 3)
-        await create_members(native, name, 3)
-    for name in ("g", "h"):
-        bound = await native.until_bound(name, 3, limit_s=60.0)
-        assert len(await native.zones(set(bound.values()))) == 1, bound
-
-
 async def test_a_topology_constraint_keeps_a_native_gang_in_one_zone(native: Stage) -> None:
     """What docs/how-to/native.md recommends: kube-scheduler itself tries zone by zone, with our filter and scores."""
     await native.add_nodes(*zone_nodes({"a": 2, "b": 3}, cpu="1500m"))
@@ -81,43 +68,3 @@ async def test_a_native_gang_that_does_not_fit_evicts_no_other_pod(native: Stage
     tried = await native.until_pods(lambda found: all(map(not_scheduled, found)), "both tried", begin="g")
     assert [one["status"].get("nominatedNodeName") for one in tried] == [None, None]
     assert len(await native.bound("low")) == 2
-
-
-async def test_the_minimum_is_that_of_the_native_pod_group(native: Stage) -> None:
-    """One pod of a group of three exists: netgang knows the three from the PodGroup, in the version that is served."""
-    await native.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
-    await create_group(native, "g", 3)
-    await create_members(native, "g", 1)
-    assert (await native.explain(await native.start_netgang(), "g"))["min_member"] == 3
-
-
-async def test_later_members_follow_and_gangs_of_ours_run_beside(native: Stage) -> None:
-    """A member beyond the minimum goes where the others are; a gang by labels in the same cluster is held as ever."""
-    await native.add_nodes(node("a1", zone="a", cpu="4"), node("b1", zone="b", cpu="8"))
-    await both(native)
-    await create_group(native, "g", 2)
-    await create_members(native, "g", 2, node_selector={ZONE_LABEL: "a"})
-    await native.until_bound("g", 2, limit_s=60.0)
-    await create_members(native, "g", 1, first=2)
-    await native.create_gang("ours", 2)
-    bound = await native.until_bound("", 5, limit_s=60.0)
-    assert bound["g-2"] == "a1"
-    assert len({bound["ours-worker-0"], bound["ours-worker-1"]}) == 1
-
-
-async def test_with_the_gate_a_native_gang_waits_its_turn_and_each_bind_is_posted_at_once(native: Stage) -> None:
-    """Beside an extender, too, the gate makes it netgang's to place: it waits gated while the cluster is full."""
-    await native.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
-    netgang = await both(native)
-    await native.create_pod("full", on="node1", cpu="1")
-    await create_group(native, "g", 3)
-    await create_members(native, "g", 3, gates=[GATE])
-
-    def queued(plan: dict[str, Any]) -> bool:
-        return [one["code"] for one in plan["waiting"]] == ["NO_ROOM"]
-
-    await native.until_document(netgang, "/v1/plan", queued, "g waits for room")
-    assert [gates(one) for one in await native.pods("g-")] == [[GATE]] * 3
-    await native.end("full")
-    await native.until_bound("g-", 3, limit_s=60.0)
-    assert await metric(netgang, "netgang_bindings_total", outcome="bound") == 3.0

@@ -100,37 +100,6 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
     assert await metric(site.service, "netgang_evictions_total") == evicted
 
 
-@pytest.mark.timeout(230)
-async def test_a_netgang_that_is_killed_in_the_middle_keeps_the_room(site: Stage) -> None:
-    """Members take their time to end, one is gone already: its place is not given to a small gang that comes now."""
-    await site.api.create(job_of("peers", site, 16, priority=HIGH))
-    await site.until_running("peers", 16)
-    await site.api.create(job_of("low", site, 8, ends_after="30s"))
-    low = await site.until_running("low", 8)
-    await site.api.create(job_of("urgent", site, 8, priority=HIGH))
-    leaving = await site.until_pods(
-        lambda found: all("deletionTimestamp" in one["metadata"] for one in found),
-        "all of low deleted",
-        begin="low-",
-        limit_s=60.0,
-    )
-    await site.service.part.kill()
-    await site.api.delete("Pod", leaving[0]["metadata"]["name"], namespace=site.namespace, grace_s=0)
-    site.service.part.start()
-    await site.cluster.until_ready(site.service.part.name)
-    await site.api.create(job_of("small", site, 1))
-    path = f"/v1/explain/{site.namespace}/urgent"
-    claims = await site.until_document(
-        site.service, path, lambda one: bool((one.get("preemption") or {}).get("makes_room")), "the claim found again"
-    )
-    assert claims["preemption"]["makes_room"] == [f"{site.namespace}/low"]
-    await _let_pass(site, "small", 1)
-    urgent = await site.until_running("urgent", 8)
-    assert set(urgent.values()) == set(low.values())
-    assert await site.running("small") == {}
-    await site.until_job("low", _resumed, "the Job resumed")
-
-
 def _resumed(job: Object) -> bool:
     return job["spec"]["suspend"] is False
 

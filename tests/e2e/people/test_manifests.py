@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from extender.kube import calls
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import namespace
 from lab.testbed.parts.helm import CHART, Helm, find_helm
-from lab.testbed.parts.installed import installed
 from lab.testbed.programs.build import ensure_program
-from tests.contract.manifests.rendered import rendered, rights_of
 
 Object = dict[str, Any]
 ON = {"enabled": True}
@@ -74,17 +71,6 @@ async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) 
     wrong["spec"]["template"]["spec"]["nodeSelektor"] = {}
     with pytest.raises(ControlPlaneError, match=r'unknown field "spec\.template\.spec\.nodeSelektor"'):
         await accepted(cluster, [wrong])
-
-
-@pytest.mark.timeout(120, func_only=True)
-async def test_manifests_are_what_the_chart_prints(cluster: Cluster, helm: Helm) -> None:
-    """`make manifests` renews them. What nobody calls of the groups and resources of one rule does not exist."""
-    assert [path.name for path, text in rendered(helm).items() if path.read_text() != text] == []
-    (role,) = [one for one in installed() if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "netgang")]
-    more = {(group, resource.partition("/")[0]) for _, group, resource in {*rights_of(role["rules"])} - calls.rules()}
-    served = await cluster.kubectl("api-resources", "--no-headers", "-o", "name")
-    names = {f"{resource}.{group}" if group else resource for group, resource in more}
-    assert names.isdisjoint(served.split()), names & set(served.split())
 
 
 async def test_an_older_cluster_is_refused(cluster: Cluster, helm: Helm, tmp_path: Path) -> None:

@@ -80,52 +80,6 @@ def _installed() -> dict[str, Any]:
     return configuration
 
 
-async def _handshakes(guarded: Guarded, outcome: str) -> float:
-    return await metric(guarded.netgang, "netgang_tls_handshakes_total", outcome=outcome)
-
-
-async def test_only_the_right_certificate_gets_to_bind(stage: Stage, tmp_path: Path) -> None:
-    """Four schedulers with a wrong, expired, missing or strange certificate ask nothing; the fifth starts the gang."""
-    await stage.add_nodes(*zone_nodes({"a": 4}, cpu="1500m"))
-    guarded = await _start(stage, tmp_path)
-    ours, theirs = guarded.authority, Authority.made(tmp_path, "theirs")
-    others = {
-        "unknown_authority": theirs.issue("netgang-scheduler"),
-        "expired": ours.issue("netgang-scheduler", days=-1, file="expired"),
-        "no_certificate": None,
-        "wrong_name": ours.issue("system:node:n1"),
-    }
-    await stage.create_gang("g", 4)
-    for outcome, pair in others.items():
-        await _schedule(stage, guarded, pair)
-        await stage.api.until(
-            lambda: _handshakes(guarded, outcome),  # noqa: B023 - awaited in the same turn
-            lambda count: count >= 2,
-            what=f"two handshakes refused: {outcome}",
-        )
-    assert await stage.bound() == {}
-    assert await metric(guarded.netgang, "netgang_requests_total") == 0
-    assert await metric(guarded.netgang, "netgang_bindings_total") == 0
-    await _schedule(stage, guarded, ours.issue("netgang-scheduler"))
-    await stage.until_bound("g", 4)
-    assert await _handshakes(guarded, "accepted") >= 1
-    assert await metric(guarded.netgang, "netgang_bindings_total", outcome="bound") == 4
-
-
-async def test_kube_scheduler_s_log_names_the_cause(stage: Stage, tmp_path: Path) -> None:
-    """Who looks there first finds a TLS alert and not just a closed connection."""
-    await stage.add_nodes(*zone_nodes({"a": 1}))
-    guarded = await _start(stage, tmp_path)
-    await _schedule(stage, guarded, None)
-    await stage.create_gang("g", 1)
-
-    async def messages() -> str:
-        events = await stage.api.list_all("Event", namespace=stage.namespace)
-        return "\n".join(str(one.get("message") or one.get("note")) for one in events)
-
-    await stage.api.until(messages, lambda text: "certificate required" in text, what="the event names the cause")
-
-
 async def test_certificates_change_under_a_held_gang(stage: Stage, tmp_path: Path) -> None:
     """Three of four are held, server pair and client authorities change: no call is lost, the fourth completes them."""
     await stage.add_nodes(*zone_nodes({"a": 5}, cpu="1500m"))

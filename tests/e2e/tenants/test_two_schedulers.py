@@ -14,7 +14,7 @@ import pytest
 
 from lab.testbed.objects import zone_nodes
 from lab.testbed.processes.stages import REJECT
-from tests.e2e.objects import OURS, indexed_job
+from tests.e2e.objects import indexed_job
 from tests.e2e.site import site_on
 from tests.e2e.stage import Stage, metric, say
 
@@ -52,22 +52,17 @@ async def test_a_member_that_its_kubelet_rejects_is_replaced(site: Stage) -> Non
     )
 
 
-@pytest.mark.parametrize("schedulers", ["two", "one"])
 @pytest.mark.timeout(180)
-async def test_a_race_for_the_same_nodes(stage: Stage, schedulers: str) -> None:
+async def test_a_race_for_the_same_nodes(stage: Stage) -> None:
     """Gangs and plain pods at the same time on a full cluster: every over-committed node is counted."""
     await stage.add_nodes(*zone_nodes({"a": NODES}, cpu="4"))
-    if schedulers == "two":
-        netgang = await stage.netgang()
-        await stage.start_scheduler(name="default")
-    else:
-        netgang = await stage.default_scheduler()
-    ours = OURS if schedulers == "two" else "default-scheduler"
+    netgang = await stage.netgang()
+    await stage.start_scheduler(name="default")
     seen: set[tuple[str, frozenset[str]]] = set()
     began_s, rounds = monotonic(), 0
     while monotonic() - began_s < RACE_S:
         await asyncio.gather(
-            stage.create_gang(f"g{rounds}", 4, scheduler=ours, cpu="2"),
+            stage.create_gang(f"g{rounds}", 4, cpu="2"),
             stage.api.create_all([stage.pod(f"p{rounds}-{i}", cpu="2") for i in range(4)]),
         )
         await asyncio.sleep(ROUND_S)  # not for anything to happen: the pace of the load
@@ -79,12 +74,10 @@ async def test_a_race_for_the_same_nodes(stage: Stage, schedulers: str) -> None:
     bound = await metric(netgang, "netgang_bindings_total", outcome="bound")
     counted = await metric(netgang, "netgang_overcommits_total")
     say(
-        f"{schedulers} scheduler(s): {counted:g} nodes over-committed in {took_s:.0f} s, {rounds} rounds, {bound:g} "
+        f"two schedulers: {counted:g} nodes over-committed in {took_s:.0f} s, {rounds} rounds, {bound:g} "
         f"Bindings of netgang's; {len({node for node, _ in seen})} of {NODES} nodes, as the API server showed them"
     )
     assert bound > 0
-    if schedulers == "one":
-        assert (counted, seen) == (0, set())
     assert not seen or counted > 0
     await asyncio.gather(*(_end_round(stage, number) for number in range(max(rounds - KEPT, 0), rounds)))
 
