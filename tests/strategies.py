@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scoring.model import Role
-from scoring.model.policy import Direction, Ratios, ScorePolicy, Variant
+from scoring.model.policy import Ratios, ScorePolicy
 from scoring.network.matrix import Block, Floats, Ints
 from scoring.selection import ClassDemand, Demand
 
@@ -40,14 +40,12 @@ def blocks(n: int, m: int | None = None) -> st.SearchStrategy[Block]:
     )
 
 
-def score_policies(*variants: Variant) -> st.SearchStrategy[ScorePolicy]:
-    """Policies of the given variants (all when none is named), with a reference rate, varied ratios and weights."""
+def score_policies() -> st.SearchStrategy[ScorePolicy]:
+    """Policies with a reference rate or none, varied ratios and weights."""
     part = st.sampled_from([0.0, 1.0, 20.0, 40.0])
     ratios = st.tuples(part, part, part).filter(any).map(lambda parts: Ratios(*parts))
     return st.builds(
         ScorePolicy,
-        variant=st.sampled_from(variants or tuple(Variant)),
-        direction=st.sampled_from(Direction),
         ratios=ratios,
         loss_weight=st.sampled_from([0.5, 10.0]),
         delay_weight=st.sampled_from([0.1, 1.0]),

@@ -73,10 +73,8 @@ class ElasticSettings(Section):
     """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum;
     0: none."""
     condition: Condition = Condition.LIGHTER
-    """`lighter`: jobs shrink for the first waiting gang if they are lighter; `heaviest`: as published, only if that
-    gang also weighs at least as much as every job that runs; `any`: all jobs shrink, whatever they weigh, for the
-    first in the queue's order that can then start; `levels`: jobs of a higher service level, for the first that can
-    then start at the size it asked for, and jobs grow only while no gang waits for room."""
+    """`lighter`: jobs shrink for the first waiting gang if they are lighter; `levels`: jobs of a higher service level,
+    for the first that can then start at the size it asked for, and jobs grow only while no gang waits for room."""
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()
     """How reported metrics become a wanted worker count."""
 

@@ -13,7 +13,7 @@ from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.sources import OpenSearchSource, PrometheusSource, Server
 from extender.settings.types import ByMetric, NotNegative, Positive, Section
 from scoring.ids import NodeName, ZoneName
-from scoring.model.policy import Direction, Ratios, Ttl, Variant
+from scoring.model.policy import Ratios, Ttl
 from scoring.network.matrix import METRICS
 
 
@@ -156,10 +156,6 @@ def _ratios(value: object) -> Ratios:
 class ScoreSettings(Section):
     """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/reference/extender.md)."""
 
-    variant: Variant = Variant.LINEAR
-    """`linear`: the published formula, bounded and never tied; `literal`: as published; `smooth`: without corners."""
-    direction: Direction = Direction.WORST
-    """Which of a link's two directions counts: the worst, or their mean."""
     ratios: Annotated[Ratios, BeforeValidator(_ratios)] = Ratios()
     """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
     loss_weight: NotNegative = 10.0
@@ -170,7 +166,3 @@ class ScoreSettings(Section):
     """Factor on the bandwidth term."""
     reference_bps: Positive | None = None
     """Throughput in bit/s that earns the whole bandwidth term; `null`: the best measured one of the zone."""
-    half_loss_percent: Positive = 1.0
-    """`smooth`: packet loss at which the term has half its points."""
-    half_delay_ms: Positive = 20.0
-    """`smooth`: one-way delay at which the term has half its points."""

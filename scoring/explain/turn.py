@@ -10,7 +10,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
-from scoring.queue.states import period, waiting_since_s
+from scoring.queue.states import HOLD_S, period, waiting_since_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +95,5 @@ def _reservation(
     waiting_s = waiting_since_s(ask.gang)
     if starves_s is not None and waiting_s is not None:
         reserves_s = max(starves_s, waiting_s + policy.reserve_after_s)
-        until_s = reserves_s + max(period(starves_s, reserves_s, policy, now_s=now_s), 1) * policy.starving_hold_s
+        until_s = reserves_s + max(period(starves_s, reserves_s, now_s=now_s), 1) * HOLD_S
     return Reservation("held", reserved.zones, {}, reserved.nodes, until_s)

@@ -17,21 +17,6 @@ from scoring.model.constraints import HashedOnce
 from scoring.model.nearest import nearest
 
 
-class Variant(StrEnum):
-    """Forms of the pair score (PAPERS N2)."""
-
-    LINEAR = "linear"
-    LITERAL = "literal"
-    SMOOTH = "smooth"
-
-
-class Direction(StrEnum):
-    """How the two directions of a link become one value."""
-
-    WORST = "worst"
-    MEAN = "mean"
-
-
 class Selection(StrEnum):
     """How nodes are chosen inside a zone (PAPERS N3, K6)."""
 
@@ -77,27 +62,6 @@ class Order(StrEnum):
     FIFO = "fifo"
 
 
-class StarvingOrder(StrEnum):
-    """Which STARVING gang is first: the one that starves longest, or the heaviest."""
-
-    AGE = "age"
-    WEIGHT = "weight"
-
-
-class Surplus(StrEnum):
-    """When members beyond a gang's minimum get room: after all minimums of their priority (PAPERS K3), or with it."""
-
-    LAST = "last"
-    IN_TURN = "in-turn"
-
-
-class Reading(StrEnum):
-    """Whose requests are summed in the weight (PAPERS K1)."""
-
-    PER_WORKER = "per_worker"
-    WHOLE_JOB = "whole_job"
-
-
 EVERY_RESOURCE = ResourceName("*")  # Stands for all extended resources in `QueuePolicy.extended`
 
 
@@ -136,18 +100,14 @@ class Ttl:
 
 @dataclass(frozen=True, slots=True)
 class ScorePolicy(HashedOnce):
-    """The pair score's form and weights (PAPERS N2)."""
+    """The pair score's weights (PAPERS N2)."""
 
-    variant: Variant = Variant.LINEAR
-    direction: Direction = Direction.WORST
     ratios: Ratios = Ratios()
     loss_weight: float = 10.0  # Points lost per percent of packet loss, at the published ratio of 20
     delay_weight: float = 1.0  # Points lost per millisecond of one-way delay, at the published ratio of 40
     bandwidth_weight: float = 1.0  # Factor on the bandwidth term
     reference_bps: float | None = None
     """Rate that earns the full bandwidth term; `None`: the best measured rate of the zone."""
-    half_loss_percent: float = 1.0  # `smooth`: packet loss at which the term has half its points
-    half_delay_ms: float = 20.0  # `smooth`: one-way delay at which the term has half its points
     unknown_penalty_ratio: float = 0.05  # Share of a term's points that an unknown value loses against known ones
     soft_ttl_s: Ttl = Ttl(loss=5400.0, delay=5400.0, throughput=93_600.0)
     """Age from which a measurement fades towards neutral; `None`: it never fades."""
@@ -162,21 +122,12 @@ class QueuePolicy:
     """The order of the queue (PAPERS K1–K3, G5; docs/safety.md S14)."""
 
     order: Order = Order.WEIGHT
-    reading: Reading = Reading.PER_WORKER
     extended: tuple[ResourceName, ...] = (EVERY_RESOURCE,)
     """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
     starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
-    """For gangs of exactly this priority; wins over the namespace's."""
-    starving_order: StarvingOrder = StarvingOrder.AGE
-    surplus: Surplus = Surplus.IN_TURN
-    starving_beats_priority: bool = False
-    """A STARVING gang goes before gangs of any priority (K3 literally), else before those of its own."""
     reserve_after_s: float = 604_800.0  # How long a STARVING gang has waited before room is reserved for it
-    starving_share: float = 0.25  # Most of the cluster's nodes that are held for STARVING gangs; 0: nothing is held
-    starving_hold_s: float = 7200.0
-    """How long a STARVING gang's zone is reserved; then it goes behind the other STARVING ones for as long."""
     backfill: bool = True
     """The first gang that cannot start is promised a start, where the ends of what runs are known."""
     share_cap: float | None = None

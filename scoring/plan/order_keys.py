@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
-from scoring.model.policy import Order, Policy, QueuePolicy, Repair, Surplus
+from scoring.model.policy import Order, Policy, QueuePolicy, Repair
 from scoring.model.snapshot import NodeTable
 from scoring.plan.demand import GangDemand
 from scoring.queue.states import waiting_since_s
@@ -128,12 +128,9 @@ class OrderKeys:
 def sort_key(demand: GangDemand, turn: Turn, tail: tuple[object, ...], policy: QueuePolicy) -> SortKey:
     """Sort key of a gang, smaller is planned first; `tail`: its weight, creation and name, as the order has them."""
     first, priority = not _is_completed_first(demand), -demand.gang.priority
-    late = policy.surplus is Surplus.LAST and not demand.need
-    if policy.starving_beats_priority:
-        return (first, *turn, priority, late, *tail)
     if policy.order is Order.FIFO:
-        return (first, priority, late, turn[0] >= 0, *tail)
-    return (first, priority, late, *turn, *tail)
+        return (first, priority, turn[0] >= 0, *tail)
+    return (first, priority, *turn, *tail)
 
 
 def _is_completed_first(demand: GangDemand) -> bool:

@@ -5,7 +5,7 @@ before the lighter; the older before the younger; by name. Among STARVING gangs 
 were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one waiting
 without end.
 
-A STARVING gang for which room may be reserved leads for `starving_hold_s`; for as long again it goes behind the other
+A STARVING gang for which room may be reserved leads for `HOLD_S`, two hours; for as long again it goes behind the other
 STARVING ones, which then get reservations before it may, then in front again, and so on. These times count from the
 moment from which room may be reserved for it, so that they are the same after a restart; until then there is no turn to
 pass on, because a gang without a reservation keeps no other from starting.
@@ -14,7 +14,6 @@ pass on, because a gang without a reservation keeps no other from starting.
 from typing import Final
 
 from scoring.ids import GangKey
-from scoring.model.policy import StarvingOrder
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.order_keys import CLAIMS, WAITS, SortKey, Standing, Turn, sort_key
@@ -77,11 +76,10 @@ class QueueOrder:
     def turn(self, demand: GangDemand) -> Turn:
         """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are."""
         standing = self._standing(demand)
-        number = period(standing.starving_s, standing.reserves_s, self.policy, now_s=self._now_s)
+        number = period(standing.starving_s, standing.reserves_s, now_s=self._now_s)
         if number < 0 or not self._may_starve(demand, standing):
             return WAITS
-        first = standing.starving_s if self.policy.starving_order is StarvingOrder.AGE else 0.0
-        return int(not leads(number)), first
+        return int(not leads(number)), standing.starving_s
 
     def starving(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING."""

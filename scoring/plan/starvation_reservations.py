@@ -9,7 +9,7 @@ has room for the large one. Rules:
   new is admitted there. What runs there ends, and the room adds up.
 - One reservation for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait
   for each other's zones), for the first gang in order.
-- At most `starving_share` of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
+- At most a quarter of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
   most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang does.
 - A reservation stays where it was in the previous plan as long as it can serve: moving it would waste what was
   gathered.
@@ -22,6 +22,7 @@ may start later than without the others when another zone, not reserved, would h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -39,6 +40,7 @@ from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand, Demand
 from scoring.selection.quick import fit
 
+SHARE: Final = 0.25  # Most of the cluster's nodes that are reserved for STARVING gangs
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Reasons that a reservation can end."""
 
@@ -228,12 +230,8 @@ class StarvationReservations:
         return nodes <= budget or (budget > 0 and not self._kept and not self._could_fit(member_set, rows[:budget]))
 
     def _budget(self) -> int:
-        """How many more nodes may be reserved; at least one while none is, unless reservations are switched off."""
-        share = self._run.policy.queue.starving_share
-        if share <= 0.0:
-            return 0
-        most = max(int(share * len(self._run.table.nodes) + 1e-9), 1)
-        return most - sum(len(kept.rows) for kept in self._kept.values())
+        """How many more nodes may be reserved; at least one while none is."""
+        return max(int(SHARE * len(self._run.table.nodes)), 1) - sum(len(kept.rows) for kept in self._kept.values())
 
     def _could_fit(self, member_set: MemberSet, rows: Ints) -> bool:
         """Whether the demand would fit these nodes if no pod ran there."""

@@ -14,10 +14,14 @@ WAITING.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from scoring.feasibility.quorum import Quorum, quorum_of
 from scoring.model import Gang, Phase, Role
 from scoring.model.policy import QueuePolicy
+
+HOLD_S: Final = 7200.0
+"""How long room is reserved for a STARVING gang; then it goes behind the other STARVING ones for as long."""
 
 
 class JobState(StrEnum):
@@ -69,25 +73,25 @@ def waiting_since_s(gang: Gang) -> float | None:
 def periods_starved(gang: Gang, policy: QueuePolicy, *, now_s: float) -> int:
     """-1: the clock has not reached STARVELIMIT; 0: it has, but nothing may be reserved yet; then 1, 2, …, a hold each.
 
-    A hold is `starving_hold_s`. Whenever this changes, time alone may change the order and the reservations.
+    A hold is `HOLD_S`. Whenever this changes, time alone may change the order and the reservations.
 
     >>> from tests.builders import gang
-    >>> policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=90.0, starving_hold_s=100.0)
-    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 90.0, 189.0, 190.0)]
+    >>> policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=90.0)
+    >>> [periods_starved(gang("g", 1), policy, now_s=now_s) for now_s in (59.0, 60.0, 90.0, 7289.0, 7290.0)]
     [-1, 0, 1, 1, 2]
     """
     since_s = waiting_since_s(gang)
     if since_s is None:
         return -1
     starving_s = since_s + policy.starve_limit_s
-    return period(starving_s, max(starving_s, since_s + policy.reserve_after_s), policy, now_s=now_s)
+    return period(starving_s, max(starving_s, since_s + policy.reserve_after_s), now_s=now_s)
 
 
-def period(starving_s: float, reserves_s: float, policy: QueuePolicy, *, now_s: float) -> int:
+def period(starving_s: float, reserves_s: float, *, now_s: float) -> int:
     """The same for one that starves from `starving_s`, and for which room may be reserved from `reserves_s`."""
     if now_s < reserves_s:
         return 0 if now_s >= starving_s else -1
-    return 1 + int((now_s - reserves_s) / policy.starving_hold_s)
+    return 1 + int((now_s - reserves_s) / HOLD_S)
 
 
 def leads(period: int) -> bool:

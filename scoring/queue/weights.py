@@ -4,11 +4,9 @@
 
 `w_min` is the minimum number of workers; `cpu`, `mem` and one share more for each extended resource (GPUs) are what is
 requested, each divided by the cluster's total of it, so that all are shares and may be added: units do not matter. A
-small job with many workers is expected to end soon and keeps little from others: it goes first. Two readings, because
-the paper does not say which requests are summed:
-
-- `per_worker` (default): those of one worker (the mean, where workers differ).
-- `whole_job`: those of the whole minimum set, ps and chiefs included; the number of workers then nearly cancels.
+small job with many workers is expected to end soon and keeps little from others: it goes first. The paper does not say
+which requests are summed: here those of one worker (the mean, where workers differ). Were it those of the whole minimum
+set, the number of workers would nearly cancel.
 
 The published weight has CPU and memory only (`extended: ()`). A job of GPUs alone would then ask for nothing, which
 the formula gives no weight for: it would have to be infinite. So extended resources count, and two kinds of gangs weigh
@@ -29,7 +27,7 @@ from math import exp
 from scoring.feasibility.quorum import minimum_members
 from scoring.ids import ResourceName
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import EVERY_RESOURCE, QueuePolicy, Reading
+from scoring.model.policy import EVERY_RESOURCE, QueuePolicy
 from scoring.model.resources import CPU, MEMORY, is_extended
 from scoring.model.snapshot import NodeTable
 
@@ -91,7 +89,7 @@ class Load:
 
     workers: int  # w_min
     asked: tuple[tuple[ResourceName, int], ...]  # (resource of the formula, of all counted together), by name, no zeros
-    counted: int  # Through how many `asked` is divided
+    counted: int  # Pods through whose number `asked` is divided
     needed: tuple[tuple[ResourceName, int, int], ...] = ()
     """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
 
@@ -143,8 +141,6 @@ def weight_of(gang: Gang, scale: Scale, policy: QueuePolicy) -> Weight:
     >>> cluster = Scale({CPU: (100_000, 10_000), MEMORY: (0, 0), ResourceName("pods"): (90, 9)})
     >>> weight_of(gang("g", 4, cpu="2"), cluster, QueuePolicy()).prime  # 4 / (2 / 100)
     Fraction(200, 1)
-    >>> weight_of(gang("g", 4, cpu="2"), cluster, QueuePolicy(reading=Reading.WHOLE_JOB)).prime  # 4 / (8 / 100)
-    Fraction(50, 1)
     """
     return scale.weight(load_of(gang, policy))
 
@@ -152,14 +148,13 @@ def weight_of(gang: Gang, scale: Scale, policy: QueuePolicy) -> Weight:
 def load_of(gang: Gang, policy: QueuePolicy) -> Load:
     """What the gang's weight follows from. Cost: O(n log n) in members."""
     members = _minimum(gang)
-    alone = policy.reading is Reading.PER_WORKER
-    counted = (tuple([pod for pod in members if pod.role is Role.WORKER]) or members) if alone else members
+    counted = tuple([pod for pod in members if pod.role is Role.WORKER]) or members
     together, most = _sums(members)
     asked = together if len(counted) == len(members) else _sums(counted)[0]
     return Load(
         workers=least_workers(gang),
         asked=tuple([(name, amount) for name, amount in sorted(asked.items()) if _counts(name, policy)]),
-        counted=len(counted) if alone else 1,
+        counted=len(counted),
         needed=tuple([(name, amount, most[name]) for name, amount in sorted(together.items())]),
     )
 

@@ -44,7 +44,6 @@ class No(StrEnum):
     NO_JOB = "no elastic job may give up workers for the gang"
     NOT_ENOUGH = "the gang would not fit even if all of them gave up what they may"
     GIVEN_TO_OTHERS = "a gang ahead in the queue would take the room"
-    NOT_HEAVIEST = "the gang is lighter than the heaviest job that runs"
     TOO_WIDE = "the gang asks for so much of the cluster that it gets no workers by service level before it is STARVING"
     # This job keeps its workers, or its size.
     UNSAFE = "the job must not be resized"

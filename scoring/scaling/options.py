@@ -13,8 +13,6 @@ class Condition(StrEnum):
     """Which waiting gangs running jobs are shrunk for (PAPERS K3)."""
 
     LIGHTER = "lighter"  # For the first gang that waits, from jobs lighter than it, or as heavy and later
-    HEAVIEST = "heaviest"  # As published: besides, only if it weighs at least as much as the heaviest job that runs
-    ANY = "any"  # For the first gang in the queue's order that can then start, from every job, whatever the weights
     LEVELS = "levels"  # For the first that can then start at its full size, from jobs of a higher service level
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.model.policy import Direction, ScorePolicy, Variant
+from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Block, Floats, Ints, Metric
 
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
@@ -32,7 +32,7 @@ class PairScores:
     loss_points: Floats
     delay_points: Floats
     bandwidth_points: Floats
-    points: Floats  # Their sum f: 0..100; `literal` has no upper end
+    points: Floats  # Their sum f: 0..100
     rank: Floats  # What selections compare: never off from `points` by more than 0.001
     loss_ratio: Floats  # Both directions as one; NaN: none within the hard TTL. So the next two (ms, bit/s)
     delay_ms: Floats
@@ -44,7 +44,7 @@ class PairScores:
 
 
 def loss_points(loss_ratio: Floats, *, weight: float = 10.0, limit: float = 20.0) -> Floats:
-    """`linear` points for packet loss: limit − weight·percent·limit/20, not below 0. Any shape; ratio 0..1 in.
+    """Points for packet loss: limit − weight·percent·limit/20, not below 0. Any shape; ratio 0..1 in.
 
     >>> loss_points(np.array([0.0, 0.001, 0.01, 0.02, 0.5])).tolist()
     [20.0, 19.0, 10.0, 0.0, 0.0]
@@ -53,7 +53,7 @@ def loss_points(loss_ratio: Floats, *, weight: float = 10.0, limit: float = 20.0
 
 
 def delay_points(delay_ms: Floats, *, weight: float = 1.0, limit: float = 40.0) -> Floats:
-    """`linear` points for one-way delay: limit − weight·ms·limit/40, not below 0. Any shape; milliseconds in.
+    """Points for one-way delay: limit − weight·ms·limit/40, not below 0. Any shape; milliseconds in.
 
     >>> delay_points(np.array([0.0, 1.0, 10.0, 40.0, 500.0])).tolist()
     [40.0, 39.0, 30.0, 0.0, 0.0]
@@ -62,31 +62,12 @@ def delay_points(delay_ms: Floats, *, weight: float = 1.0, limit: float = 40.0) 
 
 
 def bandwidth_points(rate_ratio: Floats, *, limit: float = 40.0) -> Floats:
-    """`linear` points for throughput: limit · weight·rate/reference, at most `limit`. Any shape; that ratio in.
+    """Points for throughput: limit · weight·rate/reference, at most `limit`. Any shape; that ratio in.
 
     >>> bandwidth_points(np.array([10e6, 50e6, 100e6, 1e9]) / 100e6).tolist()
     [4.0, 20.0, 40.0, 40.0]
     """
     return limit * np.minimum(1.0, rate_ratio)
-
-
-def smooth_points(value: Floats, *, half: float, limit: float) -> Floats:
-    """`smooth` points for loss (percent) or delay (ms): limit/(1 + value/half): half of them at `half`, never 0.
-
-    >>> smooth_points(np.array([0.0, 1.0, 3.0]), half=1.0, limit=20.0).tolist()
-    [20.0, 10.0, 5.0]
-    """
-    return limit / (1.0 + value / half)
-
-
-def smooth_bandwidth_points(rate_ratio: Floats, *, limit: float = 40.0) -> Floats:
-    """`smooth` points for throughput: limit·2x/(1 + x), x = weight·rate/reference up to 1: half of them at a third.
-
-    >>> smooth_bandwidth_points(np.array([0.0, 1 / 3, 1.0, 5.0])).round(6).tolist()
-    [0.0, 20.0, 40.0, 40.0]
-    """
-    x = np.minimum(1.0, rate_ratio)
-    return limit * 2.0 * x / (1.0 + x)
 
 
 def extender_scores(points: Floats) -> Ints:
@@ -105,19 +86,13 @@ def pair_scores(
 ) -> PairScores:
     """Score every pair. `forward` is (n, m); `backward` the opposite direction, (m, n); `None`: forward itself (n = m).
 
-    `literal` uses the prototype's constants (neither ratios nor weights, no fading; a link whose values are all past
-    the hard TTL is missing) and its sums are uncapped. Inputs are not written. Cost: O(n·m). Raises ValueError when
-    the shapes do not match, or when a weight, half-value or reference of the policy cannot be used.
+    Inputs are not written. Cost: O(n·m). Raises ValueError when the shapes do not match, or when a weight or the
+    reference cannot be used.
 
     >>> def value(x): return np.array([[np.nan, x], [x, np.nan]])
     >>> block = Block(value(0.01), value(10.0), value(50e6), value(0.0), value(0.0), value(0.0), np.eye(2, dtype=bool))
     >>> pair_scores(block, None, ScorePolicy(reference_bps=100e6)).points.tolist()
     [[100.0, 60.0], [60.0, 100.0]]
-    >>> pair_scores(block, None, ScorePolicy(variant=Variant.LITERAL)).points[0, 1].tolist()
-    42.0
-    >>> smooth = ScorePolicy(variant=Variant.SMOOTH)
-    >>> pair_scores(block, None, smooth, reference_bps=150e6).points[0, 1].round(3).tolist()
-    56.667
     """
     back = forward if backward is None else backward
     if back.same.shape != forward.same.shape[::-1]:
@@ -130,16 +105,10 @@ def pair_scores(
     there, again = (forward.throughput_bps, forward.throughput_age_s), (back.throughput_bps, back.throughput_age_s)
     rate = _combine(there, again, policy, Metric.THROUGHPUT)
     if reference is None:
-        reference = _fastest_bps(forward, back, rate.last, policy)
-    if policy.variant is Variant.LITERAL:
-        terms = _literal_terms(loss, delay, rate, same)
-    else:
-        terms = _relative_terms(loss, delay, rate, same, policy=policy, reference_bps=reference)
-    points = terms[0].points + terms[1].points + terms[2].points
-    rank = points
-    if policy.variant is not Variant.LITERAL:
-        points = np.clip(points, 0.0, 100.0)
-        rank = np.where(same, 100.0 + SAME_NODE_BONUS, terms[0].rank + terms[1].rank + terms[2].rank)
+        reference = _fastest_bps(forward, back, rate.last)
+    terms = _terms(loss, delay, rate, same, policy=policy, reference_bps=reference)
+    points = np.clip(terms[0].points + terms[1].points + terms[2].points, 0.0, 100.0)
+    rank = np.where(same, 100.0 + SAME_NODE_BONUS, terms[0].rank + terms[1].rank + terms[2].rank)
     return PairScores(
         loss_points=terms[0].points,
         delay_points=terms[1].points,
@@ -156,13 +125,13 @@ def pair_scores(
     )
 
 
-def _fastest_bps(forward: Block, back: Block, last: Floats, policy: ScorePolicy) -> float | None:
+def _fastest_bps(forward: Block, back: Block, last: Floats) -> float | None:
     """The rate of the fastest pair, however old it is: were it forgotten, all others would gain by that.
 
     As measured: an estimate changes when the pairs that it is made of grow old. Only where none was, the estimates.
     """
     if forward.measured_bps is not None and back.measured_bps is not None:
-        measured = _worst_or_mean(forward.measured_bps, back.measured_bps.T, policy, Metric.THROUGHPUT)
+        measured = np.fmin(forward.measured_bps, back.measured_bps.T)
         last = last if np.isnan(measured).all() else measured
     return None if np.isnan(last).all() else float(np.nanmax(last))
 
@@ -185,7 +154,7 @@ class _Term(NamedTuple):
 def _combine(
     forward: tuple[Floats, Floats], backward: tuple[Floats, Floats], policy: ScorePolicy, metric: Metric
 ) -> _Value:
-    """Worst (or mean) of two directions, each as values and ages.
+    """The worse of two directions, each as values and ages.
 
     The younger age counts: a direction that grows old is replaced by the other one, as if it had not been measured, but
     it stays in `last`. Were the older age to count, points would rise when that direction is past the hard TTL.
@@ -197,9 +166,10 @@ def _combine(
     alive, back_alive = there_age_s < hard_s, back_age_s < hard_s
     known = alive | back_alive
     stale = (there_age_s >= min(soft_s, hard_s)) | (back_age_s >= min(soft_s, hard_s))
-    last = value = _worst_or_mean(there, back, policy, metric)
+    worse = np.fmin if metric is Metric.THROUGHPUT else np.fmax
+    last = value = worse(there, back)
     if stale.any():  # else nothing can be past the hard TTL
-        value = _worst_or_mean(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan), policy, metric)
+        value = worse(np.where(alive, there, np.nan), np.where(back_alive, back, np.nan))
     age_s = np.fmin(there_age_s, back_age_s)
     if not (np.isfinite(soft_s) and soft_s < hard_s):
         fade = (age_s >= hard_s).astype(np.float64)
@@ -210,13 +180,7 @@ def _combine(
     return _Value(value, last, known, fade, stale)
 
 
-def _worst_or_mean(there: Floats, back: Floats, policy: ScorePolicy, metric: Metric) -> Floats:
-    if policy.direction is Direction.MEAN:
-        return np.where(np.isnan(there), back, np.where(np.isnan(back), there, (there + back) / 2.0))
-    return np.fmin(there, back) if metric is Metric.THROUGHPUT else np.fmax(there, back)
-
-
-def _relative_terms(
+def _terms(
     loss: _Value,
     delay: _Value,
     rate: _Value,
@@ -225,22 +189,16 @@ def _relative_terms(
     policy: ScorePolicy,
     reference_bps: float | None,
 ) -> tuple[_Term, _Term, _Term]:
-    """`linear` and `smooth`: steps 1 points of the formula, 2 order beyond the clip, 3 unknown and old values."""
+    """Steps 1 points of the formula, 2 order beyond the clip, 3 unknown and old values."""
     parts = policy.ratios
     total = parts.loss + parts.delay + parts.bandwidth
     r_loss, r_delay, r_rate = (100.0 * part / total for part in (parts.loss, parts.delay, parts.bandwidth))
     x = policy.bandwidth_weight * (rate.last / reference_bps if reference_bps else np.zeros_like(rate.last))
-    if policy.variant is Variant.SMOOTH:
-        loss_term = smooth_points(loss.last * 100.0, half=policy.half_loss_percent, limit=r_loss)
-        delay_term = smooth_points(delay.last, half=policy.half_delay_ms, limit=r_delay)
-        rate_term = smooth_bandwidth_points(x, limit=r_rate)
-        loss_tie, delay_tie = np.zeros_like(loss_term), np.zeros_like(delay_term)
-    else:
-        loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
-        delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
-        rate_term = bandwidth_points(x, limit=r_rate)
-        loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
-        delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
+    loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
+    delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
+    rate_term = bandwidth_points(x, limit=r_rate)
+    loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
+    delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
     penalty = policy.unknown_penalty_ratio
     return (
         _settle(loss, loss_term, loss_tie, same, limit=r_loss, penalty_ratio=penalty),
@@ -271,19 +229,8 @@ def _settle(
     return _Term(np.where(same, limit, points), np.where(same, limit, rank))
 
 
-def _literal_terms(loss: _Value, delay: _Value, rate: _Value, same: NDArray[np.bool_]) -> tuple[_Term, _Term, _Term]:
-    """The public prototype's sums: max(0, 20 − 10·loss%) + max(0, 40 − ms) + 40·Gbit/s; missing: 2 %, 40 ms, 0."""
-    loss_term = np.maximum(0.0, 20.0 - 10.0 * np.where(loss.known, loss.last * 100.0, 2.0))
-    delay_term = np.maximum(0.0, 40.0 - np.where(delay.known, delay.last, 40.0))
-    rate_term = 40.0 * np.where(rate.known, rate.last, 0.0) / 1e9
-    best = max(40.0, float(rate_term.max(initial=0.0)))  # a node is no worse to itself than to any other
-    parts = (np.where(same, top, term) for term, top in ((loss_term, 20.0), (delay_term, 40.0), (rate_term, best)))
-    first, second, third = (_Term(part, part) for part in parts)
-    return first, second, third
-
-
 def _check(policy: ScorePolicy, reference_bps: float | None) -> None:
     weights = (policy.loss_weight, policy.delay_weight, policy.bandwidth_weight, policy.unknown_penalty_ratio)
-    halves = (policy.half_loss_percent, policy.half_delay_ms, 1.0 if reference_bps is None else reference_bps)
-    if not all(0.0 <= w < np.inf for w in weights) or not all(0.0 < h < np.inf for h in halves):
-        raise ValueError("weights must be finite and not negative, half-values and the reference positive")
+    reference = 1.0 if reference_bps is None else reference_bps
+    if not all(0.0 <= w < np.inf for w in weights) or not 0.0 < reference < np.inf:
+        raise ValueError("weights must be finite and not negative, the reference positive")

@@ -14,7 +14,7 @@ from scoring.scaling.adjust import Adjustment
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
 
-_ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.NOT_HEAVIEST, No.TOO_WIDE})
+_ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE})
 """Reasons for which a gang waits on although there are elastic jobs"""
 
 

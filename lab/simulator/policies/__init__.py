@@ -17,7 +17,7 @@ from lab.simulator.actions import Deciding
 from lab.simulator.policies.coscheduling import Coscheduling
 from lab.simulator.policies.default import Default
 from lab.simulator.policies.kod2 import Kod2
-from lab.simulator.policies.planned import PAPER_N, Planned
+from lab.simulator.policies.planned import PaperN, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from scoring.model.policy import Order, Policy, Preempting
 from scoring.scaling.options import Condition, Options
@@ -37,7 +37,7 @@ POLICIES: Mapping[str, Callable[[int], Deciding]] = {
     "coscheduling": lambda _: Coscheduling(),
     "tiresias": lambda _: Preemptive("tiresias", by_level, levels=True),
     "srpt": lambda _: Preemptive("srpt", by_remaining),
-    "paper-n": lambda _: Planned("paper-n", PAPER_N),
+    "paper-n": lambda _: PaperN(),
     "kod2-literal": lambda _: Kod2(),
     NETGANG: lambda _: Planned(NETGANG, Policy()),
 }

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from lab.simulator.actions import Action, Advice, Place, Remove, Suspend
 from lab.simulator.gangs import Gangs, elastic_job
 from lab.simulator.model import SimJob
+from lab.simulator.policies.published_score import PublishedScores
 from lab.simulator.state import JobState, State
 from scoring.model import Role
-from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, ScorePolicy, Selection, Variant
+from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.preempt.candidates import Candidates
@@ -22,14 +23,6 @@ from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
 from scoring.scaling.job import JobKey
 from scoring.scaling.options import Options
-
-PAPER_N = Policy(
-    selection=Selection.PAPER,
-    score=ScorePolicy(variant=Variant.LITERAL),
-    queue=QueuePolicy(order=Order.FIFO),
-)
-"""Zone first, then the greedy choice from the first node of the list, by the published score; first come, first served
-(the paper says nothing of a queue)."""
 
 
 class Planned:
@@ -128,3 +121,19 @@ class Planned:
             for hours in service.thresholds_h if share else ():
                 yield now_s + (hours * 3600.0 / share - had_s) / len(one.workers) + 1e-3  # also after rounding
             yield (one.ran_since_s or 0.0) + service.min_run_s
+
+
+class PaperN(Planned):
+    """Zone first, then the greedy choice from the first node of the list, by the published score.
+
+    First come, first served: the paper says nothing of a queue.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("paper-n", Policy(selection=Selection.PAPER, queue=QueuePolicy(order=Order.FIFO)))
+
+    def decide(self, state: State) -> Advice:
+        """As the planner does, with the scores of the network that is there."""
+        if not isinstance(self._cache, PublishedScores):
+            self._cache = PublishedScores(state.network)
+        return super().decide(state)

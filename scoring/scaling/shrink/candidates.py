@@ -1,10 +1,10 @@
 """Which waiting gangs running jobs may be shrunk for, which of these jobs may give up workers, and why others may not.
 
-Gangs: those that wait for room, in the queue's order; with `Condition.ANY` those behind the first are tried as well: of
-gangs that ask for the same only the first, and no more than `MOST_KINDS` different ones.
+Gangs: those that wait for room, in the queue's order; with `Condition.LEVELS` those behind the first are tried as well:
+of gangs that ask for the same only the first, and no more than `MOST_KINDS` different ones.
 
 Jobs: one must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a
-STARVING gang, which goes before all (PAPERS K3), and with `Condition.ANY` weights do not count. With `Condition.LEVELS`
+STARVING gang (PAPERS K3) weights do not count. With `Condition.LEVELS`
 a job must have a higher service level, and those that have had most come first (`scoring.queue.service_levels`). Jobs
 that must not be resized, that do not run, or whose last change is not over are left alone.
 """
@@ -135,10 +135,8 @@ def _outranks(
 ) -> Refusal | None:
     """Why the job need not shrink for the gang of `ask`; `hours`: cluster-hours that it has had, for `LEVELS`."""
     starving = turns.starving(ask)
-    if gang.priority > ask.gang.priority and not (starving and run.policy.queue.starving_beats_priority):
+    if gang.priority > ask.gang.priority:
         return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
-    if options.condition is Condition.ANY:
-        return None
     if options.condition is Condition.LEVELS:
         service = run.policy.service
         had, asks = level(hours, service), level_of_waiting(ask.gang.key, run.snapshot, service)
@@ -166,10 +164,3 @@ def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
         if number % JOBS_A_STEP == 0:
             yield
     return tuple(found.values())
-
-
-def is_heaviest(run: Run, turns: QueueOrder, ask: GangDemand) -> bool:
-    """The published condition: the gang weighs at least as much as the heaviest that runs."""
-    own = weight_key(run, turns, ask.gang)
-    running = (gang for gang in run.snapshot.gangs.values() if gang.own and gang.key != ask.gang.key and gang.placed)
-    return all(own <= weight_key(run, turns, gang) for gang in running)

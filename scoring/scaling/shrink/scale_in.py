@@ -5,7 +5,7 @@ Only for one gang, and only if it then starts: whole plan or nothing. Difference
 workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
-1. The gang: the first in the queue's order that waits for room; with `Condition.ANY` and `LEVELS` the first of all of
+1. The gang: the first in the queue's order that waits for room; with `Condition.LEVELS` the first of all of
    them for which the other steps find a way. With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
@@ -29,7 +29,7 @@ from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.candidates import Candidate, candidates, different, is_heaviest, waiting_for_room
+from scoring.scaling.shrink.candidates import Candidate, candidates, different, waiting_for_room
 from scoring.scaling.shrink.cheapest_first import in_order, near_ones
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
 from scoring.scaling.shrink.would_fit import Trial
@@ -65,7 +65,7 @@ def scale_in_in_steps(
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
     keys = waiting_for_room(plan)
-    if options.condition not in (Condition.ANY, Condition.LEVELS):
+    if options.condition is not Condition.LEVELS:
         keys = keys[:1]
     gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
@@ -101,8 +101,6 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
     yield
     turns = QueueOrder(run, now_s=trial.now_s)
-    if options.condition is Condition.HEAVIEST and not turns.starving(ask) and not is_heaviest(run, turns, ask):
-        return ScaleIn(key, reason=No.NOT_HEAVIEST)
     by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)

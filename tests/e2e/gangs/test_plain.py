@@ -14,9 +14,7 @@ SYSTEM = "system-cluster-critical"
 async def test_a_plain_pod_does_not_take_what_is_reserved_for_a_starving_gang(stage: Stage) -> None:
     """Its zone fills no more: a plain pod waits for the gang's start, a system pod does not wait at all."""
     await stage.add_nodes(*zone_nodes({"a": 2}, cpu="4100m"))
-    netgang = await stage.default_scheduler(
-        queue={"starve_limit_s": 3.0, "starving_share": 1.0, "reserve_after_s": 0.0}
-    )
+    netgang = await stage.default_scheduler(queue={"starve_limit_s": 3.0, "reserve_after_s": 0.0})
     await stage.create_pod("busy", cpu="3")
     await stage.until_bound("busy", 1)
     await stage.create_gang("g", 2, scheduler=DEFAULT, cpu="3", gated=True)

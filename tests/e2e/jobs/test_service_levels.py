@@ -16,7 +16,6 @@ from tests.e2e.stage import Stage
 SETTINGS = {
     "preemption": "levels",
     "wide_share": 1,
-    "queue": {"surplus": "last"},
     "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
 }
 SUSPENDABLE = {"netgang.io/suspendable": "true"}

@@ -11,6 +11,7 @@ from extender.convert import NUDGE_ANNOTATION
 from extender.convert.wire import Passed
 from scoring.ids import NodeName
 from scoring.model.reasons import Reason
+from scoring.queue import states
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY
 from tests.extender.scheduling.kube_scheduler import KubeScheduler
 from tests.extender.scheduling.world import GATED, World, node_json, pinned_to, running
@@ -142,9 +143,10 @@ def nudged(world: World, pod: str) -> str:
     return str(world.api.pod(pod)["metadata"].get("annotations", {}).get(NUDGE_ANNOTATION, ""))
 
 
-async def test_a_hold_that_runs_out_lets_plain_pods_in() -> None:
+async def test_a_hold_that_runs_out_lets_plain_pods_in(monkeypatch: pytest.MonkeyPatch) -> None:
     since_s = 1_700_000_000.0
-    queue = {"starve_limit_s": since_s + 10.0, "starving_share": 1.0, "reserve_after_s": 0.0, "starving_hold_s": 20.0}
+    monkeypatch.setattr(states, "HOLD_S", 20.0)
+    queue = {"starve_limit_s": since_s + 10.0, "reserve_after_s": 0.0}
     async with beside(*nodes("a1", "a2"), queue=queue) as world:
         world.pod("busy", cpu="2", scheduler=OURS, nodeName="a1")
         gang = world.gang("big", 2, cpu="4", scheduler=OURS, **GATED)

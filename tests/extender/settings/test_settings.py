@@ -68,7 +68,6 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "ratios no numbers": (f"score.ratios = 'a:b:c'…: {RATIOS}", {"score.ratios": "a:b:c"}),
     "ratios in YAML": (f"score.ratios = 74440…: {RATIOS}, such as '20:40:40', in quotes", {"score.ratios": 74440}),
     "ratios all zero": (f"score.ratios = '0:0:0'…: ratios {RATIOS}", {"score.ratios": "0:0:0"}),
-    "variant": ("score.variant = 'best'…: must be 'linear', 'literal' or 'smooth'", {"score.variant": "best"}),
     "weight NaN": ("score.loss_weight = nan…: must be a finite number", {"score.loss_weight": float("nan")}),
     "selection": ("selection = 'greedy'…: must be 'subset', 'paper' or 'pack'", {"selection": "greedy"}),
     "zone policy": ("zone_policy = 'maybe'…: must be 'required' or 'preferred'", {"zone_policy": "maybe"}),
@@ -226,7 +225,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
-    values = {"port": 1, "score": {"variant": "smooth"}, **{"network": {"sources": [MADDASH | {"url": "http://m/"}]}}}
+    values = {"port": 1, "score": {"loss_weight": 5}, **{"network": {"sources": [MADDASH | {"url": "http://m/"}]}}}
     (tmp_path / "a.json").write_text(json.dumps(values))
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
     settings = Settings.load(tmp_path / "a.json")
@@ -235,7 +234,7 @@ def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
 
 
 def test_the_policy_carries_every_choice() -> None:
-    score = {"variant": "literal", "ratios": [1, 2, 3], "direction": "mean", "reference_bps": 1e9}
+    score = {"ratios": [1, 2, 3], "loss_weight": 5.0, "reference_bps": 1e9}
     plain = {"selection": "paper", "zone_policy": "preferred", "spill_wait_s": 7.0, "hold_limit_s": 3.0}
     ages = {"network.soft_ttl_s": 10, "network.hard_ttl_s": 20}
     policy = Settings.load(overrides={"score": score, **plain, **ages}).policy()
@@ -245,11 +244,7 @@ def test_the_policy_carries_every_choice() -> None:
 
 
 def test_the_queues_settings_reach_the_planner() -> None:
-    plain = {
-        "order": "fifo", "reading": "whole_job", "starve_limit_s": 60.0, "share_cap": 0.5,
-        "starving_beats_priority": True, "starving_share": 0.5, "starving_order": "weight",
-        "surplus": "last", "starving_hold_s": 5.0, "reserve_after_s": 7.0, "backfill": False,
-    }  # fmt: skip
+    plain = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "reserve_after_s": 7.0, "backfill": False}
     lists = {
         "weight_namespaces": "ops, team",
     }

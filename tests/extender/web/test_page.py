@@ -99,7 +99,7 @@ async def test_the_heat_map_is_served() -> None:
 
 async def test_held_room_is_said_of_its_zone() -> None:
     async with (
-        running(*NODES, queue={"starve_limit_s": 1.0, "starving_share": 1.0, "reserve_after_s": 0.0}) as world,
+        running(*NODES, queue={"starve_limit_s": 1.0, "reserve_after_s": 0.0}) as world,
         asking(world) as client,
     ):
         world.occupy("n0")

@@ -1,4 +1,4 @@
-"""Promises about measurements, metric by metric and variant by variant, where the change is sure to matter.
+"""Promises about measurements, metric by metric, where the change is sure to matter.
 
 Each has a case beside it in which the score must move: a property that held because nothing ever changed would fail it.
 """
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import EndpointId, NodeName, ZoneName
-from scoring.model.policy import Direction, ScorePolicy, Ttl, Variant
+from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.pairs import PairScores, pair_scores
 
@@ -25,14 +25,12 @@ VALUES = {  # metric → values in the range where points move, worst first
     Metric.DELAY: [200.0, 40.0, 20.0, 5.0, 0.1],
     Metric.THROUGHPUT: [0.0, 1e6, 1e8, 5e8, 1e9],
 }
-RELATIVE = (Variant.LINEAR, Variant.SMOOTH)
 GRADES = st.integers(0, 4)
 MESH = st.lists(GRADES, min_size=36, max_size=36)
 """A grade for each of 12 directions and 3 metrics."""
 AGES_S = st.lists(st.sampled_from([0.0, 999.0, 1500.0, 2999.0, 3000.0, 1e6]) | st.floats(0.0, 6000.0), min_size=6)
 """Of each metric in each direction; far beyond the hard TTL too."""
 LINKS = st.sampled_from([(a, b) for a in range(4) for b in range(4) if a < b])
-CASES = [(metric, variant) for metric in METRICS for variant in Variant]
 
 
 def measured(grades: list[int]) -> list[Measurement]:
@@ -65,38 +63,33 @@ def changed(found: list[Measurement], link: tuple[int, int], metric: Metric, val
     ]
 
 
-@pytest.mark.parametrize(("metric", "variant"), CASES)
+@pytest.mark.parametrize("metric", METRICS)
 @given(MESH, LINKS, GRADES, GRADES)
 def test_a_better_link_lowers_nobody(
-    metric: Metric, variant: Variant, grades: list[int], link: tuple[int, int], one: int, other: int
+    metric: Metric, grades: list[int], link: tuple[int, int], one: int, other: int
 ) -> None:
     """Better in both directions: no pair ranks lower, and where points are not clipped that pair ranks higher."""
-    policy = replace(POLICY, variant=variant)
     low, high = sorted((one, other))
     found = measured(grades)
-    before = scores(changed(found, link, metric, VALUES[metric][low]), policy)
-    after = scores(changed(found, link, metric, VALUES[metric][high]), policy)
+    before = scores(changed(found, link, metric, VALUES[metric][low]))
+    after = scores(changed(found, link, metric, VALUES[metric][high]))
     assert (after.rank >= before.rank - 1e-9).all()
     assert (after.points >= before.points - 1e-9).all()
-    if low < high and variant is not Variant.LITERAL:
+    if low < high:
         assert after.rank[link] > before.rank[link]
 
 
-@pytest.mark.parametrize("variant", Variant)
 @given(MESH, MESH, st.permutations(range(36)))
-def test_order_and_direction_do_not_matter(
-    variant: Variant, grades: list[int], others: list[int], order: list[int]
-) -> None:
+def test_order_and_direction_do_not_matter(grades: list[int], others: list[int], order: list[int]) -> None:
     """Two sources that say different things, in any order of sources and rows, and turned round: the same ranks."""
-    policy = replace(POLICY, variant=variant)
     one, two = measured(grades), measured(others)
-    want = scores(one, policy, two=two).rank
-    mixed = scores([two[i] for i in order], policy, two=[one[i] for i in order]).rank
+    want = scores(one, two=two).rank
+    mixed = scores([two[i] for i in order], two=[one[i] for i in order]).rank
     assert np.array_equal(want, mixed)
     turned = [replace(m, source=m.target, target=m.source) for m in one]
     turned_too = [replace(m, source=m.target, target=m.source) for m in two]
-    assert np.array_equal(want, scores(turned, policy, two=turned_too).rank)
-    assert (want <= np.minimum(scores(one, policy).rank, scores(two, policy).rank) + 1e-9).all()  # both are heard
+    assert np.array_equal(want, scores(turned, two=turned_too).rank)
+    assert (want <= np.minimum(scores(one).rank, scores(two).rank) + 1e-9).all()  # both are heard
 
 
 def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -> list[Measurement]:
@@ -115,8 +108,6 @@ def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -
 POLICIES = st.builds(
     replace,
     st.just(POLICY),
-    variant=st.sampled_from(Variant),
-    direction=st.sampled_from(Direction),
     reference_bps=st.sampled_from([1e9, None]),
 )
 
@@ -166,15 +157,14 @@ def test_the_newest_of_several_sources_is_the_limit(
     assert np.array_equal(scores(newer).rank, scores(newer, two=older).rank)
 
 
-@pytest.mark.parametrize(("metric", "variant"), [(metric, variant) for metric in METRICS for variant in RELATIVE])
-def test_age_costs_points(metric: Metric, variant: Variant) -> None:
+@pytest.mark.parametrize("metric", METRICS)
+def test_age_costs_points(metric: Metric) -> None:
     """The best link of a mesh is worth less when it is old, and least when it is as good as unknown: without end."""
-    policy = replace(POLICY, variant=variant)
     found = changed(measured([2] * 36), (0, 1), metric, VALUES[metric][4])
     ranks = []
     for age_s in (0.0, 1500.0, 2500.0, 3000.0, 1e6):
         ages_s = [age_s if one is metric else 0.0 for one in METRICS * 2]
-        ranks.append(scores(aged(found, (0, 1), ages_s), policy).rank[0, 1])
+        ranks.append(scores(aged(found, (0, 1), ages_s)).rank[0, 1])
     assert ranks == sorted(ranks, reverse=True)
     assert len(set(ranks)) == 4
     assert ranks[3] == ranks[4]
@@ -182,7 +172,7 @@ def test_age_costs_points(metric: Metric, variant: Variant) -> None:
 
 def test_the_fastest_link_counts_when_it_is_too_old_to_know() -> None:
     """Its zone's median takes its place for itself alone: for all others it stays what rates are compared with."""
-    policy = replace(POLICY, variant=Variant.LINEAR, reference_bps=None)
+    policy = replace(POLICY, reference_bps=None)
     found = changed(measured([0] * 36), (0, 1), Metric.THROUGHPUT, 1e8)
     found = changed(found, (0, 2), Metric.THROUGHPUT, 1e6)
     fresh = scores(found, policy, zones=ZONES)

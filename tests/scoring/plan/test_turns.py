@@ -7,13 +7,13 @@ import pytest
 
 from scoring.explain.queue_report import Entry, report
 from scoring.ids import GangKey
-from scoring.model import Gang, Phase, Pod
-from scoring.model.policy import Order, Policy, QueuePolicy, Surplus
+from scoring.model import Gang, Node, Phase, Pod
+from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan import Plan, PlannerCache, plan, starvation_reservations
 from scoring.plan.starvation_reservations import reserved_nodes
-from scoring.queue.states import JobState
+from scoring.queue.states import HOLD_S, JobState
 from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
@@ -100,27 +100,27 @@ def full_but(*free: str) -> list[Pod]:
     return [pod(f"on-{one.name}", node=one.name, cpu="1") for one in EIGHT if one.name not in free]
 
 
-SHARES = {  # case: (nodes reserved, share, members of the gang, empty nodes); in order of age as in that of weight
-    "a whole zone within the share": (["b0", "b1", "b2", "b3"], 0.5, 2, ["b3"]),
-    "a part of it": (["b0", "b3"], 0.25, 2, ["b3"]),
-    "more than the share, because less would never do": (["b0", "b1", "b3"], 0.25, 3, ["b1", "b3"]),
-    "nothing": (None, 0.0, 2, ["b3"]),
+OTHERS = [node(f"c{i}", zone="c", cpu="1") for i in range(2)]
+SHARES = {  # case: (nodes reserved, members of the gang, nodes, empty ones); in order of age as in that of weight
+    "a whole zone within the share": (["b0", "b1"], 2, EIGHT[:6] + OTHERS, ["b1"]),
+    "a part of it": (["b0", "b3"], 2, EIGHT, ["b3"]),
+    "more than the share, because less would never do": (["b0", "b1", "b3"], 3, EIGHT, ["b1", "b3"]),
 }
 
 
-@pytest.mark.parametrize(("want", "share", "size", "empty"), SHARES.values(), ids=SHARES)
-def test_what_is_held(want: list[str] | None, share: float, size: int, empty: list[str]) -> None:
+@pytest.mark.parametrize(("want", "size", "nodes", "empty"), SHARES.values(), ids=SHARES)
+def test_what_is_held(want: list[str], size: int, nodes: list[Node], empty: list[str]) -> None:
     """The zone with most room for the gang, within the share; of a larger zone the nodes with most room."""
-    state = snapshot(EIGHT, [gang("g", size, cpu="2")], pods=full_but(*empty))
+    state = snapshot(nodes, [gang("g", size, cpu="2")], pods=full_but(*empty))
     for order in Order:
-        policy = replace(queue(starving_share=share, order=order), spares=0)
-        assert held(plan(state, policy, now_s=LATE_S)) == ({} if want is None else {"default/g": want})
+        policy = replace(queue(order=order), spares=0)
+        assert held(plan(state, policy, now_s=LATE_S)) == {"default/g": want}
 
 
 def test_nothing_new_in_a_held_zone() -> None:
     """A gang that would fit there is refused as the room is reserved, even with a kept place; elsewhere it starts."""
     starving, small = gang("g", 4, cpu="2"), gang("s", 2, cpu="1", created_s=LATE_S, options={"zones": "a"})
-    policy = queue(starving_share=0.5)
+    policy = POLICY
     state = snapshot(EIGHT, [starving, small], pods=full_but("a0"))
     before = plan(state, policy, now_s=1.0)
     assert list(before.admitted) == ["default/s"]
@@ -134,7 +134,7 @@ def test_nothing_new_in_a_held_zone() -> None:
 
 def test_a_reservation_stays_where_it_is() -> None:
     """The reserved zone does not move when another one happens to have more room later."""
-    policy = queue(starving_share=0.5)
+    policy = POLICY
     asks = gang("g", 4, cpu="2")
     first = plan(snapshot(EIGHT, [asks], pods=full_but("a0")), policy, now_s=LATE_S)
     state = snapshot(EIGHT, [asks], pods=full_but("a0", "b0", "b1"), version=2)
@@ -142,22 +142,23 @@ def test_a_reservation_stays_where_it_is() -> None:
     assert plan(state, policy, now_s=LATE_S).reservations[asks.key].zones == ("b",)
 
 
-def test_one_reservation_for_each_resource_class() -> None:
-    """CPU jobs have one zone reserved among them; a GPU job's reservation is beside it."""
+def test_one_reservation_for_each_resource_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPU jobs have one zone reserved among them; a GPU job's reservation is beside it, within the same share."""
+    monkeypatch.setattr(starvation_reservations, "SHARE", 0.9)
     nodes = [*EIGHT, node("c0", zone="c", cpu="2", gpu=1)]
     gangs = [gang("x", 4, cpu="2"), gang("y", 4, cpu="2", created_s=1.0), gang("z", 1, gpu=1, cpu="2", created_s=2.0)]
     busy = [*full_but(), pod("on-c0", node="c0", cpu="1")]
-    made = plan(snapshot(nodes, gangs, pods=busy), queue(starving_share=0.9), now_s=LATE_S)
+    made = plan(snapshot(nodes, gangs, pods=busy), POLICY, now_s=LATE_S)
     assert sorted(made.reservations) == ["default/x", "default/z"]
     assert made.reservations[GangKey("default/z")].nodes == ("c0",)
 
 
-@pytest.mark.parametrize(("at_s", "leads"), [(1900.0, "old"), (1900.0 + 600.0, "young"), (1900.0 + 1200.0, "old")])
-def test_a_reservation_that_runs_out_goes_behind(at_s: float, leads: str) -> None:
+@pytest.mark.parametrize(("holds", "leads"), [(2, "old"), (3, "young"), (4, "old")])
+def test_a_reservation_that_runs_out_goes_behind(holds: int, leads: str) -> None:
     """After its time in front a gang is for as long behind others, then in front again; the first one reserves."""
-    policy = queue(starving_hold_s=600.0, starving_share=0.5)
     gangs = [gang("old", 4, cpu="2"), gang("young", members=_aged("young", 4, 400.0), created_s=400.0)]
-    made = plan(snapshot(EIGHT, gangs, pods=full_but()), policy, now_s=at_s)
+    at_s = 600.0 + holds * HOLD_S + 200.0  # the older one's holds have begun 400 s before the younger one's
+    made = plan(snapshot(EIGHT, gangs, pods=full_but()), POLICY, now_s=at_s)
     assert made.waiting[GangKey(f"default/{leads}")].rank == 1
     assert [key.partition("/")[2] for key in made.reservations] == [leads]
 
@@ -182,7 +183,7 @@ def test_held_and_planned_nodes_score_lower_for_others() -> None:
     assert lowered(light) == wanted
     assert lowered(heavy) == set()
     assert lowered(None) >= wanted
-    holding = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), queue(starving_share=0.5), now_s=LATE_S)
+    holding = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), POLICY, now_s=LATE_S)
     assert reserved_nodes(holding.reservations) == {"a0", "a1", "a2", "a3"}
     assert reserved_nodes(holding.reservations, besides=GangKey("default/g")) == set()
 
@@ -254,22 +255,21 @@ def started(further: int, *, priority: int = 0) -> Gang:
 
 def starts(*gangs: Gang, **fields: object) -> list[str]:
     """Names of the pods that get places."""
-    made = plan(snapshot(LEFT, gangs), queue(**{"surplus": Surplus.LAST} | fields), now_s=0.0)
+    made = plan(snapshot(LEFT, gangs), queue(**fields), now_s=0.0)
     return sorted(str(uid).removeprefix("uid-default-") for uid in made.node_of)
 
 
 RULES: dict[str, tuple[list[str], dict[str, object], int]] = {
     # case: (pods that get the two cores, queue policy, priority of the gang that runs)
-    "minimums first": (["light-0", "light-1"], {}, 0),
-    "also first come, first served": (["light-0", "light-1"], {"order": Order.FIFO}, 0),
-    "in its turn": (["heavy-1", "heavy-2"], {"surplus": Surplus.IN_TURN, "order": Order.FIFO}, 0),
+    "the heavier first": (["light-0", "light-1"], {}, 0),
+    "first come, first served": (["heavy-1", "heavy-2"], {"order": Order.FIFO}, 0),
     "a higher priority goes before": (["heavy-1", "heavy-2"], {}, 1),
 }
 
 
 @pytest.mark.parametrize(("want", "fields", "priority"), RULES.values(), ids=RULES)
 def test_members_beyond_the_minimum_get_room(want: list[str], fields: dict[str, object], priority: int) -> None:
-    """With `last` the minimum of a gang that waits comes first within its priority; else the gang ahead does."""
+    """They come in their gang's turn."""
     light = gang("light", 2, created_s=10.0)
     assert want == starts(started(2, priority=priority), light, **fields)
 
@@ -278,7 +278,6 @@ def test_room_that_no_minimum_can_use_is_given_at_once() -> None:
     """A late member does not wait behind a gang that does not fit anyway, nor alone."""
     assert starts(started(2), gang("wide", 3)) == ["heavy-1", "heavy-2"]
     assert starts(started(1)) == ["heavy-1"]
-    assert starts(started(2), gang("small", 1)) == ["heavy-1", "small-0"]
 
 
 def test_a_gang_that_starts_takes_all_its_members() -> None:

@@ -93,7 +93,7 @@ STARVES = replace(
     gang("starving", members=[pod(f"s{i}", gang="starving", cpu="4", created_s=0.0) for i in range(4)]), priority=10
 )
 YOUNG = gang("wants", members=[pod(f"w{i}", gang="wants", cpu="4", created_s=NOW_S) for i in range(2)], priority=10)
-STARVING = replace(ON, queue=QueuePolicy(starve_limit_s=100.0, starving_share=1.0, reserve_after_s=0.0))
+STARVING = replace(ON, queue=QueuePolicy(starve_limit_s=100.0, reserve_after_s=0.0))
 TWO_ZONES = [node("n0", cpu="4", zone="a"), node("n1", cpu="4", zone="b"), *NODES[2:]]
 SPLIT = [runs("split", "n0", "n1"), runs("x", "n2", priority=3), runs("y", "n3", priority=3)]
 TWINS = replace(

@@ -1,5 +1,6 @@
 """What the queue promises, in virtual time: which gang starts when; none waits without end (docs/safety.md S14)."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,17 +11,26 @@ from hypothesis import strategies as st
 from scoring.explain.queue_report import Entry
 from scoring.ids import GangKey
 from scoring.model import Node
-from scoring.model.policy import Order, Policy, QueuePolicy, StarvingOrder
+from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
+from scoring.plan import starvation_reservations
+from scoring.queue import states
 from scoring.queue.states import JobState
 from tests.builders import node
 from tests.example_counts import THOROUGH
 from tests.scoring.plan.virtual import Job, World
 
 LIMIT_S = 100.0
-QUEUE = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=1.0, reserve_after_s=0.0, starving_hold_s=1e6)
-"""Whole zones are held, for as long as it takes."""
+QUEUE = QueuePolicy(starve_limit_s=LIMIT_S, reserve_after_s=0.0)
 POLICY = Policy(queue=QUEUE)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _whole_zones() -> Iterator[None]:
+    """Whole zones are held, for as long as it takes: all here is over before a hold is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starvation_reservations, "SHARE", 1.0)
+        yield
 
 
 def row(count: int, *, zone: str = "a", cpu: int = 2) -> list[Node]:
@@ -53,7 +63,6 @@ ORDERS = {  # case: (starts, queue, seconds between arrivals, moment at which th
     "by weight": ("w12 w6 w4 w3 w2 w1", QUEUE, 1.0, 50.0),
     "the lightest first once it starves": ("w1 w12 w6 w4 w3 w2", QUEUE, 10.0, 101.0),
     "starving by age": ("w1 w2 w3 w4 w6 w12", QUEUE, 1.0, 200.0),
-    "starving by weight": ("w12 w6 w4 w3 w2 w1", replace(QUEUE, starving_order=StarvingOrder.WEIGHT), 1.0, 200.0),
     "fifo": ("w1 w2 w3 w4 w6 w12", replace(QUEUE, order=Order.FIFO), 1.0, 50.0),
 }
 
@@ -75,14 +84,12 @@ def test_equal_weights_go_by_creation() -> None:
     assert [job.name for job in jobs] == names(world, "full")
 
 
-@pytest.mark.parametrize(("want", "beats"), [(["high", "old"], False), (["old", "high"], True)])
-def test_starving_and_priority(want: list[str], beats: bool) -> None:
-    """A gang of higher priority goes before a STARVING one, unless K3 is taken literally."""
+def test_starving_and_priority() -> None:
+    """A gang of higher priority goes before a STARVING one."""
     jobs = [Job("old", 0.0, 12, 1, 10.0), Job("high", 190.0, 12, 1, 10.0, priority=5)]
-    queue = replace(QUEUE, starving_beats_priority=beats)
-    world = World(row(1, cpu=12), [full(200.0), *jobs], Policy(queue=queue))
+    world = World(row(1, cpu=12), [full(200.0), *jobs], POLICY)
     world.run()
-    assert want == names(world, "full")
+    assert names(world, "full") == ["high", "old"]
 
 
 # -- back-fill and holds -----------------------------------------------------------------------------------------------
@@ -198,8 +205,14 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
     longest run of a job, before the next one is first. Where reservations pause, a pause comes on top for each.
     """
     nodes, jobs, share = case
-    queue = QueuePolicy(starve_limit_s=LIMIT_S, starving_share=share, reserve_after_s=0.0, starving_hold_s=hold_s)
-    world = World(nodes, jobs, Policy(queue=queue))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starvation_reservations, "SHARE", share)
+        patch.setattr(states, "HOLD_S", hold_s)
+        _starts_in_the_end(nodes, jobs, hold_s)
+
+
+def _starts_in_the_end(nodes: list[Node], jobs: list[Job], hold_s: float) -> None:
+    world = World(nodes, jobs, POLICY)
     world.run(jobs[-1].arrives_s)
     now_s = world.now_s
     each_s = LONGEST_RUN_S if hold_s > now_s else LONGEST_RUN_S + 2.0 * hold_s

@@ -1,4 +1,4 @@
-"""The KOD2 weight: exact, in both readings, in the operator's hand where that is allowed (PAPERS K1)."""
+"""The KOD2 weight: exact, in the operator's hand where that is allowed (PAPERS K1)."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scoring.ids import Namespace, ResourceName
 from scoring.model import Gang, Role
-from scoring.model.policy import Policy, QueuePolicy, Reading, gang_options
+from scoring.model.policy import Policy, QueuePolicy, gang_options
 from scoring.model.resources import Resources
 from scoring.model.snapshot import NodeTable
 from scoring.queue.weights import Load, Scale, Weight, weight_of
@@ -21,7 +21,6 @@ GPU = ResourceName("nvidia.com/gpu")
 CLUSTER = Scale.of(NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)]))
 """100 CPUs, 1,000 bytes, 10 GPUs."""
 PER_WORKER = QueuePolicy()
-WHOLE_JOB = QueuePolicy(reading=Reading.WHOLE_JOB)
 PUBLISHED = QueuePolicy(extended=())
 FPGA = ResourceName("example.com/fpga")
 
@@ -39,15 +38,9 @@ def asking(size: int, amounts: Mapping[ResourceName, int], *, name: str = "g") -
 
 
 CASES: dict[str, tuple[Fraction, Gang, QueuePolicy]] = {
-    # case: (ω′, job, reading)
+    # case: (ω′, job, policy)
     "two workers of 2/100 CPU and 10/1000 memory": (Fraction(2) / Fraction(3, 100), tfjob(2), PER_WORKER),
     "workers beyond the minimum do not count": (Fraction(2) / Fraction(3, 100), tfjob(5, least=3), PER_WORKER),
-    "the whole job, its ps included": (Fraction(2) / (Fraction(5, 100) + Fraction(20, 1000)), tfjob(2), WHOLE_JOB),
-    "of the whole job only the minimum": (
-        Fraction(2) / (Fraction(5, 100) + Fraction(20, 1000)),
-        tfjob(5, least=3),
-        WHOLE_JOB,
-    ),
     "unknown roles are workers": (Fraction(3) / Fraction(1, 100), gang("g", 3), PER_WORKER),
     "nothing but a ps": (Fraction(1) / Fraction(1, 100), tfjob(0, ps=1), PER_WORKER),
     "unlike workers: their mean": (
@@ -127,7 +120,7 @@ def could_start(size: int, amounts: Mapping[ResourceName, int]) -> bool:
     return all(amounts[name] <= 10 and size * amounts[name] <= 40 for name in NAMES[:3]) and not amounts[FPGA]
 
 
-@given(st.integers(1, 9), REQUESTS, st.sampled_from([PER_WORKER, WHOLE_JOB, PUBLISHED]))
+@given(st.integers(1, 9), REQUESTS, st.sampled_from([PER_WORKER, PUBLISHED]))
 def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
     size: int, amounts: dict[ResourceName, int], policy: QueuePolicy
 ) -> None:
@@ -141,7 +134,7 @@ def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
         assert least.key < weight.key
 
 
-@given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES), st.sampled_from([PER_WORKER, WHOLE_JOB, PUBLISHED]))
+@given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES), st.sampled_from([PER_WORKER, PUBLISHED]))
 def test_asking_for_more_never_makes_a_gang_heavier(
     size: int, amounts: dict[ResourceName, int], more: ResourceName, policy: QueuePolicy
 ) -> None:
@@ -163,7 +156,7 @@ def test_units_do_not_matter(size: int, amounts: dict[ResourceName, int], factor
     by = dict(zip(NAMES, factors, strict=True))
     other = Scale({name: (total * by[name], most * by[name]) for name, (total, most) in FOUR.sizes.items()})
     scaled = asking(size, {name: amount * by[name] for name, amount in amounts.items()})
-    for policy in (PER_WORKER, WHOLE_JOB, PUBLISHED):
+    for policy in (PER_WORKER, PUBLISHED):
         assert weight_of(asking(size, amounts), FOUR, policy) == weight_of(scaled, other, policy)
 
 

@@ -7,20 +7,23 @@ import pytest
 
 from scoring.ids import GangKey
 from scoring.model import Gang
-from scoring.model.policy import Policy, QueuePolicy, ServicePolicy, Surplus
+from scoring.model.policy import Policy, ServicePolicy
 from scoring.plan import plan
 from scoring.queue.service_levels import hours_of
 from scoring.scaling.adjust import Adjustment, adjust
 from scoring.scaling.change import No
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.options import Condition, Options
+from scoring.scaling.shrink.candidates import MOST_KINDS
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.scoring.scaling.cases import elastic, waiting, workers
 
 HOUR_S = 3600.0
-POLICY = Policy(queue=QueuePolicy(surplus=Surplus.LAST), service=ServicePolicy(wide_share=1.0))
+POLICY = Policy(service=ServicePolicy(wide_share=1.0))
 LEVELS = Options(condition=Condition.LEVELS, cool_down_s=0.0, decrement=None, increment=None, changes_per_hour=None)
 FOUR = workers("four", ["n1"] * 4)
+ALIKE = [waiting(f"h{i:02}", 4, weight=9) for i in range(40)]
+UNLIKE = [waiting(f"h{i:02}", 4, weight=9, cpu=f"{999 - i}m") for i in range(MOST_KINDS)]
 
 
 def one_pass(
@@ -51,6 +54,14 @@ CASES: dict[str, tuple[dict[str, int], list[Gang], dict[str, Any]]] = {  # case:
     "nor to one of a lower priority": ({}, [workers("four", ["n1"] * 4, priority=5), waiting("new", 2)], {}),
     "all that it asked for, not its minimum alone": ({"four": 1}, [FOUR, gang("new", 3, min_member=1)], {}),
     "or nothing": ({}, [FOUR, gang("new", 4, min_member=1)], {}),
+    "for the one behind a gang that cannot be helped": (
+        {"four": 3},
+        [FOUR, waiting("large", 4, weight=9), waiting("new", 1, weight=1)],
+        {},
+    ),
+    "of many gangs that ask for the same one is tried": ({"four": 3}, [FOUR, *ALIKE, waiting("new", 1, weight=1)], {}),
+    "of different ones all but one too many": ({"four": 3}, [FOUR, *UNLIKE[1:], waiting("new", 1, weight=1)], {}),
+    "behind too many different ones no gang is served": ({}, [FOUR, *UNLIKE, waiting("new", 1, weight=1)], {}),
     "whatever they weigh": ({"four": 3}, [workers("four", ["n1"] * 4, weight=9), waiting("new", 1, weight=1)], {}),
 }
 

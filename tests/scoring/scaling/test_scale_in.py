@@ -15,7 +15,7 @@ from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.options import Options
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -146,11 +146,7 @@ GIVEN: dict[str, Case] = {  # sentence: (what is decided, the cluster: nodes wit
         {"given": {"a": (2, 1)}, "refused": {"b": "ELSEWHERE"}},
         case("n1:2", workers("a", ["n1"] * 2), GONE, with_members(workers("ends", ["gone"]), deleting=True), heavy(1),
              jobs=[elastic(workers("a", ["n1"] * 2)), elastic(GONE)])),
-    "as published with `heaviest`: a gang lighter than a job that runs moves no job": (
-        {"given": {}, "reason": "NOT_HEAVIEST"},
-        case("n1:4", workers("l", ["n1"] * 2), workers("big", ["n1"] * 2, weight=10), heavy(1),
-             options=replace(GENEROUS, condition=Condition.HEAVIEST))),
-    "without `heaviest` the lighter job gives": ({"given": {"l": (2, 1)}, "refused": {"big": "NOT_LIGHTER"}},
+    "the lighter job gives, though a heavier one runs": ({"given": {"l": (2, 1)}, "refused": {"big": "NOT_LIGHTER"}},
         case("n1:4", workers("l", ["n1"] * 2), workers("big", ["n1"] * 2, weight=10), heavy(1))),
     "switched off": ({"to": None, "reason": "DISABLED"},
         case("n1:2", workers("l", ["n1"] * 2), heavy(1), options=replace(GENEROUS, enabled=False))),

@@ -63,7 +63,7 @@ LIGHT, HEAVY = workers("l", ["n1"], weight=1), workers("h", ["n1"], weight=9)
 A_B = workers("g", ["a1", "b1"])
 SLOW_A2 = mesh(["a1", "a2", "b1"], bad={"a2": {"delay_ms": 35.0}})
 SLOW_N2 = mesh(["n1", "n2", "n3"], bad={"n2": {"delay_ms": 35.0}})
-STARVE = replace(TRUSTING, queue=replace(TRUSTING.queue, starve_limit_s=500.0, starving_share=1.0, reserve_after_s=0.0))
+STARVE = replace(TRUSTING, queue=replace(TRUSTING.queue, starve_limit_s=500.0, reserve_after_s=0.0))
 HALF = replace(TRUSTING, queue=replace(TRUSTING.queue, share_cap=0.5))
 PAIR = waiting("w", 2)
 CLAIM = Claim(PAIR.key, {PAIR.members[0].uid: NodeName("n1")})  # the other one's place is unknown

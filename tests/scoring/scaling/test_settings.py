@@ -22,9 +22,9 @@ def test_every_setting_reaches_its_option() -> None:
             "elastic": {"enabled": True, "dry_run": True, "decrement": None, "increment": 5, "cool_down_s": 7},
             "elastic.metrics.default": False,
             "elastic.metrics.every_steps": 50,
-            "elastic.condition": "heaviest",
+            "elastic.condition": "levels",
         }
     ).elastic.options()
     assert (found.enabled, found.dry_run, found.decrement, found.increment) == (True, True, None, 5)
-    assert (found.cool_down_s, found.condition) == (7.0, "heaviest")
+    assert (found.cool_down_s, found.condition) == (7.0, "levels")
     assert (found.metrics.default, found.metrics.every_steps) == (Wants.OFF, 50)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from scoring.ids import EndpointId, NodeName
-from scoring.model.policy import Direction, Ratios, ScorePolicy, Ttl, Variant
+from scoring.model.policy import Ratios, ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Block, Measurement, Metric, NetworkMatrix
 from scoring.score.pairs import PairScores, pair_scores
 from tests.builders import mesh
@@ -44,8 +44,6 @@ def measured(values: Mapping[tuple[str, str, Metric], float], *, age_s: float = 
 
 
 FAST = {"loss_ratio": 0.0, "throughput_bps": 100e6}
-LITERAL = ScorePolicy(variant=Variant.LITERAL, ratios=Ratios(1, 1, 1), loss_weight=0.1, delay_weight=7.0)
-SMOOTH = ScorePolicy(variant=Variant.SMOOTH, half_loss_percent=2.0, half_delay_ms=5.0, reference_bps=90e6)
 HALF = {"loss_ratio": 0.01, "delay_ms": 10.0, "throughput_bps": 50e6}
 POINTS: dict[str, tuple[tuple[float, ...], dict[str, float], ScorePolicy]] = {
     # case: (loss, delay, bandwidth points and their sum), link, policy
@@ -60,30 +58,23 @@ POINTS: dict[str, tuple[tuple[float, ...], dict[str, float], ScorePolicy]] = {
     "rates of 0 only, without a reference": (
         (20.0, 40.0, 0.0, 60.0), {"loss_ratio": 0.0, "delay_ms": 0.0, "throughput_bps": 0.0}, ScorePolicy()),
     "ratios are scaled to 100": ((12.5, 18.75, 25.0, 56.25), HALF, replace(REFERENCE, ratios=Ratios(1, 1, 2))),
-    "literal: missing is 2 %, 40 ms, 0": ((0.0,) * 4, {}, LITERAL),
-    "literal: uncapped": ((20.0, 40.0, 400.0, 460.0), FAST | {"delay_ms": 0.0, "throughput_bps": 1e10}, LITERAL),
-    "literal: 100 Mbit/s": ((10.0, 30.0, 4.0, 44.0), HALF | {"throughput_bps": 100e6}, LITERAL),
-    "smooth: half of the points at the half-values, and at a third of the rate": (
-        (10.0, 20.0, 20.0, 50.0), {"loss_ratio": 0.02, "delay_ms": 5.0, "throughput_bps": 30e6}, SMOOTH),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "given", "policy"), POINTS.values(), ids=POINTS)
 def test_points(want: tuple[float, ...], given: dict[str, float], policy: ScorePolicy) -> None:
-    """`linear` is the published sum, each term clipped; `literal` has the prototype's units and constants, always."""
+    """The published sum, each term clipped."""
     scores = pair_scores(square(**given), None, policy)
     assert want == link(scores)
-    assert scores.points[0, 0] == (100.0 if policy is not LITERAL else 60.0 + max(40.0, want[2]))
-    assert scores.rank[0, 0] > scores.rank[0, 1] or policy is LITERAL, "a node to itself ranks above any measured pair"
+    assert scores.points[0, 0] == 100.0
+    assert scores.rank[0, 0] > scores.rank[0, 1], "a node to itself ranks above any measured pair"
 
 
-def test_literal_keeps_the_papers_ties() -> None:
-    """The whole sweep of N5 (from 5 % loss, from 50 ms) ties in `literal`; in `linear` worse still ranks lower."""
+def test_worse_ranks_lower_where_the_points_tie() -> None:
+    """The whole sweep of N5 (from 5 % loss, from 50 ms) has the same points, and an order."""
     for metric, sweep in (("loss_ratio", (0.05, 0.1, 0.5)), ("delay_ms", (50.0, 100.0, 500.0))):
         blocks = [square(**({"loss_ratio": 0.0, "delay_ms": 1.0, "throughput_bps": 1e8} | {metric: x})) for x in sweep]
-        literal = [pair_scores(b, None, ScorePolicy(variant=Variant.LITERAL)).rank[0, 1] for b in blocks]
         linear = [pair_scores(b, None, REFERENCE) for b in blocks]
-        assert len(set(literal)) == 1
         assert len({float(s.points[0, 1]) for s in linear}) == 1
         ranks = [float(s.rank[0, 1]) for s in linear]
         assert ranks == sorted(set(ranks), reverse=True)
@@ -125,8 +116,6 @@ def test_worst_direction_counts() -> None:
     block = measured(both).block(NAMES, NAMES)
     scores = pair_scores(block, None, REFERENCE)
     assert (scores.loss_ratio[0, 1], scores.delay_ms[0, 1], scores.throughput_bps[1, 0]) == (0.01, 5.0, 40e6)
-    mean = pair_scores(block, None, replace(REFERENCE, direction=Direction.MEAN))
-    assert (mean.loss_ratio[0, 1], mean.delay_ms[1, 0], mean.throughput_bps[0, 1]) == (0.005, 4.0, 65e6)
 
 
 def test_one_direction_is_enough() -> None:
@@ -245,7 +234,6 @@ def test_the_best_rate_stays_the_reference_when_it_is_old() -> None:
 REFUSED = {
     "negative weight": ScorePolicy(loss_weight=-1.0),
     "infinite weight": ScorePolicy(delay_weight=np.inf),
-    "half-value of 0": ScorePolicy(half_delay_ms=0.0),
     "reference of 0": ScorePolicy(reference_bps=0.0),
     "penalty not a number": ScorePolicy(unknown_penalty_ratio=float("nan")),
 }
@@ -253,6 +241,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("policy", REFUSED.values(), ids=REFUSED)
 def test_unusable_policy(policy: ScorePolicy) -> None:
-    """Weights, half-values and references that make no sense are refused, not computed with."""
+    """Weights and references that make no sense are refused, not computed with."""
     with pytest.raises(ValueError, match="weights must be finite"):
         pair_scores(square(), None, policy)

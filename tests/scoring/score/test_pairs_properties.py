@@ -8,12 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scoring.model.policy import ScorePolicy, Ttl, Variant
+from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import Block
 from scoring.score.pairs import extender_scores, pair_scores
 from tests.strategies import DELAY_MS, LOSS_RATIO, THROUGHPUT_BPS, blocks, score_policies
 
-RELATIVE = (Variant.LINEAR, Variant.SMOOTH)
 BETTER = {"loss_ratio": 0.5, "delay_ms": 0.5, "throughput_bps": 2.0}
 """metric → factor that makes its value better"""
 
@@ -26,7 +25,7 @@ def with_value(block: Block, name: str, at: tuple[int, int], value: float) -> Bl
 
 @given(blocks(3), score_policies())
 def test_scores_of_a_square(block: Block, policy: ScorePolicy) -> None:
-    """Whatever is unknown, points and ranks are numbers; 0..100 except `literal`; rank stays within 0.001 of points.
+    """Whatever is unknown, points and ranks are numbers; points 0..100; rank stays within 0.001 of points.
 
     A pair has one score, whichever node is named first; none ranks above one node with itself; the block is only read.
     """
@@ -41,7 +40,7 @@ def test_scores_of_a_square(block: Block, policy: ScorePolicy) -> None:
         assert (array >= (0.0 if array is not scores.rank else -0.001)).all()
         assert (array == array.T).all()
     assert (abs(scores.rank - scores.points) <= 0.001 + 1e-9).all()
-    assert policy.variant is Variant.LITERAL or (scores.points <= 100.0).all()
+    assert (scores.points <= 100.0).all()
     assert sum(terms) == pytest.approx(scores.points)
     assert scores.rank.max() == scores.rank[0, 0]
 
@@ -103,7 +102,7 @@ def _rank_of(link: dict[str, float], policy: ScorePolicy) -> float:
     return float(pair_scores(block, None, policy).rank[0, 1])
 
 
-@given(blocks(3), score_policies(*RELATIVE), st.sampled_from([1e-3, 0.3, 7.0, 1e3]))
+@given(blocks(3), score_policies(), st.sampled_from([1e-3, 0.3, 7.0, 1e3]))
 def test_the_unit_of_throughput_does_not_matter(block: Block, policy: ScorePolicy, factor: float) -> None:
     """With the block's best rate as reference, scaling all rates leaves all scores, so the order too."""
     policy = replace(policy, reference_bps=None)
@@ -130,7 +129,7 @@ def test_what_was_measured_is_worth_no_more_than_fresh(block: Block, other: Bloc
 _AGED = ("loss", "delay", "throughput")
 
 
-@given(blocks(4), score_policies(*RELATIVE))
+@given(blocks(4), score_policies())
 def test_unknown_is_never_the_best(block: Block, policy: ScorePolicy) -> None:
     """Where a term counts and is known somewhere, a pair without it has less of it than the best known fresh one."""
     policy = replace(policy, soft_ttl_s=Ttl.same(None), unknown_penalty_ratio=0.05)

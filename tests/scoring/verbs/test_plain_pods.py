@@ -17,6 +17,7 @@ from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.plan.result import Reservation
+from scoring.queue.states import HOLD_S
 from scoring.verbs.plain_pods import ReservedRoom, kept_from_plain
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
@@ -111,16 +112,16 @@ def test_what_is_saved_up(want: list[str], cluster: Snapshot, plain: Pod, nodes:
 PHASES = {  # case: (seconds since the gang became STARVING, whether its reservation is kept from plain pods)
     "not yet": (-1.0, False),
     "the reservation begins": (0.0, True),
-    "its last moment": (99.0, True),
-    "it has run out": (100.0, False),
-    "it begins again": (200.0, True),
+    "its last moment": (HOLD_S - 1.0, True),
+    "it has run out": (HOLD_S, False),
+    "it begins again": (2.0 * HOLD_S, True),
 }
 
 
 @pytest.mark.parametrize(("since_s", "kept"), PHASES.values(), ids=PHASES)
 def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> None:
     """As long as open as closed: services that were there before come back in the end."""
-    policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=0.0, starving_hold_s=100.0)
+    policy = QueuePolicy(starve_limit_s=60.0, reserve_after_s=0.0)
     cluster = snapshot([node("n1")], [gang("g", 1)])
     assert bool(kept_from_plain(cluster, reserved("n1"), policy, now_s=60.0 + since_s)) is kept
 
