@@ -11,7 +11,6 @@ from tests.fakes.operator_api import FakeOperatorApi
 
 HOME = "namespaces/netgang-system"
 LEASE = f"/apis/coordination.k8s.io/v1/{HOME}/leases/netgang-leader"
-DEPLOYMENT = f"/apis/apps/v1/{HOME}/deployments/netgang"
 SCHEDULER = f"/apis/apps/v1/{HOME}/deployments/netgang-scheduler"
 SETTINGS = f"/api/v1/{HOME}/configmaps/netgang"
 CONFIG = f"/api/v1/{HOME}/configmaps/netgang-scheduler-config"
