@@ -67,7 +67,8 @@ def door(said: Said, *, prefers_cluster: bool = False) -> Door:
     service = said.service or DEFAULT
     path, access = proxied(service), chosen(said.kubeconfig, said.context)
     server = load(access.file, clock=SystemClock(), context=access.context)
-    return Door(f"http://{service.partition('/')[2]}", lambda: Proxied(server, path))
+    shown = service.partition("/")[2].removeprefix("https:")  # of the answers' origin; the way is the proxy's
+    return Door(f"http://{shown}", lambda: Proxied(server, path))
 
 
 def proxied(service: str) -> str:

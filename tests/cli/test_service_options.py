@@ -62,6 +62,7 @@ def test_the_proxy_leads_there(access: Path, netgang: RawServer, site: ApiProxy)
 REFUSALS = {  # case: (what the person may not do, arguments, part of what is said)
     "no right to the proxy": ("services/proxy", (), 'cannot get resource "services/proxy"'),
     "no such port": ("", ("--service", "netgang-system/netgang:1"), "no service port 1"),
+    "none with TLS": ("", ("--service", "netgang-system/https:netgang:8889"), "answered 503: no service port 8889"),
 }
 
 
