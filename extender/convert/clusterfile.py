@@ -1,11 +1,9 @@
 """Read a cluster from a file: what `kubectl get nodes,pods,podgroups -A -o json` prints.
 
-Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped, and those
-that another reader reads are handed on as they are.
+Rule: an object that cannot be read is an error that names it; kinds that do not decide anything are skipped.
 """
 
 import sys
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,16 +18,6 @@ _LARGEST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """An object of a kind that the reader asked for: `number` is its place among the items."""
-
-    number: int
-    api_version: str
-    kind: str
-    raw: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class ClusterFile:
     """The records of one file, in its order, and the JSON they came from."""
 
@@ -39,7 +27,6 @@ class ClusterFile:
     native_groups: list[PodGroup] = field(default_factory=list)  # Kubernetes' own
     pods_json: dict[str, bytes] = field(default_factory=dict)  # namespace/name → the pod's JSON
     daemon_sets: list[DaemonSet] = field(default_factory=list)
-    others: list[Other] = field(default_factory=list)  # Objects of the further kinds that were asked for
 
 
 class _Head(msgspec.Struct):
@@ -55,9 +42,9 @@ class _List(msgspec.Struct):
 _HEAD = msgspec.json.Decoder(_Head)
 
 
-def read_cluster(path: Path, *, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
-    """Read `path`; kinds in `keep` are kept as they are. ConfigError names the file, the object and the field."""
-    return parse_cluster(_body_of(path), name=str(path), zone_label=zone_label, keep=keep)
+def read_cluster(path: Path, *, zone_label: str) -> ClusterFile:
+    """Read `path`. ConfigError names the file, the object and the field."""
+    return parse_cluster(_body_of(path), name=str(path), zone_label=zone_label)
 
 
 def _body_of(path: Path) -> bytes:
@@ -72,7 +59,7 @@ def _body_of(path: Path) -> bytes:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
 
 
-def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[str] = ()) -> ClusterFile:
+def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
     """Read the JSON of a List (or of one object). Errors: ConfigError."""
     try:
         listed = msgspec.json.decode(body, type=_List)
@@ -95,8 +82,6 @@ def parse_cluster(body: bytes, *, name: str, zone_label: str, keep: Collection[s
                     (found.native_groups if native else found.pod_groups).append(pod_group_from_json(item))
                 case "DaemonSet":
                     found.daemon_sets.append(daemon_set_from_json(item))
-                case kind if kind in keep:
-                    found.others.append(Other(number, head.apiVersion, kind, bytes(item)))
                 case _:
                     pass
         except ValueError as error:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Final
 
-from scoring.ids import EndpointId, Namespace, ResourceName, ZoneName
+from scoring.ids import EndpointId, Namespace, ZoneName
 from scoring.lengths import duration_s
 from scoring.model.constraints import HashedOnce
 from scoring.model.nearest import nearest
@@ -60,9 +60,6 @@ class Order(StrEnum):
 
     WEIGHT = "weight"
     FIFO = "fifo"
-
-
-EVERY_RESOURCE = ResourceName("*")  # Stands for all extended resources in `QueuePolicy.extended`
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +119,6 @@ class QueuePolicy:
     """The order of the queue (PAPERS K1–K3, G5; docs/safety.md S14)."""
 
     order: Order = Order.WEIGHT
-    extended: tuple[ResourceName, ...] = (EVERY_RESOURCE,)
-    """Extended resources that count in the weight besides CPU and memory; none: the published weight."""
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
     starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING

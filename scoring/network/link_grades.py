@@ -5,7 +5,7 @@ throughput, for which it has no colours, by the share of the points that the pub
 one per ms, so that three quarters of them end at 10 ms and a quarter at 30 ms; and in proportion to the best rate.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from scoring.network.measurement import Metric
@@ -29,29 +29,13 @@ class Bounds:
     poor: float
     highest_is_best: bool = False
 
-    def grade(self, value: float | None) -> Grade:
-        """Grade of a value; `None`: unknown.
-
-        >>> loss = bounds_of(Metric.LOSS)
-        >>> [loss.grade(ratio).name for ratio in (0.0, 1e-5, 2e-5, 1e-3, None)]
-        ['GOOD', 'GOOD', 'FAIR', 'POOR', 'UNKNOWN']
-        >>> rate = bounds_of(Metric.THROUGHPUT, best=1e9)
-        >>> [rate.grade(bps).name for bps in (1e9, 7e8, 1e8)]
-        ['GOOD', 'FAIR', 'POOR']
-        """
-        if value is None:
-            return Grade.UNKNOWN
-        if self.highest_is_best:
-            return Grade.GOOD if value >= self.good else Grade.POOR if value < self.poor else Grade.FAIR
-        return Grade.GOOD if value <= self.good else Grade.POOR if value >= self.poor else Grade.FAIR
-
-    def scaled(self, factor: float) -> "Bounds":
-        """The same bounds for values in another unit."""
-        return replace(self, good=self.good * factor, poor=self.poor * factor)
-
 
 def bounds_of(metric: Metric, *, best: float = 0.0) -> Bounds:
-    """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s."""
+    """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s.
+
+    >>> bounds_of(Metric.LOSS).poor, bounds_of(Metric.DELAY).poor, bounds_of(Metric.THROUGHPUT, best=1e9).poor
+    (0.001, 30.0, 250000000.0)
+    """
     if metric is Metric.LOSS:
         return Bounds(1e-5, 1e-3)
     if metric is Metric.DELAY:

@@ -107,7 +107,7 @@ class OrderKeys:
         reserves_s = limit_s if since_s is None else max(limit_s, since_s + self._policy.queue.reserve_after_s)
         word = demand.options.weight
         given = None if word is None else Weight(word.numerator, word.denominator, given=True)
-        return Standing(demand, load_of(demand.gang, self._policy.queue), given, since_s, limit_s, reserves_s)
+        return Standing(demand, load_of(demand.gang), given, since_s, limit_s, reserves_s)
 
     def _weigh(self, standing: Standing) -> None:
         """Give the standing its place in the order, under the totals of now."""

@@ -8,7 +8,7 @@ small job with many workers is expected to end soon and keeps little from others
 which requests are summed: here those of one worker (the mean, where workers differ). Were it those of the whole minimum
 set, the number of workers would nearly cancel.
 
-The published weight has CPU and memory only (`extended: ()`). A job of GPUs alone would then ask for nothing, which
+The published weight has CPU and memory only. A job of GPUs alone would then ask for nothing, which
 the formula gives no weight for: it would have to be infinite. So extended resources count, and two kinds of gangs weigh
 0, the least: one that asks for nothing, of which nothing is known, and one that asks for more than the cluster has
 (a pod for more than any node has, or the minimum for more than all nodes together), which could lead permanently.
@@ -27,7 +27,6 @@ from math import exp
 from scoring.feasibility.quorum import minimum_members
 from scoring.ids import ResourceName
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import EVERY_RESOURCE, QueuePolicy
 from scoring.model.resources import CPU, MEMORY, is_extended
 from scoring.model.snapshot import NodeTable
 
@@ -132,20 +131,20 @@ class Scale:
         return Weight(load.workers * load.counted * whole, share) if share else _LEAST
 
 
-def weight_of(gang: Gang, scale: Scale, policy: QueuePolicy) -> Weight:
+def weight_of(gang: Gang, scale: Scale) -> Weight:
     """Weigh `gang` against a cluster. Cost: O(n log n) in members.
 
     A gang that asks for nothing, or for what no node has, is the lightest there can be.
 
     >>> from tests.builders import gang
     >>> cluster = Scale({CPU: (100_000, 10_000), MEMORY: (0, 0), ResourceName("pods"): (90, 9)})
-    >>> weight_of(gang("g", 4, cpu="2"), cluster, QueuePolicy()).prime  # 4 / (2 / 100)
+    >>> weight_of(gang("g", 4, cpu="2"), cluster).prime  # 4 / (2 / 100)
     Fraction(200, 1)
     """
-    return scale.weight(load_of(gang, policy))
+    return scale.weight(load_of(gang))
 
 
-def load_of(gang: Gang, policy: QueuePolicy) -> Load:
+def load_of(gang: Gang) -> Load:
     """What the gang's weight follows from. Cost: O(n log n) in members."""
     members = _minimum(gang)
     counted = tuple([pod for pod in members if pod.role is Role.WORKER]) or members
@@ -153,16 +152,12 @@ def load_of(gang: Gang, policy: QueuePolicy) -> Load:
     asked = together if len(counted) == len(members) else _sums(counted)[0]
     return Load(
         workers=least_workers(gang),
-        asked=tuple([(name, amount) for name, amount in sorted(asked.items()) if _counts(name, policy)]),
+        asked=tuple(
+            [(name, amount) for name, amount in sorted(asked.items()) if name in (CPU, MEMORY) or is_extended(name)]
+        ),
         counted=len(counted),
         needed=tuple([(name, amount, most[name]) for name, amount in sorted(together.items())]),
     )
-
-
-def _counts(name: ResourceName, policy: QueuePolicy) -> bool:
-    if name in (CPU, MEMORY) or name in policy.extended:
-        return True
-    return EVERY_RESOURCE in policy.extended and is_extended(name)
 
 
 def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[ResourceName, int]]:

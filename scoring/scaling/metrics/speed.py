@@ -158,8 +158,7 @@ class Model:
     def forecast(self, workers: int, more: int, *, horizon_s: float) -> Forecast:
         """The loss `horizon_s` from now with `workers`, and with `more` of them after a stall.
 
-        >>> from scoring.scaling.metrics.fits import Family
-        >>> line = Curve(Family.EXPONENTIAL, floor=0.0, height=1.0, begin=0.0, scale=1000.0, explained=1.0)
+        >>> line = Curve("exponential", floor=0.0, height=1.0, begin=0.0, scale=1000.0, explained=1.0)
         >>> model = Model(line, Speed((2, 4), (0.25, 0.125), 0.2), trained=0.0, stall_s=100.0)
         >>> found = model.forecast(2, 4, horizon_s=300.0)  # 1,200 samples, or 8 a second for 200 s
         >>> round(found.stay, 3), round(found.grow, 3), round(found.gain_ratio, 3)

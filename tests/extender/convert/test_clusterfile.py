@@ -36,14 +36,6 @@ def test_both_kinds_of_list_and_single_objects() -> None:
         assert ([one.name for one in saved.pods], json.loads(saved.pods_json["default/p"])) == (["p"], pod)
 
 
-def test_kinds_that_are_asked_for_are_kept_as_they_are() -> None:
-    job = {"apiVersion": "batch/v1", "kind": "Job", "spec": "anything"}
-    body = json.dumps({"kind": "List", "items": [pod_json("p"), job, {"kind": "Service"}]}).encode()
-    [kept] = parse_cluster(body, name="c.json", zone_label=ZONE, keep={"Job"}).others
-    assert (kept.number, kept.api_version, kept.kind, json.loads(kept.raw)) == (1, "batch/v1", "Job", job)
-    assert parse_cluster(body, name="c.json", zone_label=ZONE).others == []
-
-
 def test_the_zone_label_is_the_settings() -> None:
     node = node_json("n", zone="z")
     node["metadata"]["labels"]["rack"] = "r7"

@@ -17,11 +17,8 @@ from scoring.model.snapshot import NodeTable
 from scoring.queue.weights import Load, Scale, Weight, weight_of
 from tests.builders import bound, gang, node, pod
 
-GPU = ResourceName("nvidia.com/gpu")
 CLUSTER = Scale.of(NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)]))
 """100 CPUs, 1,000 bytes, 10 GPUs."""
-PER_WORKER = QueuePolicy()
-PUBLISHED = QueuePolicy(extended=())
 FPGA = ResourceName("example.com/fpga")
 
 
@@ -37,45 +34,36 @@ def asking(size: int, amounts: Mapping[ResourceName, int], *, name: str = "g") -
     return gang(name, members=[replace(p, member_class=replace(p.member_class, requests=requests)) for p in usual])
 
 
-CASES: dict[str, tuple[Fraction, Gang, QueuePolicy]] = {
-    # case: (ω′, job, policy)
-    "two workers of 2/100 CPU and 10/1000 memory": (Fraction(2) / Fraction(3, 100), tfjob(2), PER_WORKER),
-    "workers beyond the minimum do not count": (Fraction(2) / Fraction(3, 100), tfjob(5, least=3), PER_WORKER),
-    "unknown roles are workers": (Fraction(3) / Fraction(1, 100), gang("g", 3), PER_WORKER),
-    "nothing but a ps": (Fraction(1) / Fraction(1, 100), tfjob(0, ps=1), PER_WORKER),
+CASES: dict[str, tuple[Fraction, Gang]] = {
+    # case: (ω′, job)
+    "two workers of 2/100 CPU and 10/1000 memory": (Fraction(2) / Fraction(3, 100), tfjob(2)),
+    "workers beyond the minimum do not count": (Fraction(2) / Fraction(3, 100), tfjob(5, least=3)),
+    "unknown roles are workers": (Fraction(3) / Fraction(1, 100), gang("g", 3)),
+    "nothing but a ps": (Fraction(1) / Fraction(1, 100), tfjob(0, ps=1)),
     "unlike workers: their mean": (
         Fraction(2) / Fraction(3, 100),
         gang("g", members=[pod("a", cpu="2"), pod("b", cpu="4")]),
-        PER_WORKER,
     ),
-    "no request at all": (Fraction(0), gang("g", 2, cpu="0"), PER_WORKER),
-    "GPUs count": (Fraction(2) / (Fraction(1, 100) + Fraction(1, 10)), gang("g", 2, gpu=1), PER_WORKER),
-    "GPUs alone": (Fraction(2) / Fraction(1, 10), gang("g", 2, cpu="0", gpu=1), PER_WORKER),
-    "GPUs are left out as published": (Fraction(2) / Fraction(1, 100), gang("g", 2, gpu=1), PUBLISHED),
-    "GPUs alone as published": (Fraction(0), gang("g", 2, cpu="0", gpu=1), PUBLISHED),
-    "GPUs by name": (
-        Fraction(2) / (Fraction(1, 100) + Fraction(1, 10)),
-        gang("g", 2, gpu=1),
-        QueuePolicy(extended=(GPU,)),
-    ),
-    "another resource by name": (Fraction(2) / Fraction(1, 100), gang("g", 2, gpu=1), QueuePolicy(extended=(FPGA,))),
-    "a pod larger than any node": (Fraction(0), gang("g", 1, cpu="11"), PER_WORKER),
-    "more GPUs than any node has": (Fraction(0), gang("g", 1, gpu=2), PUBLISHED),
-    "a minimum larger than the cluster": (Fraction(0), gang("g", 11, cpu="10"), PER_WORKER),
-    "a resource that no node has": (Fraction(0), asking(1, {FPGA: 1}), PUBLISHED),
+    "no request at all": (Fraction(0), gang("g", 2, cpu="0")),
+    "GPUs count": (Fraction(2) / (Fraction(1, 100) + Fraction(1, 10)), gang("g", 2, gpu=1)),
+    "GPUs alone": (Fraction(2) / Fraction(1, 10), gang("g", 2, cpu="0", gpu=1)),
+    "a pod larger than any node": (Fraction(0), gang("g", 1, cpu="11")),
+    "more GPUs than any node has": (Fraction(0), gang("g", 1, gpu=2)),
+    "a minimum larger than the cluster": (Fraction(0), gang("g", 11, cpu="10")),
+    "a resource that no node has": (Fraction(0), asking(1, {FPGA: 1})),
 }
 
 
-@pytest.mark.parametrize(("want", "job", "policy"), CASES.values(), ids=CASES)
-def test_weight(want: Fraction, job: Gang, policy: QueuePolicy) -> None:
+@pytest.mark.parametrize(("want", "job"), CASES.values(), ids=CASES)
+def test_weight(want: Fraction, job: Gang) -> None:
     """ω′ = w_min / (cpu + mem + GPUs), as shares of the cluster."""
-    assert want == weight_of(job, CLUSTER, policy).prime
+    assert want == weight_of(job, CLUSTER).prime
 
 
 def test_asking_for_what_no_node_has_is_lightest() -> None:
     """A cluster without nodes, or without the resource: 0, whatever is asked for."""
     for nodes in ([], [node("n", cpu="8")]):
-        assert weight_of(gang("g", 2, gpu=1), Scale.of(NodeTable.of(nodes)), PER_WORKER).prime == 0
+        assert weight_of(gang("g", 2, gpu=1), Scale.of(NodeTable.of(nodes))).prime == 0
 
 
 def test_a_running_gang_weighs_what_it_weighed() -> None:
@@ -83,7 +71,7 @@ def test_a_running_gang_weighs_what_it_weighed() -> None:
     waits = tfjob(4)
     ps, *workers = waits.members
     runs = replace(waits, members=(bound(ps, "n0"), *(bound(one, "n1") for one in workers)))
-    assert weight_of(waits, CLUSTER, PER_WORKER) == weight_of(runs, CLUSTER, PER_WORKER)
+    assert weight_of(waits, CLUSTER) == weight_of(runs, CLUSTER)
 
 
 AMOUNT = st.integers(1, 10**15)
@@ -120,34 +108,34 @@ def could_start(size: int, amounts: Mapping[ResourceName, int]) -> bool:
     return all(amounts[name] <= 10 and size * amounts[name] <= 40 for name in NAMES[:3]) and not amounts[FPGA]
 
 
-@given(st.integers(1, 9), REQUESTS, st.sampled_from([PER_WORKER, PUBLISHED]))
+@given(st.integers(1, 9), REQUESTS)
 def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
-    size: int, amounts: dict[ResourceName, int], policy: QueuePolicy
+    size: int, amounts: dict[ResourceName, int]
 ) -> None:
     """No gang leads permanently: without requests, or too large for the cluster, it weighs 0, the least."""
-    weight = weight_of(asking(size, amounts), FOUR, policy)
+    weight = weight_of(asking(size, amounts), FOUR)
     assert 0.0 <= weight.omega_prime < math.inf
     assert 0.5 <= weight.omega <= 1.0
     if not any(amounts.values()) or not could_start(size, amounts):
         assert weight.prime == 0
-        least = weight_of(asking(1, {NAMES[0]: 10, NAMES[1]: 10, NAMES[2]: 10}), FOUR, policy)
+        least = weight_of(asking(1, {NAMES[0]: 10, NAMES[1]: 10, NAMES[2]: 10}), FOUR)
         assert least.key < weight.key
 
 
-@given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES), st.sampled_from([PER_WORKER, PUBLISHED]))
+@given(st.integers(1, 4), REQUESTS, st.sampled_from(NAMES))
 def test_asking_for_more_never_makes_a_gang_heavier(
-    size: int, amounts: dict[ResourceName, int], more: ResourceName, policy: QueuePolicy
+    size: int, amounts: dict[ResourceName, int], more: ResourceName
 ) -> None:
     """Monotone: one unit more of any resource, known or unknown, raises no gang that asks for something."""
-    before = weight_of(asking(size, amounts), FOUR, policy).prime
-    after = weight_of(asking(size, amounts | {more: amounts[more] + 1}), FOUR, policy).prime
-    assert after <= before or before == 0 == sum(amounts[name] for name in NAMES[: 2 if policy is PUBLISHED else 4])
+    before = weight_of(asking(size, amounts), FOUR).prime
+    after = weight_of(asking(size, amounts | {more: amounts[more] + 1}), FOUR).prime
+    assert after <= before or before == 0 == sum(amounts[name] for name in NAMES)
 
 
 @given(st.integers(1, 3), REQUESTS)
 def test_more_workers_never_make_a_gang_lighter(size: int, amounts: dict[ResourceName, int]) -> None:
     if could_start(size + 1, amounts):
-        few, many = (weight_of(asking(n, amounts), FOUR, PER_WORKER).prime for n in (size, size + 1))
+        few, many = (weight_of(asking(n, amounts), FOUR).prime for n in (size, size + 1))
         assert few <= many
 
 
@@ -156,8 +144,7 @@ def test_units_do_not_matter(size: int, amounts: dict[ResourceName, int], factor
     by = dict(zip(NAMES, factors, strict=True))
     other = Scale({name: (total * by[name], most * by[name]) for name, (total, most) in FOUR.sizes.items()})
     scaled = asking(size, {name: amount * by[name] for name, amount in amounts.items()})
-    for policy in (PER_WORKER, PUBLISHED):
-        assert weight_of(asking(size, amounts), FOUR, policy) == weight_of(scaled, other, policy)
+    assert weight_of(asking(size, amounts), FOUR) == weight_of(scaled, other)
 
 
 TRUSTED = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("ops")})))

@@ -11,7 +11,7 @@ from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
 from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.metrics.fits import Curve, Family, fit_curve, trend_of
+from scoring.scaling.metrics.fits import Curve, fit_curve, trend_of
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
 from scoring.scaling.metrics.speed import Model, Speed, model_of, progress, speed_of, stall_s
 from scoring.scaling.options import MetricOptions
@@ -93,14 +93,20 @@ def test_no_fit() -> None:
         assert model_of(history, MetricOptions()) is None, "no loss is reported"
 
 
-@given(st.sampled_from(list(Family)), st.floats(0.0, 2.0), st.floats(0.1, 5.0), st.floats(0.05, 2.0), st.booleans())
-def test_a_curve_is_found_again(family: Family, floor: float, height: float, scale: float, many: bool) -> None:
+@given(
+    st.sampled_from(["inverse", "power", "exponential"]),
+    st.floats(0.0, 2.0),
+    st.floats(0.1, 5.0),
+    st.floats(0.05, 2.0),
+    st.booleans(),
+)
+def test_a_curve_is_found_again(family: str, floor: float, height: float, scale: float, many: bool) -> None:
     """Whichever family made the loss, the fit explains it and tells the loss a fifth further on to within 2 %."""
     k = np.linspace(0.0, 1000.0, 400 if many else 40)
 
     def made(at: Floats) -> Floats:
         x = at / (1000.0 * scale)
-        falls = {Family.INVERSE: 1.0 / (1.0 + x), Family.POWER: (1.0 + x) ** -0.5, Family.EXPONENTIAL: np.exp(-x)}
+        falls = {"inverse": 1.0 / (1.0 + x), "power": (1.0 + x) ** -0.5, "exponential": np.exp(-x)}
         return np.asarray(floor + height * falls[family])
 
     found = fit_curve(k, made(k))
@@ -195,7 +201,7 @@ def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
 
 def test_the_worked_example_of_the_page() -> None:
     """docs/explanation/elastic.md: L = 0.5 + 2·10⁴/(x + 10⁴), 50 samples/s with 3 workers, 80 with 6, stall 41 s."""
-    curve = Curve(Family.INVERSE, floor=0.5, height=2.0, begin=0.0, scale=1e4, explained=1.0)
+    curve = Curve("inverse", floor=0.5, height=2.0, begin=0.0, scale=1e4, explained=1.0)
     rows = []
     for workers, trained in ((3, 3e4), (6, 3e4), (6, 1e6)):
         found = Model(curve, Speed((3, 6), (1 / 50, 1 / 80), 0.2), trained, 41.0).forecast(
