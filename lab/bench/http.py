@@ -2,10 +2,9 @@
 
 Why beside Go: absolute times say more about the machine than about us. Both servers run on this machine, are asked the
 same bytes over one kept-alive connection as kube-scheduler has, in turns, and the ratio of their medians is reported as
-the median of several rounds with its spread. `--factory module:function` names the ASGI app; with `ECHO_FACTORY` the
-service behind is an echo too, so that only the HTTP side is measured.
+the median of several rounds with its spread. The service is that of `lab.bench.service`.
 
-    python -m lab.bench.http [--names 100,500,1000,5000] [--rounds 5] [--calls 200] [--factory module:function]
+    python -m lab.bench.http [--names 100,500,1000,5000] [--rounds 5] [--calls 200]
 """
 
 import argparse
@@ -18,21 +17,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from extender.server.verb_protocol import VerbProtocol
 
-SERVICE_FACTORY = "lab.bench.service:create_app"
-ECHO_FACTORY = "tests.fakes.verbs:create_echo_app"
 VERBS = ("filter", "prioritize")
 GOALS = {("filter", 5000): 0.35, ("prioritize", 5000): 0.6}
 """(verb, names) → the largest ratio of medians, netgang to Go, that we accept."""
@@ -167,14 +162,14 @@ def running(command: Sequence[str]) -> Iterator[Server]:
             process.terminate()
 
 
-def serve(factory: str) -> None:
-    """Serve the app of `factory` as netgang itself is served, on a free port of the loopback; prints the port."""
-    module, _, name = factory.partition(":")
-    create: Callable[[], ASGIApp] = getattr(import_module(module), name)
+def serve() -> None:
+    """Serve the measured service as netgang itself is served, on a free port of the loopback; prints the port."""
+    from lab.bench.service import create_app  # which is made for the requests of this module
+
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
-        create(), loop="uvloop", http=VerbProtocol, access_log=False, log_level="warning", timeout_keep_alive=120
+        create_app(), loop="uvloop", http=VerbProtocol, access_log=False, log_level="warning", timeout_keep_alive=120
     )
     uvicorn.Server(config).run(sockets=[listener])
 
@@ -184,19 +179,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m lab.bench.http", description="Latency of the verbs beside a Go echo"
     )
-    parser.add_argument(
-        "--factory", default="lab.bench.service:create_app", help="module:function that returns the ASGI app"
-    )
     parser.add_argument("--names", default="100,500,1000,5000", help="numbers of nodes, by comma")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=200, help="calls per server and round")
-    parser.add_argument("--serve", action="store_true", help="serve the factory's app instead of measuring it")
+    parser.add_argument("--serve", action="store_true", help="serve instead of measuring")
     chosen = parser.parse_args(arguments)
     if chosen.serve:
-        return serve(chosen.factory)
+        return serve()
     missed = False
     with ExitStack() as stack:
-        netgang = [sys.executable, "-m", "lab.bench.http", "--serve", "--factory", chosen.factory]
+        netgang = [sys.executable, "-m", "lab.bench.http", "--serve"]
         ports = [stack.enter_context(running(command)).port for command in (netgang, [str(build_go_echo())])]
         for names in map(int, chosen.names.split(",")):
             for verb in VERBS:

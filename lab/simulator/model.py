@@ -3,7 +3,6 @@
 Rule: plain values, seconds since the start of the run, and nothing that depends on the policy.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -108,14 +107,12 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """One scenario under one policy. The integrals are of the time from the first arrival to `makespan_s`."""
+    """One scenario under one policy. Means are of the time from the first arrival to `makespan_s`."""
 
     policy: str
     outcomes: tuple[JobOutcome, ...]
     """In the order of the scenario's jobs."""
     makespan_s: float
     """End of the last job."""
-    requested_ratio: Mapping[str, float]
-    """resource → requested of what the nodes have, mean over time"""
     busy_cpu_ratio: float
     """CPU that trains (not waiting for the network, a quorum or a restart) of what the nodes have, mean over time."""

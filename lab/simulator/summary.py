@@ -39,11 +39,6 @@ def row_of(result: RunResult, labels: Mapping[str, str | int | float] = MappingP
         "makespan_s": round(result.makespan_s, 1),
         "cpu_utilisation_ratio": round(result.busy_cpu_ratio, 4),
     }
-    row |= {
-        f"{name.rpartition('/')[2]}_requested_ratio": round(ratio, 4)
-        for name, ratio in sorted(result.requested_ratio.items())
-        if ratio and name != "memory"
-    }
     return row | {
         "wait_p99_largest_tenth_s": _largest_wait_s(result.outcomes),
         "resizes": sum(one.resizes for one in result.outcomes),

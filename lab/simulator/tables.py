@@ -9,7 +9,7 @@ from rich.table import Table
 from lab.simulator.compare import Report
 from lab.simulator.summary import Row
 
-_LEFT_OUT = ("jobs", "cpu_requested_ratio", "stalled_s", "seeds")
+_LEFT_OUT = ("jobs", "stalled_s", "seeds")
 """Columns that only JSON has."""
 _SHORT = {
     # column → what its head says
@@ -21,7 +21,6 @@ _SHORT = {
     "makespan_s": "makespan",
     "cpu_utilisation_ratio": "CPU",
     "cpu_median_ratio": "CPU",
-    "gpu_requested_ratio": "GPU",
     "wait_p99_largest_tenth_s": "wait p99, largest",
     "run_time_s": "run time",
     "worker_hours": "worker h",

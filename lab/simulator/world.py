@@ -11,7 +11,6 @@ that stalls it and takes it back to its last checkpoint (`lab.simulator.speed.st
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
-from lab.simulator.account import Account
 from lab.simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remove, Suspend
 from lab.simulator.model import Fate, JobOutcome, RunResult, Scenario
 from lab.simulator.pace import Pace
@@ -19,6 +18,7 @@ from lab.simulator.speed import Wires, repeated_samples, resize_stall_s
 from lab.simulator.speed.stall import START_S
 from lab.simulator.state import JobState, State
 from scoring.model import Role
+from scoring.model.resources import CPU
 from scoring.model.snapshot import NodeTable
 
 _END, _RESUME, _ARRIVE, _WAKE = range(4)
@@ -33,7 +33,9 @@ class World:
         self._scenario, self._policy = scenario, policy
         self.state = State(NodeTable.of(scenario.nodes), scenario.network)
         self._pace = Pace(self.state, Wires(scenario.network, self.state.table.names), retime=self._schedule)
-        self._account = Account(scenario, self.state.table)
+        self._begin_s = min((job.arrival_s for job in scenario.jobs), default=0.0)
+        self._busy_s = 0.0
+        """Cores that train × seconds, since the first arrival"""
         self._events: list[tuple[float, int, int, int]] = [
             (job.arrival_s, _ARRIVE, number, 0) for number, job in enumerate(scenario.jobs)
         ]
@@ -42,13 +44,13 @@ class World:
         self._states: dict[int, JobState] = {}
         self._outcomes: dict[int, JobOutcome] = {}
         self._wake_s: float | None = None
-        self._last_end_s = self._account.begin_s
+        self._last_end_s = self._begin_s
 
     def run(self) -> RunResult:
         """Go on until nothing more happens."""
         while self._events:
             at_s = self._events[0][0]
-            self._account.pass_by(self.state.now_s, at_s, busy_cores=self._pace.busy_cores)
+            self._busy_s += self._pace.busy_cores * max(at_s - max(self.state.now_s, self._begin_s), 0.0)
             self.state.now_s = at_s
             changed = False
             while self._events and self._events[0][0] == at_s:
@@ -58,7 +60,14 @@ class World:
                 self._ask()
         numbers = range(len(self._scenario.jobs))
         outcomes = [self._outcomes.get(number) or self._states[number].unfinished() for number in numbers]
-        return self._account.result(self._policy.name, outcomes, end_s=self._last_end_s)
+        cores = sum(node.allocatable.get(CPU) for node in self._scenario.nodes) / 1000.0
+        cores_s = cores * max(self._last_end_s - self._begin_s, 1e-9)
+        return RunResult(
+            policy=self._policy.name,
+            outcomes=tuple(outcomes),
+            makespan_s=self._last_end_s,
+            busy_cpu_ratio=self._busy_s / cores_s if cores_s else 0.0,
+        )
 
     # -- events -----------------------------------------------------------------------------------------------------
 
@@ -165,10 +174,9 @@ class World:
         vector = self.state.occupy(one, role, index, row)
         if vector is None:
             raise RuntimeError(f"policy {self._policy.name}: no room for {one.job.name} {role} {index} on row {row}")
-        self._account.take(vector)
 
     def _vacate(self, one: JobState, role: Role, index: int) -> None:
-        self._account.give_back(self.state.vacate(one, role, index))
+        self.state.vacate(one, role, index)
 
     def _changed(self, one: JobState, rows: Iterable[int]) -> None:
         """The settled job has other pods: start it, or make it stall; and look at its neighbours."""

@@ -114,9 +114,9 @@ class Api:
         created: Object = await self.request("POST", path, body=item)
         return created
 
-    async def create_all(self, items: Iterable[Object], *, at_once: int = 32) -> list[Object]:
-        """POST many objects, `at_once` at a time; the answers keep the order of `items`."""
-        places = asyncio.Semaphore(at_once)
+    async def create_all(self, items: Iterable[Object]) -> list[Object]:
+        """POST many objects, 32 at a time; the answers keep the order of `items`."""
+        places = asyncio.Semaphore(32)
 
         async def one(item: Object) -> Object:
             async with places:
@@ -146,9 +146,9 @@ class Api:
             )
         return applied
 
-    async def get(self, kind: str, name: str, *, namespace: str = "default", api_version: str = "") -> Object:
+    async def get(self, kind: str, name: str, *, namespace: str = "default") -> Object:
         """One object; ApiRefused with status 404 if it does not exist."""
-        resource = await self._resource(kind, api_version)
+        resource = await self._resource(kind)
         found: Object = await self.request("GET", resource.path(name, namespace))
         return found
 
@@ -200,11 +200,9 @@ class Api:
         patched: Object = await self.request("PATCH", path, body=change, content_type=content_type)
         return patched
 
-    async def delete(
-        self, kind: str, name: str, *, namespace: str = "default", grace_s: int | None = None, api_version: str = ""
-    ) -> None:
+    async def delete(self, kind: str, name: str, *, namespace: str = "default", grace_s: int | None = None) -> None:
         """Delete one object; `grace_s` 0 removes a pod at once. One that is gone already is fine."""
-        resource = await self._resource(kind, api_version)
+        resource = await self._resource(kind)
         try:
             await self.request("DELETE", resource.path(name, namespace), body=_delete_options(grace_s))
         except ApiRefused as refused:
@@ -216,14 +214,13 @@ class Api:
         kind: str,
         *,
         namespace: str | None = None,
-        labels: str = "",
         grace_s: int | None = None,
         api_version: str = "",
     ) -> None:
         """Delete a collection: of one namespace, or of a kind without namespaces."""
         resource = await self._resource(kind, api_version)
         path = resource.path(None, namespace)
-        await self.request("DELETE", path, params={"labelSelector": labels}, body=_delete_options(grace_s))
+        await self.request("DELETE", path, body=_delete_options(grace_s))
 
     async def until(
         self, read: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, what: str, limit_s: float = LIVENESS_S
@@ -250,16 +247,14 @@ class Api:
         pods = await self.list_all("Pod", namespace=namespace, labels=labels)
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")}
 
-    async def until_bound(
-        self, namespace: str, count: int, *, labels: str = "", limit_s: float = LIVENESS_S
-    ) -> dict[str, str]:
+    async def until_bound(self, namespace: str, count: int, *, limit_s: float = LIVENESS_S) -> dict[str, str]:
         """Wait until at least `count` pods have a node; returns pod → node as `bound`."""
 
         def enough(found: Mapping[str, str]) -> bool:
             return len(found) >= count
 
         what = f"{count} pods of {namespace} bound"
-        return await self.until(lambda: self.bound(namespace, labels=labels), enough, what=what, limit_s=limit_s)
+        return await self.until(lambda: self.bound(namespace), enough, what=what, limit_s=limit_s)
 
     async def serves(self, kind: str) -> bool:
         """Whether there is such a kind right now; other calls wait for one whose definition may be new."""

@@ -57,7 +57,6 @@ class Cluster:
     netgang-scheduler), which have no rights until `service.install_rights` applies those files.
     `controllers` names kube-controller-manager's controllers (JOB_CONTROLLERS, CONTROLLERS); empty: it is neither
     built nor started, and owners are just references. Pods need a service account only if a controller makes them.
-    `controller_flags` are more flags of kube-controller-manager.
     `stage_names` says what kwok does, see `stages`. `audited` names identities whose writes the API server records, see
     `audit_log`. `version` is that of Kubernetes' own programs.
     """
@@ -67,11 +66,9 @@ class Cluster:
         *,
         users: Iterable[User] = (),
         controllers: Sequence[str] = (),
-        controller_flags: Sequence[str] = (),
         stage_names: Sequence[str] = stages.FAST,
         audited: Sequence[str] = (),
         version: Version = KUBERNETES,
-        cache: Path | None = None,
     ) -> None:
         standing = (
             user(ADMIN, "admin", "system:masters"),
@@ -81,11 +78,9 @@ class Cluster:
         )
         self._users = {one.name: one for one in (*standing, *users)}  # name in kubeconfigs → identity
         self._controllers = tuple(controllers)
-        self._controller_flags = tuple(controller_flags)
         self._stage_names = tuple(stage_names)
         self._audited = tuple(self._users[name].username for name in audited)
         self.version = version
-        self._cache = cache
         self._parts: dict[str, Child] = {}  # in start order
         self._ready_urls: dict[str, str] = {}  # part → URL that answers 200 when it is ready
         self._directory: Path | None = None
@@ -141,8 +136,8 @@ class Cluster:
         if self._directory is not None:
             raise ControlPlaneError("the cluster runs already")
         names = ["etcd", "kube-apiserver", "kwok", *(["kube-controller-manager"] if self._controllers else [])]
-        programs = build.ensure_all(names, version=self.version, cache=self._cache)
-        stage_files = build.ensure_asset("kwok-stages", cache=self._cache)
+        programs = build.ensure_all(names, version=self.version)
+        stage_files = build.ensure_asset("kwok-stages")
         self._directory = Path(tempfile.mkdtemp(prefix="netgang-testbed-"))
         try:
             etcd_url = await self._start_etcd(programs["etcd"])
@@ -175,12 +170,12 @@ class Cluster:
             path.chmod(0o600)
         return path
 
-    async def kubectl(self, *arguments: str, account: str = ADMIN, text: str | None = None) -> str:
+    async def kubectl(self, *arguments: str, text: str | None = None) -> str:
         """Run kubectl and return its output; `text` is its standard input. ControlPlaneError if it fails."""
-        program = build.ensure_program("kubectl", cache=self._cache)
+        program = build.ensure_program("kubectl")
         process = await asyncio.create_subprocess_exec(
             program,
-            f"--kubeconfig={self.kubeconfig(account)}",
+            f"--kubeconfig={self.kubeconfig()}",
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -224,7 +219,7 @@ class Cluster:
         cluster's own version. The scheduler's own warnings and errors are in the part's log.
         """
         if program is None:
-            program = build.ensure_program("kube-scheduler", self.version, cache=self._cache)
+            program = build.ensure_program("kube-scheduler", self.version)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
         ready = on_testbed(
@@ -309,7 +304,7 @@ class Cluster:
 
     async def install(self, asset: str) -> None:
         """Apply all files of an asset (see `programs.ASSETS`), and wait until the kinds it defines are served."""
-        directory = build.ensure_asset(asset, cache=self._cache)
+        directory = build.ensure_asset(asset)
         async with self.api() as api:
             for path in sorted(directory.iterdir()):
                 for item in await api.apply(path):
@@ -417,7 +412,6 @@ class Cluster:
             f"--controllers={','.join(self._controllers)}",
             f"--service-account-private-key-file={self.directory / 'service-accounts.key'}",
             *self._serving("kube-controller-manager", port),
-            *self._controller_flags,
         ]
         url = f"https://{LOOPBACK}:{port}/healthz"
         await self.start_part("kube-controller-manager", argv, ready_url=url)

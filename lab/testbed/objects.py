@@ -132,23 +132,13 @@ def pod(
     }
 
 
-def pod_group(
-    name: str,
-    min_member: int,
-    *,
-    namespace: str = "default",
-    timeout_s: int | None = None,
-    annotations: Mapping[str, str] | None = None,
-) -> Object:
+def pod_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
     """A PodGroup of scheduling.x-k8s.io; needs the definition from `podgroup-crd`."""
     return {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
-        "spec": {
-            "minMember": min_member,
-            **({"scheduleTimeoutSeconds": timeout_s} if timeout_s is not None else {}),
-        },
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"minMember": min_member},
     }
 
 
@@ -211,22 +201,19 @@ def training_job(
     *,
     workers: int,
     worker_gpu: int,
-    ps: int = 1,
     min_available: int | None = None,
     dialect: GangDialect | None = GangDialect.LABELS,
     namespace: str = "default",
     cpu: str = "1",
-    annotations: Mapping[str, str] | None = None,
     scheduler: str = "default-scheduler",
-    gates: Sequence[str] = (),
 ) -> list[Object]:
-    """Parameter servers without GPUs, then workers with GPUs; without `dialect` no gang, just pods.
+    """A parameter server without GPUs, then workers with GPUs; without `dialect` no gang, just pods.
 
     `min_available` defaults to all of them.
     """
-    least = ps + workers if min_available is None else min_available
+    least = 1 + workers if min_available is None else min_available
     marks = gang_labels(name, least, dialect=dialect) if dialect is not None else {}
-    members = [("ps", index, 0) for index in range(ps)]
+    members = [("ps", 0, 0)]
     members += [("worker", index, worker_gpu) for index in range(workers)]
     return [
         pod(
@@ -235,9 +222,7 @@ def training_job(
             cpu=cpu,
             gpu=gpu,
             labels={**marks, **role_labels(name, role, index)},
-            annotations=annotations,
             scheduler=scheduler,
-            gates=gates,
         )
         for role, index, gpu in members
     ]

@@ -17,9 +17,9 @@ from lab.bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Workload
 from lab.testbed.parts.volcano import GROUP_ANNOTATION
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
-FAST = Half(pods=2, waits_s=(0.0, 1.0), span_s=1.0)
+FAST = Half(pods=2, bound=2, span_s=1.0)
 SLOW = replace(FAST, span_s=2.0)
-LEFT = replace(FAST, waits_s=(0.0,))
+LEFT = replace(FAST, bound=1)
 
 
 def pods_of(load: Workload, way: Way) -> list[dict[str, Any]]:
@@ -39,12 +39,11 @@ def test_every_way_has_the_same_load(way: Way) -> None:
     assert all(("schedulingGroup" in one["spec"]) == way.native for one in pods)
 
 
-def test_volcanos_gangs_and_single_pods_are_in_groups_of_its_own() -> None:
-    for load in (SMALL, replace(SMALL, size=1)):
-        objects = load.backlog(peer(VOLCANO))
-        groups = [one for one in objects if one["kind"] == "PodGroup"]
-        sizes = Counter(one["metadata"]["annotations"][GROUP_ANNOTATION] for one in objects if one["kind"] == "Pod")
-        assert sizes == {one["metadata"]["name"]: one["spec"]["minMember"] for one in groups}
+def test_volcanos_gangs_are_in_groups_of_its_own() -> None:
+    objects = SMALL.backlog(peer(VOLCANO))
+    groups = [one for one in objects if one["kind"] == "PodGroup"]
+    sizes = Counter(one["metadata"]["annotations"][GROUP_ANNOTATION] for one in objects if one["kind"] == "Pod")
+    assert sizes == {one["metadata"]["name"]: one["spec"]["minMember"] for one in groups}
 
 
 @pytest.mark.parametrize(
@@ -63,15 +62,15 @@ def seen(**bound_s: float) -> dict[str, float]:
 
 def test_the_rate_counts_from_first_to_last_binding() -> None:
     bound_s = seen(g0=12.0, g1=10.0, g2=11.0)
-    assert half(bound_s, bound_s, expected={"g": 3}, pods=3, live=False).rate == pytest.approx(1.5)
+    assert half(bound_s, expected={"g": 3}, pods=3).rate == pytest.approx(1.5)
     for some in ({}, seen(g0=0.0), seen(g0=0.0, g1=1.0)):
-        assert half(some, some, expected={"g": 3}, pods=3, live=False).rate == 0.0
+        assert half(some, expected={"g": 3}, pods=3).rate == 0.0
 
 
 def test_a_gang_with_some_members_bound_is_partial() -> None:
     bound_s = seen(g0=1.0, g1=2.0, h0=3.0)
-    found = half(bound_s, bound_s, expected={"g": 2, "h": 2, "i": 2}, pods=6, live=False)
-    assert (found.partial_gangs, len(found.gangs_s)) == (1, 1)
+    found = half(bound_s, expected={"g": 2, "h": 2, "i": 2}, pods=6)
+    assert (found.partial_gangs, found.bound) == (1, 3)
 
 
 def test_ratios_are_of_the_same_round() -> None:
@@ -144,7 +143,7 @@ def test_a_pod_is_timed_by_its_first_events() -> None:
     times.take("MODIFIED", pod("p"), now_s=2.0)
     for now_s in (3.0, 4.0):
         times.take("MODIFIED", pod("p", node="n1"), now_s=now_s)
-    assert (times.seen_s, times.let_in_s, times.bound_s) == ({"p": 1.0}, {"p": 2.0}, {"p": 3.0})
+    assert (times.let_in_s, times.bound_s) == ({"p": 2.0}, {"p": 3.0})
 
 
 def test_a_watch_that_lost_events_is_an_error() -> None:

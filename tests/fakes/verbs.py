@@ -5,19 +5,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.types import ASGIApp
-
 from extender.api.documents.link import link_document
 from extender.api.documents.network import network_document
 from extender.api.documents.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
-from extender.runtime.telemetry import Telemetry
 from extender.schemas.explain import ExplainedPod, PodPlace
 from extender.schemas.link import Link
 from extender.schemas.network import Network
 from extender.schemas.plan import PlanInForce
 from extender.schemas.readiness import CacheSizes, Parts, Readiness
-from extender.server.app import create_app
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
@@ -109,23 +105,3 @@ class FakeViews(Views):
         return Readiness(
             ready=not self.not_ready, reasons=self.not_ready, detail=Parts(sync={}, cache=CacheSizes(**sizes))
         )
-
-
-class EchoVerbs:
-    """What the Go echo of the benchmark does: pass everything, score 5 each."""
-
-    def caught_up(self, args: FilterArgs) -> None:
-        """Nothing is ever behind."""
-
-    def filter(self, args: FilterArgs) -> FilterAnswer:
-        return Passed(args.node_names)
-
-    def prioritize(self, args: FilterArgs) -> Sequence[int]:
-        return [5] * len(args.node_names)
-
-    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
-        return None
-
-
-def create_echo_app() -> ASGIApp:
-    return create_app(EchoVerbs(), FakeViews(), Telemetry())

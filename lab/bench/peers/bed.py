@@ -98,8 +98,8 @@ class Bed:
         return begun_s
 
     async def _start_scheduler(self, one: Instance, url: str | None) -> None:
-        if one.volcano_percent is not None:
-            await start_volcano(self.cluster, name=one.name, nodes_percent=one.volcano_percent)
+        if one.volcano:
+            await start_volcano(self.cluster, name=one.name)
             return
         await self.cluster.start_scheduler(
             one.configuration,

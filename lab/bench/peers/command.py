@@ -4,9 +4,9 @@ Rule: the expected duration is said before anything starts; a goal that is misse
 cannot be run is said in one line with status 2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -29,8 +29,7 @@ python -m lab.bench peers --workload gangs --way none --way second --way second-
 
 Exit status: 0 all goals hold, 1 one is missed, 2 it cannot be run."""
 _NOTHING = "–"
-_HEADS = ("pods/s", "of the first (lowest–highest)", "create→bind p50/p90/p99 s", "whole gang p50/p99 s",
-          "partial gangs", "netgang ms CPU/pod")  # fmt: skip
+_HEADS = ("pods/s", "of the first (lowest–highest)", "partial gangs", "netgang ms CPU/pod")
 
 
 def peers(
@@ -87,12 +86,10 @@ def _ways(workload: Workload, names: Sequence[str], version: Version) -> tuple[W
 def show(found: Found, console: Console) -> None:
     """A workload's rows side by side, and the goals."""
     table = Table("way", title=f"{found.rows[0]['workload']}: {found.rows[0]['load']}", title_justify="left")
-    shown = [cells(row) for row in found.rows]
-    kept = [number for number in range(len(_HEADS)) if any(line[number] != _NOTHING for line in shown)]
-    for number in kept:
-        table.add_column(_HEADS[number], justify="right")
-    for row, line in zip(found.rows, shown, strict=True):
-        table.add_row(str(row["way"]), *(line[number] for number in kept))
+    for head in _HEADS:
+        table.add_column(head, justify="right")
+    for row in found.rows:
+        table.add_row(str(row["way"]), *cells(row))
     console.print(table)
     for goal in found.goals:
         console.print(f"{'holds' if goal['holds'] else '[red]misses[/red]'}: {goal['words']}", highlight=False)
@@ -103,13 +100,6 @@ def cells(row: Figures) -> list[str]:
     return [
         f"{row['pods_per_s']:.0f}" if row["pods_per_s"] else _NOTHING,
         f"{row['ratio']:.2f} ({row['ratio_min']:.2f}–{row['ratio_max']:.2f})" if "ratio" in row else _NOTHING,
-        _several(row, "bind", ("p50", "p90", "p99")),
-        _several(row, "gang", ("p50", "p99")),
         f"{row['partial_gangs']}" + (f", {row['unfinished']} pods unbound" if row["unfinished"] else ""),
         f"{row['cpu_ms_per_pod']:.2f}" if "cpu_ms_per_pod" in row else _NOTHING,
     ]
-
-
-def _several(row: Mapping[str, Any], name: str, shares: Sequence[str]) -> str:
-    found = [row.get(f"{name}_{share}_s") for share in shares]
-    return " / ".join(f"{value:.2f}" for value in found if value is not None) or _NOTHING

@@ -7,7 +7,6 @@ what is not bound by then counts as unfinished.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 from lab.bench.peers.bed import Bed, bed
 from lab.bench.peers.figures import Figures, Half, half, judged, ratios, summary
@@ -17,8 +16,6 @@ from lab.testbed.api import Object
 
 Report = Callable[[str], None]
 """Called for each half: what happened."""
-_WARM_S = 1.0
-"""How long everything runs without work before a burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +52,7 @@ async def compared(task: Task, report: Report, *, quick: bool) -> Found:
                 one = replace(await measured(place, workload, way), round=number)
                 halves[workload.name, way.name].append(one)
                 spent = "" if one.cpu_s is None else f", netgang {one.cpu_s / one.pods * 1e3:.2f} ms CPU per pod"
-                bound = f"{len(one.waits_s)} of {one.pods} bound, {one.rate:.0f}/s"
+                bound = f"{one.bound} of {one.pods} bound, {one.rate:.0f}/s"
                 partial = f", {one.partial_gangs} partial gangs" if one.partial_gangs else ""
                 report(f"{workload.name}, {way.name}: {bound}{partial}{spent}")
     reference = halves[workload.name, task.ways[0].name]
@@ -63,7 +60,7 @@ async def compared(task: Task, report: Report, *, quick: bool) -> Found:
     for way in task.ways:
         row: Figures = {"workload": workload.name, "load": workload.words, "way": way.name, "words": way.words}
         row |= summary(halves[workload.name, way.name])
-        beside = None if workload.live else ratios(halves[workload.name, way.name], reference)
+        beside = ratios(halves[workload.name, way.name], reference)
         if beside is not None and way is not task.ways[0]:
             row |= {"reference": task.ways[0].name, "ratio": beside[0], "ratio_min": beside[1], "ratio_max": beside[2]}
         rows.append(row)
@@ -74,14 +71,9 @@ async def measured(place: Bed, workload: Workload, way: Way) -> Half:
     """Measure the workload once, this way."""
     objects = workload.backlog(way)
     names = [one["metadata"]["name"] for one in objects if one["kind"] == "Pod"]
-    if not workload.live:
-        await _create(place, objects)
+    await _create(place, objects)
     async with place.run(way) as running:
         times, begun_s = running.times, running.begun_s
-        if workload.live:
-            await times.until(lambda: False, limit_s=_WARM_S)
-            begun_s = perf_counter()
-            await _create(place, objects)
         # more on many nodes, because some schedulers look at all of them for each pod
         limit_s = 30.0 + workload.pods / 20.0 + workload.pods * workload.nodes / 2e4
         wanted = set(names)
@@ -89,8 +81,8 @@ async def measured(place: Bed, workload: Workload, way: Way) -> Half:
         if way.gated and times.let_in_s:  # from the moment at which the first pod could be admitted
             begun_s = min(begun_s, *times.let_in_s.values())
         end_s = await running.settle()
-        expected = dict.fromkeys(map(gang_of, names), workload.size) if workload.size > 1 else {}
-        found = half(times.seen_s, times.bound_s, expected=expected, pods=len(names), live=workload.live)
+        expected = dict.fromkeys(map(gang_of, names), workload.size)
+        found = half(times.bound_s, expected=expected, pods=len(names))
         return replace(found, cpu_s=running.cpu.cpu_s(begun_s, end_s))
 
 

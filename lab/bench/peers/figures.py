@@ -1,21 +1,21 @@
 """From what was seen to figures and goals: rates, waits, gangs, netgang's CPU; medians over the rounds.
 
-Rule: a half that left pods unbound has no rate; a gang counts when its last member is bound; ratios compare halves of
+Rule: a half that left pods unbound has no rate; ratios compare halves of
 one round, so that what disturbs the machine disturbs both; what is said of several rounds is their median, with the
 lowest and the highest beside a ratio. A goal that was not measured is not judged.
 """
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lab.bench.peers.ways import COSCHEDULING, VOLCANO, VOLCANO_SAMPLED
+from lab.bench.peers.ways import COSCHEDULING, VOLCANO
 from lab.bench.peers.workloads import gang_of
 
 Figures = dict[str, Any]
 """What is written to JSON and shown: name with unit → value."""
-_SHARES = (0.5, 0.9, 0.99)
 RATIO = "ratio"
 """The figure of a goal that holds the rate against another way's."""
 PARTIAL = "partial_gangs"
@@ -27,12 +27,10 @@ class Half:
     """One way, measured once. Times in seconds."""
 
     pods: int
-    waits_s: tuple[float, ...] = ()
-    """From creation to binding of each bound pod; in a backlog from the first binding on."""
+    bound: int = 0
+    """Pods that have a node at the end."""
     span_s: float = 0.0
     """First to last binding."""
-    gangs_s: tuple[float, ...] = ()
-    """The same as the waits of each whole gang's last member."""
     partial_gangs: int = 0
     """Gangs that ended with some but not all of their members bound."""
     cpu_s: float | None = None
@@ -43,46 +41,34 @@ class Half:
     def rate(self) -> float:
         """Pods per second; 0.0 if some were never bound.
 
-        >>> Half(pods=3, waits_s=(0.0, 1.0, 2.0), span_s=2.0).rate, Half(pods=3, waits_s=(0.0,), span_s=2.0).rate
+        >>> Half(pods=3, bound=3, span_s=2.0).rate, Half(pods=3, bound=1, span_s=2.0).rate
         (1.5, 0.0)
         """
-        return self.pods / self.span_s if len(self.waits_s) == self.pods and self.span_s > 0.0 else 0.0
+        return self.pods / self.span_s if self.bound == self.pods and self.span_s > 0.0 else 0.0
 
 
-def half(
-    seen_s: Mapping[str, float], bound_s: Mapping[str, float], *, expected: Mapping[str, int], pods: int, live: bool
-) -> Half:
-    """What the times of pods say. `expected` maps a gang to its size.
+def half(bound_s: Mapping[str, float], *, expected: Mapping[str, int], pods: int) -> Half:
+    """What the times of pods say: pod → when it was bound. `expected` maps a gang to its size.
 
-    `live`: waits count from when a pod was first seen, otherwise from the first binding.
-
-    >>> seen = {"g-worker-0": 0.0, "g-worker-1": 0.0, "h-worker-0": 0.0}
-    >>> one = half(seen, {"g-worker-0": 3.0, "g-worker-1": 5.0}, expected={"g": 2, "h": 1}, pods=3, live=True)
-    >>> one.waits_s, one.gangs_s, one.partial_gangs, one.rate
-    ((3.0, 5.0), (5.0,), 0, 0.0)
+    >>> one = half({"g-worker-0": 3.0, "g-worker-1": 5.0}, expected={"g": 2, "h": 1}, pods=3)
+    >>> one.bound, one.span_s, one.partial_gangs, one.rate
+    (2, 2.0, 0, 0.0)
     """
-    first_s = min(bound_s.values(), default=0.0)
-    waits_s = {name: max(at_s - (seen_s[name] if live else first_s), 0.0) for name, at_s in bound_s.items()}
-    members: dict[str, list[str]] = {}
-    for name in bound_s:
-        if gang_of(name) in expected:
-            members.setdefault(gang_of(name), []).append(name)
-    whole = [names for gang, names in members.items() if len(names) >= expected[gang]]
+    members = Counter(gang_of(name) for name in bound_s)
     return Half(
         pods=pods,
-        waits_s=tuple(sorted(waits_s.values())),
-        span_s=max(bound_s.values(), default=0.0) - first_s,
-        gangs_s=tuple(sorted(max(waits_s[one] for one in gang) for gang in whole)),
-        partial_gangs=sum(len(names) < expected[gang] for gang, names in members.items()),
+        bound=len(bound_s),
+        span_s=max(bound_s.values(), default=0.0) - min(bound_s.values(), default=0.0),
+        partial_gangs=sum(members[gang] < size for gang, size in expected.items() if gang in members),
     )
 
 
 def summary(halves: Sequence[Half]) -> Figures:
     """The figures of one way over its rounds; what must not be is the worst of all. ValueError if there are none.
 
-    >>> found = summary([Half(pods=2, waits_s=(0.0, 1.0), span_s=1.0, cpu_s=0.002)] * 2)
-    >>> found["pods_per_s"], found["bind_p50_s"], found["cpu_ms_per_pod"], found["unfinished"]
-    (2.0, 0.0, 1.0, 0)
+    >>> found = summary([Half(pods=2, bound=2, span_s=1.0, cpu_s=0.002)] * 2)
+    >>> found["pods_per_s"], found["cpu_ms_per_pod"], found["unfinished"]
+    (2.0, 1.0, 0)
     """
     if not halves:
         raise ValueError("no rounds")
@@ -90,13 +76,11 @@ def summary(halves: Sequence[Half]) -> Figures:
     found: Figures = {
         "pairs": len(halves),
         "pods": halves[0].pods,
-        "unfinished": max(one.pods - len(one.waits_s) for one in halves),
+        "unfinished": max(one.pods - one.bound for one in halves),
         "partial_gangs": max(one.partial_gangs for one in halves),
         "pods_per_s": _median(rates, 1),
         "pods_per_s_min": round(min(rates), 1),
         "pods_per_s_max": round(max(rates), 1),
-        **_tails("bind", [one.waits_s for one in halves]),
-        **_tails("gang", [one.gangs_s for one in halves]),
     }
     spent = [one.cpu_s / one.pods * 1e3 for one in halves if one.cpu_s is not None]
     if spent:
@@ -107,7 +91,7 @@ def summary(halves: Sequence[Half]) -> Figures:
 def ratios(ours: Sequence[Half], theirs: Sequence[Half]) -> tuple[float, float, float] | None:
     """Median, lowest and highest ratio of rates, round by round. `None`: no two of one round, or one has no rate.
 
-    >>> def one(span_s, round): return Half(pods=1, waits_s=(0.0,), span_s=span_s, round=round)
+    >>> def one(span_s, round): return Half(pods=1, bound=1, span_s=span_s, round=round)
     >>> ratios([one(2.0, 0), one(2.0, 1), one(1.0, 2)], [one(1.0, 0), one(1.0, 1), one(1.0, 2)])
     (0.5, 0.5, 1.0)
     """
@@ -117,19 +101,6 @@ def ratios(ours: Sequence[Half], theirs: Sequence[Half]) -> tuple[float, float, 
         return None
     found = [mine / other for mine, other in pairs]
     return round(statistics.median(found), 3), round(min(found), 3), round(max(found), 3)
-
-
-def percentile(values: Sequence[float], ratio: float) -> float:
-    """The smallest value that at least this share of the values does not exceed. ValueError if there are none.
-
-    >>> percentile([4.0, 1.0, 3.0, 2.0], 0.5), percentile([4.0, 1.0, 3.0, 2.0], 0.99)
-    (2.0, 4.0)
-    """
-    if not values:
-        raise ValueError("no values")
-    ordered = sorted(values)
-    rank = -(-len(ordered) * round(ratio * 1000) // 1000)  # rounded up, in whole thousandths
-    return ordered[max(int(rank), 1) - 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +124,9 @@ GOALS: Sequence[Goal] = (
     _ratio("gangs", "second-gated", 0.4),
     _ratio("gangs", "second", 1.0, reference=COSCHEDULING),
     _ratio("gangs", "second", 1.2, reference=VOLCANO),
-    _ratio("trios", "second", 2.0, reference=VOLCANO),
     _ratio("wide", "second-gated", 2.5),
     _ratio("wide", "second-gated", 0.6, reference="none-sampled"),
-    _ratio("wide", "second-gated", 2.5, reference=VOLCANO_SAMPLED),
     _ratio("wide", "second-gated", 10.0, reference=VOLCANO),
-    _ratio("plain", "default", 0.6),
     _ratio("gangs", "beside", 0.95),
     _ratio("gangs", "beside", 0.95, reference="idle-second"),
     Goal("gangs", "second", "cpu_ms_per_pod", 1.2, at_most=True),
@@ -166,7 +134,7 @@ GOALS: Sequence[Goal] = (
     Goal("wide", "second-gated", "cpu_ms_per_pod", 1.2, at_most=True),
     *(
         Goal(load, way, PARTIAL, 0, at_most=True)
-        for load in ("gangs", "trios", "burst", "wide")
+        for load in ("gangs", "wide")
         for way in ("second", "second-gated", "default")
     ),
 )
@@ -219,17 +187,6 @@ def _verdict(goal: Goal, halves: Mapping[tuple[str, str], Sequence[Half]]) -> Fi
         "bound": goal.bound,
         "holds": holds,
         "words": words + against,
-    }
-
-
-def _tails(name: str, rounds: Sequence[Sequence[float]]) -> Figures:
-    """Medians over the rounds of p50, p90 and p99; nothing if no round has values."""
-    filled = [values for values in rounds if values]
-    if not filled:
-        return {}
-    return {
-        f"{name}_p{round(share * 100)}_s": _median([percentile(values, share) for values in filled], 3)
-        for share in _SHARES
     }
 
 

@@ -23,8 +23,6 @@ class WatchLost(ControlPlaneError):
 class PodTimes:
     """What the watch saw, in seconds of `perf_counter`."""
 
-    seen_s: dict[str, float] = field(default_factory=dict)
-    """pod → first event at all"""
     bound_s: dict[str, float] = field(default_factory=dict)
     """pod → first event with a node"""
     let_in_s: dict[str, float] = field(default_factory=dict)
@@ -48,7 +46,6 @@ class PodTimes:
                 self.moves += 1
             self.changed.set()
             return
-        self.seen_s.setdefault(name, now_s)
         if spec.get("schedulingGates"):
             self.gated.add(name)
         elif name in self.gated:

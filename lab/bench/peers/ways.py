@@ -2,7 +2,7 @@
 
 Rule: a way is made of parts that run elsewhere too: the files that users install (scheduler-config/), kube-scheduler as
 it comes, or a program that the test bed builds. All schedulers get the same limits of their clients and score every
-node, but for `none-sampled` and `volcano-sampled`.
+node, but for `none-sampled`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +25,9 @@ DEFAULT = "default-scheduler"
 OURS = "netgang"
 COSCHEDULING = "coscheduling"
 VOLCANO = "volcano"
-VOLCANO_SAMPLED = "volcano-sampled"
 PEERS: Mapping[str, tuple[str, ...]] = {
     COSCHEDULING: (COSCHEDULING,),
     VOLCANO: (volcano.PROGRAM,),
-    VOLCANO_SAMPLED: (volcano.PROGRAM,),
 }
 """peer → the programs of the test bed that it needs beside those of every way"""
 _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
@@ -47,8 +45,8 @@ class Instance:
     """Whether it runs with the feature gates of Kubernetes' own gangs."""
     program: Path | None = None
     """`None`: kube-scheduler of the test bed's version."""
-    volcano_percent: int | None = None
-    """The share of the nodes that it looks at, if it is Volcano's scheduler; 0: as that chooses."""
+    volcano: bool = False
+    """Whether it is Volcano's scheduler, which looks at all nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +142,9 @@ def peer(name: str) -> Way:
             words = "the coscheduling plugin, gangs as PodGroups"
             return Way(name, words, (scheduler,), scheduler_name=COSCHEDULING, grouped=True,
                        dialect=GangDialect.POD_GROUP)  # fmt: skip
-        case "volcano" | "volcano-sampled":
-            sampled = name == VOLCANO_SAMPLED
-            words = f"Volcano's scheduler{' with its default sampling of nodes' if sampled else ''}"
-            scheduler = Instance("volcano-scheduler", PLAIN, volcano_percent=0 if sampled else 100)
-            return Way(name, words, (scheduler,), scheduler_name=volcano.VOLCANO, grouped=True, volcano=True)
+        case "volcano":
+            scheduler = Instance("volcano-scheduler", PLAIN, volcano=True)
+            return Way(name, "Volcano's scheduler", (scheduler,), scheduler_name=volcano.VOLCANO, grouped=True,
+                       volcano=True)  # fmt: skip
         case _:
             raise ValueError(f"{name!r} is not among {', '.join(PEERS)}")

@@ -148,11 +148,11 @@ def is_gated(gang: int) -> bool:
     return gang % 2 == 1
 
 
-def mesh(shape: Shape, *, per_zone: int = 30, round_number: int = 0) -> bytes:
+def mesh(shape: Shape, *, round_number: int = 0) -> bytes:
     """A mesh file: full meshes of the first nodes of each zone; another round has other values."""
     links = []
     for zone in range(ZONES):
-        ends = [node_name(i) for i in range(zone, shape.nodes, ZONES)][:per_zone]
+        ends = [node_name(i) for i in range(zone, shape.nodes, ZONES)][:30]
         for a, source in enumerate(ends):
             for b, target in enumerate(ends):
                 if a != b:

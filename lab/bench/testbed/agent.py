@@ -6,7 +6,6 @@ standard output; the end of input is the end of the process.
 
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from lab.bench.testbed.nodes import small_packets_only
@@ -78,24 +77,11 @@ def main() -> None:
     node, address = sys.argv[1:]
     small_packets_only()
     agent = Agent(node, address)
-    commands: dict[str, Callable[[dict[str, Any]], Any]] = {
-        one.__name__: one
-        for one in (
-            agent.send,
-            agent.seen,
-            agent.throughput,
-            agent.congestion,
-            agent.listen,
-            agent.connect,
-            agent.train,
-            agent.close,
-        )
-    }
     _say({"ok": None})
     for line in sys.stdin:
         given = json.loads(line)
         try:
-            answer = {"ok": commands[given.pop("do")](given)}
+            answer = {"ok": getattr(agent, given.pop("do"))(given)}
         except (OSError, ValueError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         _say(answer)

@@ -18,7 +18,7 @@ from lab.bench.testbed.cases import WANTED
 from lab.bench.testbed.errors import BedError
 from lab.bench.testbed.nodes import NODES, address
 from lab.bench.testbed.probes import Measured
-from lab.testbed.objects import gang_pods
+from lab.testbed.objects import gang_pods, node
 from scoring.ids import gang_key
 
 _LIMIT_S: Final = 30.0
@@ -29,36 +29,15 @@ _ZONE: Final = "D"
 
 def cluster(nodes: tuple[str, ...] = NODES) -> dict[str, Any]:
     """What `kubectl get nodes,pods -o json` would print: equal nodes of one zone, and a gang of six that waits."""
-    room = {"cpu": "2", "memory": "4Gi", "pods": "10"}
-    listed = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {
-                "name": node,
-                "uid": node,
-                "resourceVersion": "1",
-                "creationTimestamp": "2026-01-01T00:00:00Z",
-                "labels": {"kubernetes.io/hostname": node, "topology.kubernetes.io/zone": _ZONE},
-            },
-            "spec": {},
-            "status": {
-                "addresses": [{"type": "InternalIP", "address": address(node)}],
-                "allocatable": room,
-                "capacity": room,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-            },
-        }
-        for node in nodes
-    ]
+    listed = [node(one, cpu="2", memory="4Gi", pods=10, zone=_ZONE) for one in nodes]
+    for one in listed:
+        one["status"]["addresses"] = [{"type": "InternalIP", "address": address(one["metadata"]["name"])}]
     pods = gang_pods(_GANG, WANTED, min_available=WANTED, namespace=_NAMESPACE, cpu="2", scheduler="netgang")
-    for number, one in enumerate(pods):
-        one["metadata"] |= {
-            "uid": f"{_GANG}-{number}",
-            "resourceVersion": "1",
-            "creationTimestamp": "2026-01-01T00:00:00Z",
-        }
+    for one in pods:
         one["status"] = {"phase": "Pending"}
+    for one in (*listed, *pods):
+        stored = {"resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        one["metadata"] |= {"uid": one["metadata"]["name"], **stored}
     return {"apiVersion": "v1", "kind": "List", "items": [*listed, *pods]}
 
 

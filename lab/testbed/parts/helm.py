@@ -19,7 +19,7 @@ import yaml
 
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.parts.service import ROOT
-from lab.testbed.programs.build import cache_directory, program_path
+from lab.testbed.programs.build import program_path
 
 CHART = ROOT / "charts" / "netgang"
 VARIABLE = "NETGANG_HELM"
@@ -27,14 +27,11 @@ HOOK = "helm.sh/hook"
 _LIMIT_S = 120.0
 
 
-def find_helm(environment: Mapping[str, str] | None = None) -> Path | None:
+def find_helm() -> Path | None:
     """Helm 3: named by NETGANG_HELM, on PATH, or built for the test bed; `None`: there is none."""
-    env = os.environ if environment is None else environment
-    if named := env.get(VARIABLE):
+    if named := os.environ.get(VARIABLE) or shutil.which("helm"):
         return Path(named)
-    if found := shutil.which("helm", path=env.get("PATH")):
-        return Path(found)
-    built = program_path("helm", cache=cache_directory(env))
+    built = program_path("helm")
     return built if built.exists() else None
 
 

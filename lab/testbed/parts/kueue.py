@@ -7,7 +7,6 @@ Service, so the API server finds it through a Service whose external name is thi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -34,17 +33,16 @@ _START_LIMIT_S = 120.0  # it takes about ten; it makes its certificate before it
 _END_LIMIT = "--timeout=60s"
 
 
-async def start_kueue(cluster: Cluster, *, settings: Mapping[str, object] | None = None) -> Child:
+async def start_kueue(cluster: Cluster) -> Child:
     """Start it for Jobs and plain pods, its kinds and webhooks installed, and wait until it is ready.
 
-    `settings` are fields of its Configuration, beside ours or instead of them. Stops with the cluster; `end_kueue`
-    takes the rest away. Minutes when the program has to be built.
+    Stops with the cluster; `end_kueue` takes the rest away. Minutes when the program has to be built.
     """
     program = ensure_program(KUEUE)
     await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(ensure_asset(CRDS)))
     health, webhook = free_ports(2)
     config, certificates = cluster.directory / "kueue.yaml", cluster.directory / "kueue-certificates"
-    config.write_text(yaml.safe_dump({**_configuration(health, webhook, certificates), **(settings or {})}))
+    config.write_text(yaml.safe_dump(_configuration(health, webhook, certificates)))
     async with cluster.api() as api:
         await api.until(partial(_served, cluster), bool, what="ClusterQueues are served", limit_s=60.0)
         await _prepare(api, webhook)

@@ -9,7 +9,7 @@ computer. Its validating webhook is there without rules: API servers do not call
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.testbed.api import Api, Object
@@ -31,16 +31,10 @@ _REFUSAL = "refuses.testbed.netgang.io"
 _READ_BY_ROTATOR = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - a constant of the operator's
 
 
-async def start_operator(
-    cluster: Cluster,
-    *,
-    schemes: Sequence[str] = ("tfjob", "pytorchjob"),
-    gang_scheduler: str = "netgang",
-) -> Child:
+async def start_operator(cluster: Cluster, *, schemes: Sequence[str] = ("tfjob", "pytorchjob")) -> Child:
     """Start the operator, its kinds installed, and wait until it is ready; it stops with the cluster.
 
-    Takes about ten seconds, minutes when the program has to be built. `gang_scheduler` becomes the scheduler of pods
-    that name none.
+    Takes about ten seconds, minutes when the program has to be built.
     """
     program = ensure_program(OPERATOR)
     await cluster.install(CRDS)
@@ -57,7 +51,7 @@ async def start_operator(
                 [
                     program,
                     f"--kubeconfig={cluster.kubeconfig()}",
-                    f"--gang-scheduler-name={gang_scheduler}",
+                    "--gang-scheduler-name=netgang",
                     *(f"--enable-scheme={scheme}" for scheme in schemes),
                     "--metrics-bind-address=0",
                     f"--health-probe-bind-address={LOOPBACK}:{port}",
@@ -107,28 +101,25 @@ def tf_job(
     name: str,
     *,
     workers: int,
-    ps: int = 1,
     least: int | None = None,
     namespace: str = "default",
     cpu: str = "1",
     dynamic: bool = True,
-    annotations: Mapping[str, str] | None = None,
-    ends_after: str = "1s",
     gates: Sequence[str] = (),
 ) -> Object:
-    """A TFJob whose gang needs `least` pods (ps included; default: all), whose pods take `ends_after` to end.
+    """A TFJob of one ps, whose gang needs `least` pods (ps included; default: all), whose pods take a second to end.
 
-    `dynamic`: workers may come and go (`enableDynamicWorker`). `annotations` are the job's own.
+    `dynamic`: workers may come and go (`enableDynamicWorker`).
     """
-    replicas = {"PS": ps, "Worker": workers} if ps else {"Worker": workers}
-    template = _template("tensorflow", cpu=cpu, ends_after=ends_after, gates=gates)
+    replicas = {"PS": 1, "Worker": workers}
+    template = _template("tensorflow", cpu=cpu, gates=gates)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "enableDynamicWorker": dynamic,
-            "runPolicy": _run_policy(ps + workers if least is None else least),
+            "runPolicy": _run_policy(1 + workers if least is None else least),
             "tfReplicaSpecs": {
                 role: {"replicas": count, "restartPolicy": "OnFailure", "template": template}
                 for role, count in replicas.items()
@@ -142,23 +133,19 @@ def pytorch_job(
     *,
     workers: int,
     min_workers: int,
-    max_workers: int | None = None,
     namespace: str = "default",
-    cpu: str = "1",
-    annotations: Mapping[str, str] | None = None,
-    ends_after: str = "1s",
     gates: Sequence[str] = (),
 ) -> Object:
     """An elastic PyTorchJob without a Master, whose gang needs `min_workers` pods."""
-    template = _template("pytorch", cpu=cpu, ends_after=ends_after, gates=gates)
+    template = _template("pytorch", cpu="1", gates=gates)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "PyTorchJob",
-        "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": {
             "elasticPolicy": {
                 "minReplicas": min_workers,
-                "maxReplicas": workers if max_workers is None else max_workers,
+                "maxReplicas": workers,
                 "rdzvBackend": "c10d",
                 "maxRestarts": 100,
             },
@@ -180,13 +167,13 @@ def _run_policy(least: int) -> Object:
     return {"cleanPodPolicy": "None", "schedulingPolicy": {"minAvailable": least}}
 
 
-def _template(container: str, *, cpu: str, ends_after: str, gates: Sequence[str]) -> Object:
+def _template(container: str, *, cpu: str, gates: Sequence[str]) -> Object:
     """A pod template that leaves the scheduler's name to the operator."""
     made = pod("unused", cpu=cpu, gates=gates)
     spec = {**made["spec"], "terminationGracePeriodSeconds": 30}
     del spec["schedulerName"]
     spec["containers"] = [{**spec["containers"][0], "name": container}]
-    return {"metadata": {"annotations": {DELETE_AFTER: ends_after}}, "spec": spec}
+    return {"metadata": {"annotations": {DELETE_AFTER: "1s"}}, "spec": spec}
 
 
 async def _prepare(api: Api) -> None:

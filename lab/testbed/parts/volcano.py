@@ -30,8 +30,8 @@ async def install_volcano(cluster: Cluster, api: Api) -> None:
     await api.patch("Queue", _QUEUE, {"status": {"state": "Open"}}, subresource="status")
 
 
-async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> Child:
-    """Start it and wait until it answers; it looks at so many percent of the nodes for a pod, 0: as it chooses.
+async def start_volcano(cluster: Cluster, *, name: str) -> Child:
+    """Start it and wait until it answers; it looks at all nodes for a pod.
 
     It watches the directory of its settings for changes, so they get one in which nothing else is written.
     """
@@ -45,7 +45,7 @@ async def start_volcano(cluster: Cluster, *, name: str, nodes_percent: int) -> C
             ensure_program(PROGRAM),
             f"--kubeconfig={cluster.kubeconfig()}",
             f"--scheduler-conf={shutil.copy(source, settings)}",
-            f"--percentage-nodes-to-find={nodes_percent}",
+            "--percentage-nodes-to-find=100",
             "--leader-elect=false",
             "--kube-api-qps=5000",  # as kube-scheduler has them on the test bed
             "--kube-api-burst=10000",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 LOOPBACK = "127.0.0.1"
@@ -17,12 +16,10 @@ FIRST_PORT = 20_000
 LAST_PORT = 32_000  # Linux hands out 32768 and up by itself
 
 
-def free_ports(count: int, *, candidates: Iterator[int] | None = None) -> tuple[int, ...]:
-    """`count` different ports that are free now; OSError when the candidates run out.
-
-    `candidates` is the order to try (default: random, so that parallel starts rarely meet).
-    """
-    tried = candidates if candidates is not None else _random_order()
+def free_ports(count: int) -> tuple[int, ...]:
+    """`count` different ports that are free now, tried at random, so that parallel starts rarely meet."""
+    tried = list(range(FIRST_PORT, LAST_PORT))
+    random.SystemRandom().shuffle(tried)
     found: list[int] = []
     with ExitStack() as held:  # keep each port bound until all are found, so that none is given twice
         for port in tried:
@@ -37,9 +34,3 @@ def free_ports(count: int, *, candidates: Iterator[int] | None = None) -> tuple[
     if len(found) < count:
         raise OSError(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT}")
     return tuple(found)
-
-
-def _random_order() -> Iterator[int]:
-    ports = list(range(FIRST_PORT, LAST_PORT))
-    random.SystemRandom().shuffle(ports)
-    return iter(ports)

@@ -26,8 +26,6 @@ class Relay:
 
     def __init__(self, target: Target) -> None:
         self.port = 0
-        self.refused = 0
-        """Connections that led nowhere"""
         self._target = target
         self._open = asyncio.Event()
         self._open.set()
@@ -52,7 +50,6 @@ class Relay:
             await self._open.wait()
             port = self._target()
             if port is None:
-                self.refused += 1
                 return
             with suppress(OSError):
                 far_reader, far_writer = await asyncio.open_connection(LOOPBACK, port)

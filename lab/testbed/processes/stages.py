@@ -28,9 +28,6 @@ DELETE_AFTER = "testbed.netgang.io/delete-after"
 FAST = ("pod-ready", "pod-delete", "node-initialize", "node-heartbeat")
 """Pods run once bound and vanish once deleted, nodes are and stay Ready."""
 
-COMPLETING = (*FAST, "pod-complete")
-"""As FAST, and pods that belong to a Job succeed at once."""
-
 _REJECTION: dict[str, Any] = {
     "apiVersion": "kwok.x-k8s.io/v1alpha1",
     "kind": "Stage",

@@ -43,23 +43,22 @@ class Archive:
     fetch: Callable[[Path], str]
 
 
-def find(name: str, *, root: Path | None = None) -> Path | None:
+def find(name: str) -> Path | None:
     """The directory of an archive; of several versions the one whose name is last. `None`: it was not fetched."""
-    there = sorted((root or _directory()).glob(f"{name}-{ARCHIVES[name].version}"))
+    there = sorted(_directory().glob(f"{name}-{ARCHIVES[name].version}"))
     return there[-1] if there else None
 
 
-def why_missing(name: str, *, root: Path | None = None) -> str | None:
+def why_missing(name: str) -> str | None:
     """One line on how to get an archive that is not there; `None`: it is there."""
-    place = root or _directory()
-    return None if find(name, root=place) else f"no {name} in {place}: `make archives` fetches it, or says why not"
+    return None if find(name) else f"no {name} in {_directory()}: `make archives` fetches it, or says why not"
 
 
-def ensure(name: str, *, root: Path | None = None) -> Path:
+def ensure(name: str) -> Path:
     """Directory of an archive, fetched now if it is not there: half a minute when cold. FetchFailed leaves nothing."""
-    archive, place = ARCHIVES[name], root or _directory()
+    archive, place = ARCHIVES[name], _directory()
     with locked(place, name), tempfile.TemporaryDirectory(prefix="fetch-", dir=place) as scratch:
-        if (there := find(name, root=place)) is not None:
+        if (there := find(name)) is not None:
             return there
         began_s, work = time.monotonic(), Path(scratch)
         say(f"fetch {name} …")

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,30 +46,28 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)  # noqa: T201
 
 
-def cache_directory(environment: Mapping[str, str] | None = None) -> Path:
+def cache_directory() -> Path:
     """Where built programs are kept: NETGANG_TESTBED_CACHE, else XDG_CACHE_HOME or ~/.cache, netgang/testbed."""
-    env = os.environ if environment is None else environment
-    if chosen := env.get(CACHE_VARIABLE):
+    if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
-    return user_cache(env) / "testbed"
+    return user_cache() / "testbed"
 
 
-def user_cache(environment: Mapping[str, str] | None = None) -> Path:
+def user_cache() -> Path:
     """Where this project keeps what it may fetch or build again: XDG_CACHE_HOME or ~/.cache, netgang."""
-    env = os.environ if environment is None else environment
-    base = env.get("XDG_CACHE_HOME")
+    base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "netgang"
 
 
-def program_path(name: str, version: Version | None = None, *, cache: Path | None = None) -> Path:
+def program_path(name: str, version: Version | None = None) -> Path:
     """The file that `name` is, or will be, built to; ValueError for a program that is not in the table."""
     program = _known(name)
-    return (cache or cache_directory()) / "bin" / f"{name}-{version or program.default_version}"
+    return (cache_directory()) / "bin" / f"{name}-{version or program.default_version}"
 
 
-def missing(names: Iterable[str], *, cache: Path | None = None) -> tuple[str, ...]:
+def missing(names: Iterable[str]) -> tuple[str, ...]:
     """Those of `names` (programs at their default versions) that still have to be built."""
-    return tuple(name for name in names if not program_path(name, cache=cache).exists())
+    return tuple(name for name in names if not program_path(name).exists())
 
 
 def find_go() -> Path:
@@ -84,15 +82,15 @@ def find_go() -> Path:
     return Path(found)
 
 
-def ensure_program(name: str, version: Version | None = None, *, cache: Path | None = None) -> Path:
+def ensure_program(name: str, version: Version | None = None) -> Path:
     """Path of the program, built now if it is not in the cache. Minutes when cold, microseconds when warm.
 
     Raises GoMissing or BuildFailed; an interrupted build leaves nothing that looks finished.
     """
     program = _known(name)
     chosen = version or program.default_version
-    root = cache or cache_directory()
-    target = program_path(name, chosen, cache=root)
+    root = cache_directory()
+    target = program_path(name, chosen)
     if target.exists():
         return target
     go = find_go()
@@ -102,12 +100,12 @@ def ensure_program(name: str, version: Version | None = None, *, cache: Path | N
     return target
 
 
-def ensure_asset(name: str, *, cache: Path | None = None) -> Path:
+def ensure_asset(name: str) -> Path:
     """Directory with the files of a module's source tree, copied there once; raises as `ensure_program`."""
     if name not in _FILES:
         raise ValueError(f"{name!r} is not an asset of the testbed; there are: {', '.join(_FILES)}")
     asset = _FILES[name]
-    root = cache or cache_directory()
+    root = cache_directory()
     target = root / "assets" / f"{name}-{asset.default_version}"
     if target.exists():
         return target
@@ -118,14 +116,12 @@ def ensure_asset(name: str, *, cache: Path | None = None) -> Path:
     return target
 
 
-def ensure_all(names: Sequence[str], *, version: Version | None = None, cache: Path | None = None) -> dict[str, Path]:
+def ensure_all(names: Sequence[str], *, version: Version | None = None) -> dict[str, Path]:
     """Build `names` one after the other (Go uses all cores for each) and return name → path.
 
     `version` replaces the default version of Kubernetes' own programs only.
     """
-    return {
-        name: ensure_program(name, version if _known(name).stamp is not None else None, cache=cache) for name in names
-    }
+    return {name: ensure_program(name, version if _known(name).stamp is not None else None) for name in names}
 
 
 def _known(name: str) -> Program:

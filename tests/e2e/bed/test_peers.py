@@ -8,15 +8,13 @@ LOAD = Workload("gangs", "2 gangs of 3", 6, 2, 3, 2, 3, ways=("none", "second"))
 
 
 async def test_gangs_are_compared() -> None:
-    """Both ways bind every pod; netgang's gangs are whole, its CPU and every process are seen."""
+    """Both ways bind every pod; netgang's gangs are whole, its CPU is seen."""
     told: list[str] = []
     found = await compared(Task(LOAD, (WAYS["none"], WAYS["second"]), rounds=1), told.append, quick=True)
     plain, ours = found.rows
     assert (plain["way"], ours["way"]) == ("none", "second")
     assert plain["unfinished"] == ours["unfinished"] == ours["partial_gangs"] == 0
     assert ours["cpu_ms_per_pod"] > 0.0
-    assert ours["gang_p99_s"] >= ours["bind_p50_s"] >= 0.0
-    assert {"etcd", "kube-apiserver", "netgang", "netgang-scheduler"} == set(ours["processes"])
-    assert all(one["rss_mib"] > 0 for one in ours["processes"].values())
+    assert "cpu_ms_per_pod" not in plain
     assert [(goal["figure"], goal["holds"]) for goal in found.goals] == [("partial_gangs", True)]
     assert len(told) == 1 + 2, "the nodes, and each way"
