@@ -9,11 +9,14 @@ from pathlib import Path
 
 from lab.simulator.compare import Report, compare
 from lab.simulator.elastic import run_elastic
+from lab.simulator.policies import KOD2
 from lab.simulator.scenarios import load
 from lab.simulator.summary import Row
 
 PAGE = Path(__file__).parents[2] / "docs" / "research" / "simulator.md"
 SEEDS = 20
+VARIED = ("STARVELIMIT=600", "STARVELIMIT=7200", "l=1", "l=0")
+"""What the paper gives no number for"""
 
 
 def tables() -> Iterator[tuple[str, str]]:
@@ -21,6 +24,8 @@ def tables() -> Iterator[tuple[str, str]]:
     kod2 = compare(load("kod2"), seeds=SEEDS)
     yield "kod2", cells(kod2)
     yield "kod2 over all", over_all(kod2.more["over_all_runs"], runs=20)
+    varied = load("kod2", changes={"policies": (KOD2, *(f"{KOD2} {change}" for change in VARIED))})
+    yield "kod2 sweep", swept(compare(varied).more["over_all_runs"])
     yield "pollux", workloads(compare(load("pollux")).more["over_all_runs"])
     yield "philly", workloads(compare(load("philly")).more["over_all_runs"])
     yield "elastic", elastic(run_elastic())
@@ -48,6 +53,11 @@ def over_all(rows: Sequence[Row], *, runs: int) -> str:
         ]
         lines.append([f"`{row['policy']}`", _number(row, "jct_mean_s"), f"{row['cpu_utilisation_ratio']:.0%}", *beside])
     return _table(["policy", "JCT mean, s", "CPU that trains", "of `coscheduling`", "of `kod2-literal`"], lines)
+
+
+def swept(rows: Sequence[Row]) -> str:
+    """Means over all cells, one seed."""
+    return _table(["policy", "JCT mean, s"], [[f"`{row['policy']}`", _number(row, "jct_mean_s")] for row in rows])
 
 
 def workloads(rows: Sequence[Row]) -> str:

@@ -115,7 +115,7 @@ def test_without_a_checkout_the_command_says_so(monkeypatch: pytest.MonkeyPatch)
 
 def test_every_table_of_the_page_has_its_place() -> None:
     names = re.findall(r"<!-- table: ([^\n]+) -->\n\n\|", PAGE)
-    assert names == ["kod2", "kod2 over all", "pollux", "philly", "elastic"]
+    assert names == ["kod2", "kod2 over all", "kod2 sweep", "pollux", "philly", "elastic"]
     assert "|new|" in page.written(PAGE, "philly", "|new|")
     with pytest.raises(ValueError, match="no place"):
         page.written(PAGE, "other", "")

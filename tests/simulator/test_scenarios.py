@@ -35,7 +35,7 @@ BAD = {  # case: (what is replaced, by what, what the error names)
     "not finite": ("samples: 1000", "samples: .inf", "samples"),
     "not a quantity": ("cpu: 8", "cpu: many", "'many' is not a quantity"),
     "no such node": ("delay_ms: 1", "impaired: [{node: n9}]", "no node is named n9"),
-    "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=levels]", "settings are netgang's"),
+    "a setting of another policy": ("[coscheduling, netgang]", "[srpt preemption=levels]", "no settings of srpt"),
     "no such setting": ("[coscheduling, netgang]", "[netgang luck=1]", "setting 'luck' is not one of queue.order"),
     "too many links": ("count: 4", "count: 2000", "at most 500 nodes a zone"),
     "same prefix": ("nodes: [", "nodes: [{count: 1, cpu: 1, memory: 1Gi}, ", "different prefixes"),

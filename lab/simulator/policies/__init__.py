@@ -5,7 +5,8 @@
 - `tiresias`: two levels of attained service; whole jobs are suspended.
 - `srpt`: the shortest remaining time, as if lengths were known; whole jobs are suspended.
 - `paper-n`: gangs in one zone, nodes by the greedy method of PAPERS N3 on the published score.
-- `kod2-literal`: KOD2's Algorithms 1 to 3 as published.
+- `kod2-literal`: KOD2's Algorithms 1 to 3 as published. What the paper gives no number for may be said after it:
+  `kod2-literal STARVELIMIT=600`, `kod2-literal l=1` (l_dw and l_iw; 0: no limit).
 - `netgang`: netgang's planner and queue, every setting as installed. With settings after it, such as `netgang
   queue.order=fifo`, it differs in these (`SETTINGS`).
 """
@@ -16,13 +17,13 @@ from dataclasses import replace
 from lab.simulator.actions import Deciding
 from lab.simulator.policies.coscheduling import Coscheduling
 from lab.simulator.policies.default import Default
-from lab.simulator.policies.kod2 import Kod2
+from lab.simulator.policies.kod2 import LIMIT_S, MOST, Kod2
 from lab.simulator.policies.planned import PaperN, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from scoring.model.policy import Order, Policy, Preempting
 from scoring.scaling.options import Condition, Options
 
-NETGANG = "netgang"
+NETGANG, KOD2 = "netgang", "kod2-literal"
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "queue.order": (Order.WEIGHT, Order.FIFO),
     "preemption": (Preempting.OFF, Preempting.LEVELS),
@@ -38,7 +39,7 @@ POLICIES: Mapping[str, Callable[[int], Deciding]] = {
     "tiresias": lambda _: Preemptive("tiresias", by_level, levels=True),
     "srpt": lambda _: Preemptive("srpt", by_remaining),
     "paper-n": lambda _: PaperN(),
-    "kod2-literal": lambda _: Kod2(),
+    KOD2: lambda _: Kod2(KOD2),
     NETGANG: lambda _: Planned(NETGANG, Policy()),
 }
 
@@ -58,9 +59,11 @@ def made(text: str, seed: int = 0) -> Deciding:
         raise ValueError(f"policy {name!r} is not one of {', '.join(POLICIES)}")
     if not changes:
         return POLICIES[name](seed)
-    if name != NETGANG:
-        raise ValueError(f"settings are {NETGANG}'s, not those of {name}")
     values = dict(change.partition("=")[::2] for change in changes)
+    if name == KOD2 and values.keys() <= {"STARVELIMIT", "l"}:
+        return Kod2(text, limit_s=float(values.get("STARVELIMIT", LIMIT_S)), most=int(values.get("l", MOST)) or None)
+    if name != NETGANG:
+        raise ValueError(f"{', '.join(values)}: no settings of {name}")
     for setting, value in values.items():
         if setting not in SETTINGS:
             raise ValueError(f"setting {setting!r} is not one of {', '.join(SETTINGS)}")

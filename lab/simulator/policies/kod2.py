@@ -18,18 +18,19 @@ from scoring.model.resources import CPU, MEMORY
 from scoring.network.matrix import Ints
 
 _STARVING = float("inf")
-_STARVE_LIMIT_S = 1800.0
-_MOST_AT_ONCE = 2
+LIMIT_S = 1800.0
+"""STARVELIMIT"""
+MOST = 2
 """l_dw and l_iw"""
 
 
 class Kod2:
     """Heaviest first, back-fill, scale-in, scale-out."""
 
-    name = "kod2-literal"
     elastic = True
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, *, limit_s: float = LIMIT_S, most: int | None = MOST) -> None:
+        self.name, self._limit_s, self._most = name, limit_s, most
         self._weights: dict[str, float] = {}
         self._again = self._scales_out = False
         """Whether a job has started in this pass; whether what is left of the pass is its scale-out"""
@@ -72,13 +73,13 @@ class Kod2:
             actions = self._scaled_in(state, new)
         if made.back_filled:
             for name, one in state.waiting.items():
-                if name not in made.placed and state.now_s >= one.job.arrival_s + _STARVE_LIMIT_S:
+                if name not in made.placed and state.now_s >= one.job.arrival_s + self._limit_s:
                     self._weights[name] = _STARVING
         return actions
 
     def _scaled_in(self, state: State, new: Waiting) -> list[Action]:
         """Algorithm 2: remove workers, and place the new job on the node that then has room."""
-        found = algorithm_2(self._running(state), new, dict(enumerate(state.free().tolist())), decrement=_MOST_AT_ONCE)
+        found = algorithm_2(self._running(state), new, dict(enumerate(state.free().tolist())), decrement=self._most)
         if not found.possible or found.node is None:
             return []
         leaving: dict[str, list[int]] = {}
@@ -92,7 +93,7 @@ class Kod2:
         """Algorithm 3."""
         more: dict[str, list[int]] = {}
         idle = dict(enumerate(state.free().tolist()))
-        for name, row in algorithm_3(self._running(state), idle, increment=_MOST_AT_ONCE):
+        for name, row in algorithm_3(self._running(state), idle, increment=self._most):
             more.setdefault(name, []).append(row)
         actions: list[Action] = []
         for name, rows in more.items():
@@ -133,7 +134,7 @@ class Kod2:
         return found
 
     def _wake_s(self, state: State) -> float | None:
-        found = (one.job.arrival_s + _STARVE_LIMIT_S for one in state.waiting.values())
+        found = (one.job.arrival_s + self._limit_s for one in state.waiting.values())
         return min((at_s for at_s in found if at_s > state.now_s), default=None)
 
 
