@@ -201,25 +201,17 @@ def training_job(
     *,
     workers: int,
     worker_gpu: int,
-    min_available: int | None = None,
     dialect: GangDialect | None = GangDialect.LABELS,
     namespace: str = "default",
-    cpu: str = "1",
     scheduler: str = "default-scheduler",
 ) -> list[Object]:
-    """A parameter server without GPUs, then workers with GPUs; without `dialect` no gang, just pods.
-
-    `min_available` defaults to all of them.
-    """
-    least = 1 + workers if min_available is None else min_available
-    marks = gang_labels(name, least, dialect=dialect) if dialect is not None else {}
-    members = [("ps", 0, 0)]
-    members += [("worker", index, worker_gpu) for index in range(workers)]
+    """A parameter server without GPUs, then workers with GPUs, all of them a gang; without `dialect` just pods."""
+    marks = gang_labels(name, 1 + workers, dialect=dialect) if dialect is not None else {}
+    members = [("ps", 0, 0), *(("worker", index, worker_gpu) for index in range(workers))]
     return [
         pod(
             f"{name}-{role}-{index}",
             namespace=namespace,
-            cpu=cpu,
             gpu=gpu,
             labels={**marks, **role_labels(name, role, index)},
             scheduler=scheduler,

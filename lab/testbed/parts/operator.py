@@ -31,8 +31,8 @@ _REFUSAL = "refuses.testbed.netgang.io"
 _READ_BY_ROTATOR = Path("/tmp/k8s-webhook-server/serving-certs")  # noqa: S108 - a constant of the operator's
 
 
-async def start_operator(cluster: Cluster, *, schemes: Sequence[str] = ("tfjob", "pytorchjob")) -> Child:
-    """Start the operator, its kinds installed, and wait until it is ready; it stops with the cluster.
+async def start_operator(cluster: Cluster) -> Child:
+    """Start the operator for TFJobs, its kinds installed, and wait until it is ready; it stops with the cluster.
 
     Takes about ten seconds, minutes when the program has to be built.
     """
@@ -52,7 +52,7 @@ async def start_operator(cluster: Cluster, *, schemes: Sequence[str] = ("tfjob",
                     program,
                     f"--kubeconfig={cluster.kubeconfig()}",
                     "--gang-scheduler-name=netgang",
-                    *(f"--enable-scheme={scheme}" for scheme in schemes),
+                    "--enable-scheme=tfjob",
                     "--metrics-bind-address=0",
                     f"--health-probe-bind-address={LOOPBACK}:{port}",
                     f"--webhook-server-port={webhook_port}",
@@ -112,7 +112,7 @@ def tf_job(
     `dynamic`: workers may come and go (`enableDynamicWorker`).
     """
     replicas = {"PS": 1, "Worker": workers}
-    template = _template("tensorflow", cpu=cpu, gates=gates)
+    template = _template(cpu=cpu, gates=gates)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
@@ -128,35 +128,6 @@ def tf_job(
     }
 
 
-def pytorch_job(
-    name: str,
-    *,
-    workers: int,
-    min_workers: int,
-    namespace: str = "default",
-    gates: Sequence[str] = (),
-) -> Object:
-    """An elastic PyTorchJob without a Master, whose gang needs `min_workers` pods."""
-    template = _template("pytorch", cpu="1", gates=gates)
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "elasticPolicy": {
-                "minReplicas": min_workers,
-                "maxReplicas": workers,
-                "rdzvBackend": "c10d",
-                "maxRestarts": 100,
-            },
-            "runPolicy": _run_policy(min_workers),
-            "pytorchReplicaSpecs": {
-                "Worker": {"replicas": workers, "restartPolicy": "OnFailure", "template": template},
-            },
-        },
-    }
-
-
 def condition(job: Object, kind: str) -> bool:
     """Whether a job has the condition `kind` with status True."""
     held = job.get("status", {}).get("conditions", [])
@@ -167,12 +138,12 @@ def _run_policy(least: int) -> Object:
     return {"cleanPodPolicy": "None", "schedulingPolicy": {"minAvailable": least}}
 
 
-def _template(container: str, *, cpu: str, gates: Sequence[str]) -> Object:
+def _template(*, cpu: str, gates: Sequence[str]) -> Object:
     """A pod template that leaves the scheduler's name to the operator."""
     made = pod("unused", cpu=cpu, gates=gates)
     spec = {**made["spec"], "terminationGracePeriodSeconds": 30}
     del spec["schedulerName"]
-    spec["containers"] = [{**spec["containers"][0], "name": container}]
+    spec["containers"] = [{**spec["containers"][0], "name": "tensorflow"}]
     return {"metadata": {"annotations": {DELETE_AFTER: "1s"}}, "spec": spec}
 
 

@@ -170,10 +170,7 @@ TRAINING_CRDS = Asset(
     module="github.com/kubeflow/training-operator",
     default_version=Version("1.8.1"),
     files=MappingProxyType(
-        {
-            f"manifests/base/crds/kubeflow.org_{plural}.yaml": f"{plural}.yaml"
-            for plural in ("tfjobs", "pytorchjobs", "xgboostjobs", "paddlejobs")
-        }
+        {f"manifests/base/crds/kubeflow.org_{plural}.yaml": f"{plural}.yaml" for plural in ("tfjobs", "pytorchjobs")}
     ),
 )
 """The kinds of the training operator; mpijobs are left to the MPI operator, which has a kind of the same name."""

@@ -16,7 +16,7 @@ site = site_on(zone_nodes({"a": 12, "b": 12}, cpu="4", prefix="n"), {"node_lost_
 @pytest.mark.timeout(230)
 async def test_lost_members(site: Stage) -> None:
     """A node of each gang is deleted and one stops answering: `replace`, `restart`, a TFJob, and one that finishes."""
-    await start_operator(site.cluster, schemes=("tfjob",))
+    await start_operator(site.cluster)
     await site.api.create(job_of("keep", site, "replace"))
     await site.api.create(job_of("anew", site, "restart"))
     await site.api.create(job_of("ends", site, "restart", size=4))

@@ -85,7 +85,7 @@ async def test_the_smallest_sufficient_gang_leaves_whole_and_comes_back(site: St
         await site.api.delete("PodDisruptionBudget", name, namespace=site.namespace)
 
     # 5. A TFJob of the same size gives its room, too.
-    await start_operator(site.cluster, schemes=("tfjob",))
+    await start_operator(site.cluster)
     await site.api.create(tf_job("tf", workers=7, namespace=site.namespace, cpu="2", dynamic=False, gates=[GATE]))
     before = await site.until_running("tf", 8)
     await site.api.create(job_of("urgent", site, 8, priority=HIGH))
