@@ -36,7 +36,6 @@ async def test_no_object_leaves_its_reader() -> None:
 def test_no_text_leaves_its_reader() -> None:
     found = read_texts(40, seed=SEED)
     assert found.objects > 300
-    assert found.mean_ms < 20.0
 
 
 @pytest.mark.slow
