@@ -78,9 +78,7 @@ LEADS = {"netgang_leader": "1x10", 'netgang_gangs{state="waiting"}': "3x10"}
 GONE = {"netgang_leader": "1 1 stale", 'netgang_gangs{state="waiting"}': "3 3 stale"}
 FIRING: dict[str, tuple[dict[str, str], set[str]]] = {  # case: (series in steps of 30 s, alerts after five minutes)
     "all is well": (LEADS, set()),
-    "a standby is scraped too": ({**LEADS, 'netgang_leader{pod="b"}': "0x10"}, set()),
     "netgang is gone and gangs waited": (GONE, {"NetgangNoLeader", "NetgangPodsStranded"}),
-    "netgang is gone, nobody waited": ({**GONE, 'netgang_gangs{state="waiting"}': "0 0 stale"}, {"NetgangNoLeader"}),
     "netgang never was, kube-scheduler has gated pods": (
         {'scheduler_pending_pods{queue="gated"}': "2x10", 'scheduler_pending_pods{queue="active"}': "0x10"},
         {"NetgangNoLeader", "NetgangPodsStranded"},
@@ -121,15 +119,6 @@ SLOWLY: dict[str, tuple[dict[str, str], set[str]]] = {  # the same, for alerts t
             "netgang_leader": "1x400",
             'netgang_bindings_total{outcome="bound"}': "0+1x400",
             'netgang_bindings_total{outcome="error"}': "0+4x400",
-        },
-        {"NetgangWritesFail"},
-    ),
-    "patches fail": (
-        {
-            "netgang_leader": "1x400",
-            'netgang_bindings_total{outcome="bound"}': "0+1x400",
-            'netgang_nudges_total{action="ungate",outcome="done"}': "0+1x400",
-            'netgang_nudges_total{action="ungate",outcome="error"}': "0+4x400",
         },
         {"NetgangWritesFail"},
     ),

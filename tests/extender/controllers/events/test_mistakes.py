@@ -45,10 +45,10 @@ MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {  # case: (labels, sched
 async def test_a_mistake_is_said_once_for_an_owner(labels: dict[str, str], scheduler: str, asked: str) -> None:
     pods = [owned(f"p{i}", labels, scheduler=scheduler) for i in range(3)]
     async with running(N1, placed_by("busy"), placed_by("default-scheduler"), *pods) as world:
-        await world.settle(120.0)
+        await world.settle(30.0)
         for one in pods[:2]:
             world.api.add(one)
-        await world.settle(1200.0)
+        await world.settle(660.0)
         notes = list(said(world).values())
         assert (len(notes), len(said(world))) == ((2, 2) if asked else (0, 0))
         assert "job" in said(world) or not asked

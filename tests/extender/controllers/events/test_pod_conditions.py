@@ -54,7 +54,7 @@ async def test_what_pods_say(objects: list[dict[str, Any]], want: list[tuple[str
         assert conditions(world) == want
         calls = world.api.calls["pod_status"]
         assert calls == len(want)
-        await world.settle(3600.0)
+        await world.settle(300.0)
         assert world.api.calls["pod_status"] == calls
 
 
