@@ -1,6 +1,7 @@
 """How many examples a property is tried with, where it is not the number of the Hypothesis profile (tests/conftest.py).
 
-Use them as decorators, `@FEW`, or as the base of other settings, `settings(FEW, stateful_step_count=25)`.
+Use them as decorators, `@FEW`, or as the base of other settings, `settings(FEW, stateful_step_count=25)`; `times` for
+what draws its own chance.
 """
 
 from hypothesis import settings
@@ -14,3 +15,8 @@ RARE = _times(0.04)  # an example takes seconds: a simulation, or many suppositi
 FEW = _times(0.2)  # an example takes a tenth of a second: dozens of plans, or a service with its API server
 THOROUGH = _times(2.0)  # a promise of docs/safety.md whose counter-examples are rare.
 MANY = _times(20.0)  # hostile input, which is quickly read: 2,000 in `ci`
+
+
+def times(few: int) -> int:
+    """How many bodies, seeds or rounds, where no property draws them: twenty times as many in a nightly run."""
+    return few * settings.default.max_examples // 100  # type: ignore[union-attr]

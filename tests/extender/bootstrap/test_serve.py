@@ -10,7 +10,7 @@ import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,6 @@ async def test_ctrl_c_answers_what_is_held_and_ends_with_0() -> None:
 
 
 PORTS = {  # case: (setting whose port is taken, the other options)
-    "the only port": ("port", ()),
     "port": ("port", ("--debug-port", "0")),
     "debug_port": ("debug_port", ("--port", "0")),
 }
@@ -153,41 +152,6 @@ async def test_stuck_callers_at_either_port_do_not_keep_the_process() -> None:
         assert (await verbs.get("/healthz")).status_code == 200
         await ends_well(process)
         for writer in writers:
-            writer.close()
-
-
-HALVES = {  # what is sent, and then nothing
-    "nothing": b"",
-    "half a head": b"POST /filter HTTP/1.1\r\nHost: netgang\r\n",
-    "half a body": b"POST /v1/what-if HTTP/1.1\r\nHost: netgang\r\nContent-Length: 9\r\n\r\n{",
-}
-CERTIFICATE = ROOT / "tests/fixtures/tls/loopback.crt"
-
-
-async def end_of(reader: asyncio.StreamReader) -> None:
-    with suppress(ConnectionError):
-        await reader.read()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("secured", [False, True], ids=["plain", "secured"])
-async def test_connections_that_come_to_no_request_end(secured: bool, tmp_path: Path) -> None:
-    options: tuple[str, ...] = ()
-    if secured:
-        file = tmp_path / "settings.yaml"
-        tls = {"cert_file": str(CERTIFICATE), "key_file": str(CERTIFICATE.with_suffix(".key"))}
-        file.write_text(json.dumps({"tls": tls}))
-        options = ("--config", str(file))
-    async with started("--port", "0", *options) as (_, log):
-        port = client_of("port", log).base_url.port
-        clients = []
-        for sent in [b""] * 60 if secured else [*HALVES.values()] * 20:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(sent)
-            clients.append((reader, writer))
-        async with asyncio.timeout(LIVENESS_S):
-            await asyncio.gather(*(end_of(reader) for reader, _ in clients))
-        for _, writer in clients:
             writer.close()
 
 

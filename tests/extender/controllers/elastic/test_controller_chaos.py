@@ -11,6 +11,7 @@ from extender.controllers.elastic.intent import LAST_CHANGE, intent_of
 from extender.controllers.elastic.kinds import KINDS
 from extender.controllers.elastic.kinds.indexed import JOB
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from tests.example_counts import times
 from tests.extender.controllers.elastic.cluster import JOBS, Site, site
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import bearer_of, notes_of_a_former_process
@@ -59,7 +60,7 @@ def check(api: FakeClusterApi) -> None:
 
 
 @pytest.mark.parametrize("one_by_one", [False, True], ids=["at once", "one by one"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(times(3)))
 async def test_it_always_settles(seed: int, one_by_one: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "Job.batch", replace(JOB, one_by_one=one_by_one))
     rng = random.Random(seed)

@@ -10,6 +10,7 @@ from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from tests.builders import node
+from tests.example_counts import times
 from tests.scoring.plan.backfill.random_runs import SAYS, broken
 from tests.scoring.plan.virtual import Job, World
 
@@ -109,7 +110,7 @@ def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None
 @pytest.mark.parametrize("says", ["limit", "guess"])
 def test_the_same_for_more_runs(says: str) -> None:
     """More of them: `python -m tests.scoring.plan.backfill.random_runs 10000`."""
-    promised, wrong = broken(range(12, 60), says)
+    promised, wrong = broken(range(12, 12 + times(48)), says)
     assert promised > 0
     assert wrong == []
 
