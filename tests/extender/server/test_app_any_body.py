@@ -1,4 +1,4 @@
-"""Ten thousand undocumented bodies to each of the three verbs: only documented answers come back.
+"""Thousands of undocumented bodies to each of the three verbs: only documented answers come back.
 
 Straight to the ASGI callable, because a client would spend most of the time. The service behind passes and prefers all
 it is given, so that a body which is half understood would show as nodes that pass.
@@ -193,7 +193,7 @@ def relatives(body: bytes, place: int) -> tuple[bytes, ...]:
 @example(SEEDS[0], 100)
 @example(SEEDS[1], 200)
 def test_any_body_gets_a_documented_answer(direct: Direct, body: bytes, place: int) -> None:
-    """Documented, decodable, never a bug: 2,000 examples with five bodies each, sent to three verbs."""
+    """Documented, decodable, never a bug: each example is five bodies, sent to three verbs."""
     for relative in relatives(body, place):
         check(direct, relative)
 
