@@ -87,7 +87,7 @@ class Recorder:
 
 def encoded(decision: Decision) -> bytes:
     """One decision, as it stands in a log."""
-    body = _CANONICAL.encode(decision)
+    body = _ENCODER.encode(decision)
     return gzip.compress(len(body).to_bytes(4, "big") + body, _LEVEL)
 
 
@@ -122,5 +122,6 @@ def _array(_kind: object, value: Any) -> Any:
     return np.frombuffer(data, kind).reshape(shape)
 
 
+_ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_written)  # A snapshot has classes of members as keys
 _CANONICAL: Final = msgspec.msgpack.Encoder(enc_hook=_written, order="deterministic")
 _DECODER: Final = msgspec.msgpack.Decoder(Decision, dec_hook=_array)

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from extender.decision_log import BadLogError, Recorder, decisions
+from scoring.ids import NodeName
 from scoring.model import Policy
 from scoring.model.policy import Order, QueuePolicy
-from scoring.plan import Plan
+from scoring.plan import Plan, plan
 from tests.builders import gang, mesh, node, snapshot
 from tests.extender.scheduling.world import World, node_json, running
 
@@ -67,6 +68,16 @@ async def test_another_decision_is_noticed() -> None:
     right = msgspec.structs.replace(one, made=one.again())
     assert right.same
     assert not msgspec.structs.replace(right, policy=replace(rules, queue=QueuePolicy(order=Order.FIFO))).same
+
+
+async def test_what_nodes_refused_is_written_down() -> None:
+    wanted = gang("g", 2, cpu="4")
+    refused = {wanted.members[0].member_class.anywhere: frozenset({NodeName("n1")})}
+    state = replace(snapshot([node("n1"), node("n2")], [wanted]), exclusions=refused)
+    recorder, before = Recorder(Policy()), Plan(version=-1)
+    recorder.record(10.0, state, before, plan(state, Policy(), now_s=10.0, previous=before))
+    [one] = decisions(await recorder.log())
+    assert (one.snapshot.exclusions, one.same) == (refused, True)
 
 
 async def test_what_is_kept_is_bounded_and_the_newest_stays() -> None:

@@ -40,7 +40,7 @@ async def test_young_nodes_keep_room_for_a_daemon_set_for_a_time(stage: Stage) -
     await stage.until_document(
         netgang,
         f"/v1/explain/{stage.namespace}/g",
-        lambda found: any(wanted in note["text"] for note in found.get("notes", [])),
+        lambda found: any(wanted in note for note in found.get("notes", [])),
         "explain names the DaemonSet",
     )
     assert await stage.bound("g") == {}
