@@ -25,7 +25,6 @@ GZIP: Final = b"\x1f\x8b"  # A log begins with it
 _PAUSE_S: Final = 0.25
 _MOST_WAITING: Final = 64
 _MOST_BYTES: Final = 256 * 1024 * 1024  # Of one decision that is read
-_LEVEL: Final = 1
 
 
 class BadLogError(ValueError):
@@ -88,7 +87,7 @@ class Recorder:
 def encoded(decision: Decision) -> bytes:
     """One decision, as it stands in a log."""
     body = _ENCODER.encode(decision)
-    return gzip.compress(len(body).to_bytes(4, "big") + body, _LEVEL)
+    return gzip.compress(len(body).to_bytes(4, "big") + body, compresslevel=1)
 
 
 def decisions(log: bytes) -> Iterator[Decision]:
