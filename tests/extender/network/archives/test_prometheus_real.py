@@ -155,7 +155,7 @@ async def test_presets_with_addresses_as_names(connect: Connect) -> None:
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 async def test_every_preset_is_promql(connect: Connect, name: str) -> None:
-    source = connect(presets=[name], aliases={"query": "absent_metric"})
+    source = connect(presets=[name])
     batch = await source.fetch(now_s=now_s())
     assert batch is not None
     assert batch.problems == ()
