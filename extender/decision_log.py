@@ -9,9 +9,10 @@ comes too fast is left out; a reader trusts nothing in a log.
 import asyncio
 import gzip
 import io
+import logging
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from scoring.plan import Plan, plan
 
 GZIP: Final = b"\x1f\x8b"  # A log begins with it
 _PAUSE_S: Final = 0.25
+_log = logging.getLogger(__name__)
 _MOST_WAITING: Final = 64
 _MOST_BYTES: Final = 256 * 1024 * 1024  # Of one decision that is read
 
@@ -55,8 +57,8 @@ class Recorder:
     """The last decisions of one process; `run` it."""
 
     policy: Policy
-    most_bytes: int = 16 * 2**20
-    """Compressed size of what is kept: hours of a busy cluster."""
+    most_bytes: int = 16 * 2**20  # Compressed size of what is kept: hours of a busy cluster
+    failed: Callable[[str], None] = lambda _: None  # Where a bug was
     _waiting: deque[Decision] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING), init=False)
     _kept: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -79,7 +81,11 @@ class Recorder:
     async def _write(self) -> None:
         async with self._one_at_a_time:
             while self._waiting:
-                self._kept.append(await asyncio.to_thread(encoded, self._waiting.popleft()))
+                try:
+                    self._kept.append(await asyncio.to_thread(encoded, self._waiting.popleft()))
+                except Exception:  # noqa: BLE001 - supervisor: a log that cannot be written stops no scheduling
+                    _log.exception("internal error: a decision is not in the decision log")
+                    self.failed("decision log")
             while len(self._kept) > 1 and sum(map(len, self._kept)) > self.most_bytes:
                 self._kept.popleft()
 

@@ -9,11 +9,13 @@ import gc
 import logging
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from extender.runtime.log_lines import HumanFormatter, JsonFormatter
+from lab.testbed.parts.helm import Helm, find_helm
 
 _SLOW_IS_NO_FAULT = (HealthCheck.too_slow,)
 settings.register_profile(
@@ -47,3 +49,11 @@ def no_log_handler_left_behind() -> Iterator[None]:
         if isinstance(handler.formatter, JsonFormatter | HumanFormatter):
             root.removeHandler(handler)
     root.setLevel(level)
+
+
+@pytest.fixture
+def helm(tmp_path: Path) -> Helm:
+    """Helm without a cluster; a loud skip without any: tests/e2e/people/test_manifests.py builds one."""
+    if (program := find_helm()) is None:
+        pytest.skip("no helm: set NETGANG_HELM, install helm 3, or `python -m lab.testbed build helm`; NOT checked")
+    return Helm(program, tmp_path)

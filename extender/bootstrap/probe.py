@@ -38,11 +38,10 @@ class Probing:
 
 
 def _bursts(common: Common) -> Bursts:
-    chosen, cache = common.settings.probe, common.cache
-    allowed = chosen.throughput
+    cache = common.cache
     return Bursts(
         common.clock,
-        BurstOptions(size_bytes=allowed.size_bytes),
+        BurstOptions(size_bytes=common.settings.probe.throughput.size_bytes),
         with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
         first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
         count=common.telemetry.probe_burst,

@@ -201,11 +201,10 @@ def _reports_port(
 
 
 def _recorder_of(common: Common) -> Recorder | None:
-    chosen, planner = common.settings.record, common.planner
-    if not chosen.enabled:
+    if not common.settings.record.enabled:
         return None
-    recorder = Recorder(planner.policy)
-    planner.recorded = recorder.record
+    recorder = Recorder(common.planner.policy, failed=common.telemetry.internal_error)
+    common.planner.recorded = recorder.record
     return recorder
 
 

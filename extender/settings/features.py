@@ -80,5 +80,4 @@ class ElasticSettings(Section):
 
     def options(self) -> Options:
         """The same as the decisions take it."""
-        others = {"metrics"}
-        return Options(**self.model_dump(exclude=others), metrics=MetricOptions(**dict(self.metrics)))
+        return Options(**self.model_dump(exclude={"metrics"}), metrics=MetricOptions(**dict(self.metrics)))

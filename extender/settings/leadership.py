@@ -21,8 +21,7 @@ class LeaderElection(StrEnum):
     ON = "on"
 
 
-LEASE_NAME = "netgang-leader"
-"""Name of the Lease; replicas of one installation are in one namespace."""
+LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
 
 
 class LeaseSettings(Section):

@@ -33,7 +33,4 @@ class QueueSettings(Section):
 
     def policy(self) -> QueuePolicy:
         """The same as the planner takes it."""
-        plain = {
-            "weight_namespaces": frozenset(self.weight_namespaces),
-        }
-        return QueuePolicy(**{**dict(self), **plain})
+        return QueuePolicy(**dict(self) | {"weight_namespaces": frozenset(self.weight_namespaces)})

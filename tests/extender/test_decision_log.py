@@ -57,6 +57,15 @@ async def test_every_decision_is_made_again_bit_for_bit() -> None:
     assert [one.made for one in made] == [one.again() for one in made]
 
 
+async def test_a_decision_that_cannot_be_written_is_counted_and_the_next_is_in_the_log() -> None:
+    state, before = snapshot([node("n1")], []), Plan(version=-1)
+    failed: list[str] = []
+    recorder = Recorder(Policy(), failed=failed.append)
+    for at_s, claims in ((1.0, object()), (2.0, {})):
+        recorder.record(at_s, replace(state, claims=claims), before, before)  # type: ignore[arg-type]
+    assert ([one.at_s for one in decisions(await recorder.log())], failed) == ([2.0], ["decision log"])
+
+
 async def test_another_decision_is_noticed() -> None:
     """By age instead of weight another gang goes first."""
     older, heavy = gang("older", 1, cpu="8", created_s=1.0), gang("heavy", 2, cpu="4", created_s=2.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.testbed.parts.helm import CHART, Helm, find_helm
+from lab.testbed.parts.helm import CHART, Helm
 from release import build, versions
 from release.errors import ReleaseError
 from tests.liveness import LIVENESS_S
@@ -82,16 +82,10 @@ def test_the_wheel_for_training_runs_alone(twice: tuple[Path, Path]) -> None:
     assert done.stdout.startswith(str(wheel)), done.stderr
 
 
-def test_helm_reads_the_chart_as_it_reads_the_folder(twice: tuple[Path, Path], tmp_path: Path) -> None:
+def test_helm_reads_the_chart_as_it_reads_the_folder(twice: tuple[Path, Path], helm: Helm) -> None:
     package = twice[0] / f"netgang-{VERSION}.tgz"
     with tarfile.open(package) as archive:
         assert {entry.mtime for entry in archive} == {EPOCH_S}
-    program = find_helm()
-    if program is None:
-        pytest.skip(
-            "no helm: set NETGANG_HELM, install helm 3, or `python -m lab.testbed build helm`; package NOT checked"
-        )
-    helm = Helm(program, tmp_path)
     assert helm.good("template", "x", str(package)) == helm.good("template", "x", str(CHART))
     assert yaml.safe_load(helm.good("show", "chart", str(package)))["version"] == VERSION
 

@@ -27,7 +27,7 @@ from extender.server.tls.files import load
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from lab.testbed.errors import ControlPlaneError
-from lab.testbed.parts.helm import CHART, HOOK, Helm, find_helm, hooks
+from lab.testbed.parts.helm import CHART, HOOK, Helm, hooks
 from lab.testbed.programs.catalogue import KUBERNETES
 from probe.settings import OPTIONS, PORT
 from tests.authority import openssl
@@ -55,15 +55,6 @@ PLACED: Mapping[str, Any] = {  # where pods run, as values
     "priorityClassName": "system-node-critical",
 }
 MARKED: Mapping[str, Any] = {"podLabels": {"team": "infra"}, "podAnnotations": {"example.org/scrape": "true"}}
-
-
-@pytest.fixture
-def helm(tmp_path: Path) -> Helm:
-    """Helm without a cluster; a loud skip without any: tests/e2e/people/test_manifests.py builds one."""
-    program = find_helm()
-    if program is None:
-        pytest.skip("no helm: set NETGANG_HELM, install helm 3, or `python -m lab.testbed build helm`; NOT checked")
-    return Helm(program, tmp_path)
 
 
 @pytest.fixture

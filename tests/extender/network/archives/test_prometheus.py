@@ -100,7 +100,6 @@ async def test_an_end_to_itself_is_no_link() -> None:
 
 
 def _nothing_of(preset: str) -> dict[str, Any]:
-    """Empty answers to a preset's own queries."""
     asked = queries_of(settings({}, presets=[preset]))
     return {one.query.replace("$window", f"{one.window_s}s"): vector() for _, one in asked}
 
