@@ -48,13 +48,13 @@ test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.37.2,1.35.4
 	$(RUN) python -m lab.testbed archives --optional
 	$(RUN) python -m lab.testbed build --e2e --optional
-	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser -m "not nightly" --e2e=all --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
+	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser -m "not nightly" --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
 
 # the slow tests with twenty times as many examples, new ones each time, and what takes too long for every change
 nightly: setup
 	HYPOTHESIS_PROFILE=nightly $(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
-	$(RUN) python -m pytest -n 1 tests/e2e -m nightly --e2e=all -rfEs
+	$(RUN) python -m pytest -n 1 tests/e2e -m nightly -rfEs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself
 archives: setup
@@ -80,7 +80,7 @@ fuzz: setup
 # MINUTES=10 SEED=7: how long, and which things happen; KILLS=100: only leaders are killed, so many of them
 chaos: setup
 	LEADER_KILLS=$(KILLS) CHAOS_MINUTES=$(or $(MINUTES),10) CHAOS_SEED=$(or $(SEED),0) \
-		$(RUN) python -m pytest --e2e=all -n 0 -q -s $(if $(KILLS),tests/e2e/faults/test_leaders.py -k leaders_are_killed,tests/e2e/faults/test_chaos.py)
+		$(RUN) python -m pytest -n 0 -q -s $(if $(KILLS),tests/e2e/faults/test_leaders.py -k leaders_are_killed,tests/e2e/faults/test_chaos.py)
 
 # training on network namespaces with impaired nodes (Linux, root, iproute2 and iptables; docs/research/testbed.md): 14 min
 testbed: setup

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, note, warning
-from extender.settings.call_bound import longest_bind_s
+from extender.settings.call_bound import COMMIT_TIMEOUT_S, longest_bind_s
 from extender.settings.settings import Settings
 
 DEFAULT: Final = "default-scheduler"
@@ -118,11 +118,11 @@ def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
 
 
 def _bind_timeout(timeout_s: float, settings: Settings) -> Iterator[Finding]:
-    needed_s = longest_bind_s(hold_s=settings.hold_limit_s, commit_s=settings.commit_timeout_s)
+    needed_s = longest_bind_s(hold_s=settings.hold_limit_s)
     if timeout_s <= needed_s:
         what = (
             f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind may take {needed_s:g} s "
-            "(hold_limit_s + commit_timeout_s + the slowest Binding): kube-scheduler gives up before the gang is bound"
+            f"(hold_limit_s + {COMMIT_TIMEOUT_S:g} + slowest Binding): kube-scheduler gives up before the gang is bound"
         )
         fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
         yield error("bind-timeout", what, fix)

@@ -80,7 +80,7 @@ def supposed(
     cache: PlannerCache | None = None,
 ) -> Supposed:
     """What is supposed makes this of `plan`, the plan of `base`. Errors: MisfitError names the field that is wrong."""
-    policy = policy_with(settings, what.settings) if what.settings else None
+    policy = policy_with(settings, what.settings, base.policy) if what.settings else None
     gangs = gangs_of(empty_cache(), what) if what.pods else ()
     return what_if(base, plan, what, gangs=gangs, policy=policy, cache=cache)
 
@@ -97,8 +97,11 @@ def read_what_if(body: bytes | str) -> WhatIf:
         raise MisfitError(f"body: not JSON: {error}") from error
 
 
-def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
-    """The policy of `settings` with those of `given` instead, sections merged. MisfitError names what is wrong."""
+def policy_with(settings: Settings, given: Mapping[str, Any], base: Policy = Policy()) -> Policy:
+    """The policy of `settings` with those of `given` instead, sections merged; from `base` what no setting says.
+
+    MisfitError names what is wrong.
+    """
     changed: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _DECIDING:
@@ -115,7 +118,7 @@ def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
             first = error.errors(include_url=False)[0]
             where = ".".join(("settings", name, *map(str, first["loc"])))
             raise MisfitError(f"{where}: {first['msg']}") from error
-    return settings.model_copy(update=changed).policy()
+    return settings.model_copy(update=changed).policy(base)
 
 
 def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from extender import convert
 from extender.bootstrap.assembly import assemble
-from extender.bootstrap.common import Candidacy, Common, candidacy, empty_cache
+from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candidacy, empty_cache
 from extender.bootstrap.feeds import Follow, closing, feeds_of, sources_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
@@ -49,7 +49,7 @@ __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory
 
 
 @asynccontextmanager
-async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterator[Service]:
+async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits = LIMITS) -> AsyncIterator[Service]:
     """The service over a cluster's API server. Errors: ConfigError for credentials that cannot be used."""
     clock = clock or SystemClock()
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
@@ -69,6 +69,7 @@ async def live(settings: Settings, *, clock: Clock | None = None) -> AsyncIterat
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
             sources=sources, reviews=reviews, stands=stands, started_store=started,
+            limits=limits,
         )  # fmt: skip
 
 
@@ -83,9 +84,10 @@ def following(
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
     started_store: TextStore | None = None,
+    limits: Limits = LIMITS,
 ) -> Service:
     """The service over any ClusterApi; `stands`: acts only while it leads."""
-    cache = empty_cache(settings)
+    cache = empty_cache(settings, limits)
     cache.expire(clock.now_s())
     groups = SeenGroups(cache.pod_groups)
     comeback, unreadable = Comeback(), UnreadableObjects()
@@ -95,7 +97,7 @@ def following(
     common = Common(
         settings, cache, api, clock, rng,
         notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
-        started_store=started_store,
+        limits=limits, started_store=started_store,
     )  # fmt: skip
     return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard)
 

@@ -129,7 +129,7 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
         clock,
         common.log,
         hard_ttl_s=math.inf if hard_ttl_s is None else hard_ttl_s,
-        exclusion_ttl_s=settings.exclusion_ttl_s,
+        exclusion_ttl_s=common.policy.exclusion_ttl_s,
     )
     planner.subscribe(degrading.look)
     planner.subscribe(lambda _: starting.context.quiet.look())

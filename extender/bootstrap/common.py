@@ -5,7 +5,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
@@ -18,22 +18,47 @@ from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.fencing import FencedApi
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.leadership.lease_loop import Leadership
+from extender.network.probe.agents import ProbeOptions
+from extender.network.probe.bursts import BurstOptions
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
+from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
+from scoring.model.policy import Policy
 from scoring.plan import Plan
+from scoring.scaling.options import MetricOptions
 
 
-def empty_cache(settings: Settings) -> ClusterCache:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds that no installation sets; tests give others to the composition root, and nothing else can."""
+
+    commit_timeout_s: float = COMMIT_TIMEOUT_S  # Until a gang's Bindings that got no turn or no answer have failed
+    max_held_binds: int = 4096  # Each an open connection; and as many of pods without a gang may wait
+    node_lost_s: float = 60.0  # How long a node may be not ready before its members stop counting
+    node_settle_s: float = 120.0  # How long a node keeps room for the pod of a DaemonSet that it lacks
+    admit_timeout_s: float = 60.0  # How long an admitted gang may take to come to bind
+    repin_timeout_s: float = 300.0  # How long all nodes that a pod was admitted to may stay full before it is removed
+    writes_per_s: float = 1000.0  # Most patches a second (gates removed, parked pods woken)
+    policy: Policy = field(default_factory=Policy)  # This and the following: what no setting says
+    metrics: MetricOptions = field(default_factory=MetricOptions)
+    probe: ProbeOptions = field(default_factory=ProbeOptions)
+    bursts: BurstOptions = field(default_factory=BurstOptions)
+
+
+LIMITS: Final = Limits()
+
+
+def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
     return ClusterCache(
         scheduler_names=frozenset(settings.scheduler_names),
         extender=settings.extender,
-        node_settle_s=settings.node_settle_s,
+        node_settle_s=limits.node_settle_s,
     )
 
 
@@ -80,6 +105,7 @@ class Common:
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None
+    limits: Limits = LIMITS
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
 
     def __post_init__(self, stands: Candidacy | None) -> None:
@@ -94,7 +120,7 @@ class Common:
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=self.cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
-        self.policy = self.settings.policy()
+        self.policy = self.settings.policy(self.limits.policy)
         self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log)
 
     @property

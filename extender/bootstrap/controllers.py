@@ -48,7 +48,7 @@ class Reported:
         self.book = book
         self.records = Records()
         self.reports = Reports(lambda: self.records.views, book, clock)
-        self.demands = MetricDemands(book, common.settings.elastic.options().metrics, clock)
+        self.demands = MetricDemands(book, common.settings.elastic.options(common.limits.metrics).metrics, clock)
         self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
         self.metering = Metering(self.records, common.telemetry)
         self.jobs = jobs
@@ -78,7 +78,7 @@ class Caring:
             self.restarts,
             stranded=stranding,
             removed=starting.admissions.name_no_nodes,
-            timeout_s=common.settings.repin_timeout_s,
+            timeout_s=common.limits.repin_timeout_s,
         )
         self.repairs = Repairs(
             context,
@@ -175,7 +175,7 @@ def _restarts_of(policy: Policy, starting: Starting) -> Restarts:
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
-    feeds, limits = common.feeds, common.settings.elastic
+    feeds = common.feeds
     if feeds is None:
         return None, None
     reported = Reported(common, feeds.jobs)
@@ -189,7 +189,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
     )
     elastic = Elastic(
         parts,
-        limits.options(),
+        common.settings.elastic.options(common.limits.metrics),
         ready=feeds.ready,
         synced=feeds.synced,
         demands=reported.demands.in_steps,

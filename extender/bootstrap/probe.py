@@ -6,8 +6,8 @@ from collections.abc import Set as AbstractSet
 from extender.api.probe import ProbePort
 from extender.bootstrap.common import Common
 from extender.network.probe.agent_pods import AgentPods
-from extender.network.probe.agents import Agents, ProbeOptions
-from extender.network.probe.bursts import BurstOptions, Bursts
+from extender.network.probe.agents import Agents
+from extender.network.probe.bursts import Bursts
 from extender.network.probe.source import LOOK_S, ProbeSource
 from extender.network.refresh import Polled
 from scoring.ids import NodeName, ZoneName
@@ -20,8 +20,8 @@ class Probing:
 
     def __init__(self, common: Common) -> None:
         chosen, cache = common.settings.probe, common.cache
-        options = ProbeOptions(chosen.interval_s, packets_per_s=chosen.packets_per_s)
-        self.agents = Agents(common.clock, options, bursts=_bursts(common) if chosen.throughput.enabled else None)
+        bursts = _bursts(common) if chosen.throughput.enabled else None
+        self.agents = Agents(common.clock, common.limits.probe, bursts=bursts)
         namespace, _, name = chosen.service_account.partition("/")
         account = f"system:serviceaccount:{namespace}:{name}"
         self.port = ProbePort(self.agents, AgentPods(common.api.get_pod, common.clock), account)
@@ -41,7 +41,7 @@ def _bursts(common: Common) -> Bursts:
     cache = common.cache
     return Bursts(
         common.clock,
-        BurstOptions(size_bytes=common.settings.probe.throughput.size_bytes),
+        common.limits.bursts,
         with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
         first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
         count=common.telemetry.probe_burst,

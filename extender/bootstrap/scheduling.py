@@ -22,9 +22,9 @@ class Starting:
     """The parts; nothing runs yet."""
 
     def __init__(self, common: Common, groups: SeenGroups) -> None:
-        settings, cache, api, clock = common.settings, common.cache, common.api, common.clock
+        limits, cache, api, clock = common.limits, common.cache, common.api, common.clock
         telemetry, log, planner = common.telemetry, common.log, common.planner
-        self.health = NodeHealth(cache, clock, node_lost_s=settings.node_lost_s)
+        self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
         self.offers = Offers()
         self.parking = Parking(cache.pod)
         self.events = Events(api, clock, telemetry, instance=socket.gethostname())
@@ -42,7 +42,7 @@ class Starting:
             plan=common.current,
             acting=common.acting,
         )
-        self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=settings.admit_timeout_s)
+        self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=limits.admit_timeout_s)
         self.admissions = Admissions(
             cache,
             planner,
@@ -51,8 +51,8 @@ class Starting:
             log,
             notes=common.notes,
             post_event=self.events.post,
-            timeout_s=settings.admit_timeout_s,
-            exclusion_ttl_s=settings.exclusion_ttl_s,
+            timeout_s=limits.admit_timeout_s,
+            exclusion_ttl_s=common.policy.exclusion_ttl_s,
         )
         self.wakes = Wakes(
             cache,
@@ -60,7 +60,7 @@ class Starting:
             clock,
             telemetry,
             Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
-            per_s=settings.writes_per_s,
+            per_s=limits.writes_per_s,
             rng=common.rng,
             acting=common.acting,
         )
@@ -74,9 +74,9 @@ class Starting:
             log,
             self.lapses,
             self.admissions,
-            hold_s=settings.hold_limit_s,
-            commit_s=settings.commit_timeout_s,
-            held_max=settings.max_held_binds,
+            hold_s=common.policy.hold_limit_s,
+            commit_s=limits.commit_timeout_s,
+            held_max=limits.max_held_binds,
             nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
             evict=lambda gang, uids: evictions.add(gang, uids),
         )

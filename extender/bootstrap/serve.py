@@ -26,6 +26,7 @@ from starlette.types import ASGIApp
 
 from extender import bootstrap
 from extender.bootstrap import Service
+from extender.bootstrap.common import LIMITS, Limits
 from extender.runtime.memory import can_watch_memory, keep_one_heap
 from extender.server.connections import Connections, PortLimits
 from extender.server.verb_protocol import PORTS, VerbProtocol
@@ -51,12 +52,12 @@ _CANNOT_LISTEN = 3  # Exit code; the log says which address and why
 _log = logging.getLogger("netgang.server")
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, *, limits: Limits = LIMITS) -> None:
     """Serve until SIGTERM or Ctrl-C; exit code 3: a port cannot be listened on. Errors: ConfigError, at first."""
     favour_the_loop()
     allow_open_files()
     with asyncio.Runner(loop_factory=_Loop) as runner:
-        listened = runner.run(_serve(settings))
+        listened = runner.run(_serve(settings, limits))
     if not listened:
         sys.exit(_CANNOT_LISTEN)
 
@@ -92,10 +93,11 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-async def _serve(settings: Settings) -> bool:
+async def _serve(settings: Settings, limits: Limits) -> bool:
     """Whether all ports were listened on. All end at once: they stop accepting, and what is held is answered."""
-    make = bootstrap.live if settings.snapshot is None else bootstrap.embedded
-    async with running(make(settings)) as service:
+    saved = settings.snapshot is not None
+    made = bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)
+    async with running(made) as service:
         service.telemetry.built_from(os.environ.get("SOURCE_COMMIT", ""))  # the image sets it; no setting of ours
         servers = [PortServer(setting, config) for setting, config in configs(settings, service)]
         answering: list[asyncio.Task[None]] = []

@@ -88,7 +88,7 @@ def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
         lambda pod, node: cache.exclude(
             pod.member_class,
             node,
-            clock.now_s() + settings.exclusion_ttl_s,
+            clock.now_s() + common.policy.exclusion_ttl_s,
             by=pod.group.key if pod.group is not None else None,
         ),
         sees_all_nodes=settings.sees_all_nodes,

@@ -9,16 +9,18 @@ the slowest one. All three can happen to one call.
 
 from typing import Final
 
+COMMIT_TIMEOUT_S: Final = 15.0
+"""How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
 BINDING_MAX_S: Final = 6.0
 """Longest that one Binding takes, with its repetitions and the read that finds out its outcome."""
 MARGIN_S: Final = 1.0
 """For the pod that the watch has not brought yet (half a second), the network, and an event loop that is busy."""
 
 
-def longest_bind_s(*, hold_s: float, commit_s: float) -> float:
+def longest_bind_s(*, hold_s: float, commit_s: float = COMMIT_TIMEOUT_S) -> float:
     """Seconds from a bind call to its answer, at most.
 
-    >>> longest_bind_s(hold_s=25.0, commit_s=15.0), longest_bind_s(hold_s=10.0, commit_s=5.0)
+    >>> longest_bind_s(hold_s=25.0), longest_bind_s(hold_s=10.0, commit_s=5.0)
     (47.0, 21.0)
     """
     return hold_s + commit_s + slowest_binding_s(commit_s) + MARGIN_S

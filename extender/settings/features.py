@@ -4,8 +4,9 @@ Rule: what evicts pods of a running gang or costs money is off by default, and s
 a minimum for another autoscaler's sake must not find the job shrunk after an upgrade.
 """
 
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field
 
@@ -50,12 +51,6 @@ class ElasticMetricsSettings(Section):
     """Training steps between two looks at a job's metrics; each change of the count costs about 40 s of training."""
     workers_step: Count = 3
     """Workers added or removed at once."""
-    min_interval_s: NotNegative = 300.0
-    """Least time between two changes of the count that a job's metrics ask for."""
-    settle_steps: Annotated[int, Field(ge=0)] = 20
-    """Steps after a change whose reports do not count."""
-    reversal_steps: Annotated[int, Field(ge=0)] = 1000
-    """Least steps between two changes of direction."""
 
 
 class ElasticSettings(Section):
@@ -78,6 +73,7 @@ class ElasticSettings(Section):
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()
     """How reported metrics become a wanted worker count."""
 
-    def options(self) -> Options:
-        """The same as the decisions take it."""
-        return Options(**self.model_dump(exclude={"metrics"}), metrics=MetricOptions(**dict(self.metrics)))
+    def options(self, metrics: MetricOptions = MetricOptions()) -> Options:
+        """The same as the decisions take it; from `metrics` what no setting says."""
+        chosen: dict[str, Any] = dict(self.metrics)
+        return Options(**self.model_dump(exclude={"metrics"}), metrics=replace(metrics, **chosen))

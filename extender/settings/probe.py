@@ -1,10 +1,10 @@
 """The settings of group `probe`: netgang's own measurements between nodes."""
 
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
-from extender.settings.types import Number, Positive, Section
+from extender.settings.types import Section
 
 
 class ThroughputSettings(Section):
@@ -12,8 +12,6 @@ class ThroughputSettings(Section):
 
     enabled: bool = False
     """Have agents measure throughput. Their image needs iperf3, and their NetworkPolicy TCP ports 8863 to 8870."""
-    size_bytes: int = Field(default=500_000_000, ge=1_000_000, le=10_000_000_000)
-    """Most bytes of one burst in each direction."""
 
 
 class ProbeSettings(Section):
@@ -25,11 +23,6 @@ class ProbeSettings(Section):
         default="netgang-system/netgang-probe", pattern=r"^[a-z0-9.-]{1,63}/[a-z0-9.-]{1,253}$"
     )
     """`namespace/name` of the agents' service account: only its tokens, each bound to a pod, may report links."""
-    interval_s: Annotated[Number, Field(ge=2.0, le=60.0)] = 10.0
-    """Seconds between two reports of an agent; more where over 250 agents report, up to 60."""
-    packets_per_s: Positive | None = None
-    """Packets a second that one agent sends to all of its peers together, at most 10 to one; `null`: 100 in a cluster
-    of at most 64 nodes, else 10."""
     throughput: ThroughputSettings = ThroughputSettings()
     """Bursts of throughput; off by default."""
 

@@ -9,6 +9,7 @@ is accepted. Only `Settings.load` reads the environment. Relative paths are rela
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
@@ -18,14 +19,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
 from extender.settings import features
-from extender.settings.call_bound import MARGIN_S, longest_bind_s, slowest_binding_s
+from extender.settings.call_bound import BINDING_MAX_S, COMMIT_TIMEOUT_S, MARGIN_S, longest_bind_s
 from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
 from extender.settings.probe import ProbeSettings
 from extender.settings.queue import QueueSettings
-from extender.settings.types import NotNegative, Number, OnOrOff, Positive, names
+from extender.settings.types import NotNegative, OnOrOff, Positive, names
 from scoring.ids import ZoneName
 from scoring.model.policy import (
     AdmitTo,
@@ -33,7 +34,6 @@ from scoring.model.policy import (
     Preempting,
     ScorePolicy,
     Selection,
-    ServicePolicy,
     ZonePolicy,
 )
 
@@ -43,10 +43,7 @@ _SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 _AS_IT_IS = frozenset(
-    {
-        *("selection", "zone_policy", "spill_wait_s", "admit_to", "spares", "zone_label", "hold_limit_s"),
-        *("partial_timeout_s", "exclusion_ttl_s", "preemption"),
-    }
+    {"selection", "zone_policy", "spill_wait_s", "admit_to", "zone_label", "hold_limit_s", "preemption"}
 )
 """Settings that are fields of `Policy`."""
 
@@ -82,38 +79,15 @@ class Settings(PortSettings):
     hold_limit_s: Positive = 25.0
     """How long a bind is held until min-available members are there. Members of a gang arrive tens of milliseconds
     apart; the room of held members is idle, so seconds suffice."""
-    commit_timeout_s: Positive = 15.0
-    """How long a gang's Bindings may wait for their turn and for the API server before they are answered as failed."""
     http_timeout_s: Positive = 60.0
-    """`httpTimeout` of the extender entry with the bind verb. Above hold limit, commit timeout, the slowest Binding
-    (the commit timeout again, 6 s at most) and 1 s together: no bind call takes longer."""
-    partial_timeout_s: Positive = 120.0
-    """How long a gang that never started may stay partly bound before its bound pods are evicted."""
-    exclusion_ttl_s: Positive = 300.0
-    """How long a node that kube-scheduler refused for a kind of pod is left out for that kind and for pods that come in
-    their place; it ends at once when kube-scheduler asks about the node for the same gang."""
+    """`httpTimeout` of the extender entry with the bind verb. Above the hold limit and 22 s: a Binding waits 15 s at
+    most for its turn, takes 6 s at most, and 1 s is margin; no bind call takes longer."""
     sees_all_nodes: bool = True
     """kube-scheduler runs with `percentageOfNodesToScore: 100`, so a node missing in a request was refused by one of
     its other filters. `false`: it may have been left out by sampling, and nothing is learned from it."""
-    max_held_binds: int = Field(default=4096, ge=1)
-    """Most binds held at one time, each an open connection; further ones fail at once and are tried again. As many
-    again of pods without a gang may wait for the API server."""
-    node_lost_s: Positive = 60.0
-    """How long a node may be not ready before its members stop counting."""
-    node_settle_s: Positive = 120.0
-    """How long a node keeps room free for the pod of a DaemonSet that selects it and has none there yet."""
     admit_to: AdmitTo = AdmitTo.NODES
     """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
     spares (kube-scheduler then looks at those alone), or only the `zone`."""
-    spares: int = Field(default=4, ge=0, le=100)
-    """Nodes of the zone that are named besides the planned ones, in case one of those dies before its pod is bound."""
-    admit_timeout_s: Positive = 60.0
-    """How long an admitted gang may take to come to bind before its room is given to others."""
-    repin_timeout_s: Positive = 300.0
-    """How long all nodes that a pod was admitted to may stay full before it is removed for its owner to recreate. Nodes
-    that kube-scheduler's other filters refuse are given 10 s, if there is room elsewhere."""
-    writes_per_s: Positive = 1000.0
-    """Most patches a second (gates removed, parked pods woken); Bindings are not counted."""
     pod_group_status: Annotated[features.StatusMode, OnOrOff] = features.StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
@@ -148,9 +122,6 @@ class Settings(PortSettings):
     preemption: Annotated[Preempting, OnOrOff] = Preempting.OFF
     """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
     the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
-    wide_share: Annotated[Number, Field(ge=0.0, le=1.0)] = 0.25
-    """`levels`: a gang that asks for more than this share of the cluster takes no room by its level before it is
-    STARVING, and starts whole; 1: none does."""
     min_run_s: NotNegative = 1800.0
     """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
     selection: Selection = Selection.SUBSET
@@ -179,13 +150,13 @@ class Settings(PortSettings):
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
-        longest_s = longest_bind_s(hold_s=self.hold_limit_s, commit_s=self.commit_timeout_s)
+        longest_s = longest_bind_s(hold_s=self.hold_limit_s)
         if longest_s >= self.http_timeout_s:
             raise ValueError(
-                f"hold_limit_s ({self.hold_limit_s:g}) + commit_timeout_s ({self.commit_timeout_s:g}) + the slowest "
-                f"Binding ({slowest_binding_s(self.commit_timeout_s):g}) + a margin of {MARGIN_S:g} s, together "
-                f"{longest_s:g}, must be below http_timeout_s ({self.http_timeout_s:g}): kube-scheduler gives up a "
-                "bind after http_timeout_s, and a Binding posted later could put the pod where it is no longer wanted"
+                f"hold_limit_s ({self.hold_limit_s:g}) + the wait for a Binding's turn ({COMMIT_TIMEOUT_S:g}) + the "
+                f"slowest Binding ({BINDING_MAX_S:g}) + a margin of {MARGIN_S:g} s, together {longest_s:g}, must be "
+                f"below http_timeout_s ({self.http_timeout_s:g}): kube-scheduler gives up a bind after http_timeout_s, "
+                "and a Binding posted later could put the pod where it is no longer wanted"
             )
         if self.snapshot is not None and self.kubeconfig is not None:
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
@@ -220,19 +191,17 @@ class Settings(PortSettings):
         except ValidationError as error:
             raise ConfigError("\n".join(mistakes(cls, error, layers))) from error
 
-    def policy(self) -> Policy:
-        """The part that decides, as the planner takes it."""
+    def policy(self, base: Policy = Policy()) -> Policy:
+        """The part that decides, as the planner takes it; from `base` what no setting says."""
         soft_s, hard_s = self.network.soft_ttl(), self.network.hard_ttl()
-        same = {name: value for name, value in self if name in _AS_IT_IS}
-        return Policy(
+        same: dict[str, Any] = {name: value for name, value in self if name in _AS_IT_IS}
+        return replace(
+            base,
             **same,
             score=ScorePolicy(**dict(self.score), soft_ttl_s=soft_s, hard_ttl_s=hard_s),
             zone_distance_ms=_both_ways(self.zone_distance_ms),
-            queue=self.queue.policy(),
-            service=ServicePolicy(
-                min_run_s=self.min_run_s,
-                wide_share=self.wide_share,
-            ),
+            queue=self.queue.policy(base.queue),
+            service=replace(base.service, min_run_s=self.min_run_s),
             repair=self.repair.policy,
         )
 

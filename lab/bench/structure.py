@@ -14,20 +14,16 @@ plan. Rules, the same for every tree:
 - The planner's walk is given within `scoring.plan` (calls of other packages are leaves there), and with them.
 
     python -m lab.bench.structure [--json]
-    cd OLD_TREE && PYTHONPATH=. python -P NEW_TREE/bench/structure.py       the same figures of another commit
-
-Where the names below are not those of the other tree, `--world` and `--protocol` say the right ones.
 """
 
 import argparse
 import asyncio
 import dis
-import importlib.util
 import json
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,19 +33,14 @@ from typing import Any
 import grimp
 import uvicorn
 
+from extender.server.verb_protocol import VerbProtocol
 from lab.bench import bed, sizes
 from lab.bench.http import request
 from scoring.model.policy import Policy
 from scoring.plan import plan
+from tests.extender.scheduling.world import node_json, pod_json, unfinished
 
 PACKAGES = ("scoring", "extender", "cli", "client", "probe", "report", "lab", "tests")
-WORLDS = ("tests.extender.service.world", "tests.extender.scheduling.world", "tests.world")
-"""Where a whole service over a cluster in memory is found: `unfinished(*objects)`, `node_json`, `pod_json`"""
-PROTOCOLS = (
-    "extender.server.verb_protocol:VerbProtocol",
-    "extender.server.fast_path:VerbProtocol",
-    "extender.verb_protocol:VerbProtocol",
-)
 _WALKED = ("scoring", "extender", "client")
 _UNNAMED = frozenset({"<module>", "<lambda>", "<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"})
 _RESUME = bytes([dis.opmap["RESUME"]])
@@ -147,19 +138,18 @@ def snapshot_walk() -> Walk:
     return walk
 
 
-async def service_walks(world_name: str, protocol: Any) -> tuple[Walk, Walk]:
+async def service_walks() -> tuple[Walk, Walk]:
     """The /filter call of a planned pod over a real connection; then a Pod that comes, up to the plan with it."""
-    world_module = importlib.import_module(world_name)
-    objects = [world_module.node_json(f"n{number}") for number in range(_NODES)]
-    objects += [world_module.pod_json(f"first-{number}", gang="first", size=2) for number in range(2)]
+    objects = [node_json(f"n{number}") for number in range(_NODES)]
+    objects += [pod_json(f"first-{number}", gang="first", size=2) for number in range(2)]
     filtered, planned = Walk(), Walk()
-    async with world_module.unfinished(*objects, scheduler_names=("netgang",)) as world:
+    async with unfinished(*objects, scheduler_names=("netgang",)) as world:
         body = {"Pod": world.api.pod("first-0"), "Nodes": None, "NodeNames": [str(one) for one in world.node_names()]}
         head, _, _ = request("filter", 1).partition(b"Content-Length")
         content = json.dumps(body).encode()
         message = head + b"Content-Length: %d\r\nContent-Type: application/json\r\n\r\n" % len(content) + content
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(world.service.app, http=protocol, log_config=None, access_log=False, lifespan="off")
+        config = uvicorn.Config(world.service.app, http=VerbProtocol, log_config=None, access_log=False, lifespan="off")
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         reader, writer = await asyncio.open_connection(*listener.getsockname())
@@ -200,13 +190,13 @@ class Package:
     """Longest chain of imports among the folders and files directly below"""
 
 
-def package(name: str, graph: grimp.ImportGraph | None) -> Package:
-    """Measure a package that is in the current directory; without a graph, its files alone."""
+def package(name: str, graph: grimp.ImportGraph) -> Package:
+    """Measure a package that is in the current directory."""
     folder = name.replace(".", "/")
     files = [one for one in Path(folder).rglob("*.py") if not any(part.startswith(".") for part in one.parts)]
     folders = Counter(str(one.parent) for one in files if one.name != "__init__.py")
     largest = max(folders, key=lambda one: (folders[one], one), default=folder)
-    arrows, above = _imports(name, graph) if graph is not None else ([], [])
+    arrows, above = _imports(name, graph)
     return Package(
         files=len(files),
         lines=sum(one.read_bytes().count(b"\n") for one in files),
@@ -275,20 +265,15 @@ def _floors(arrows: Arrows) -> int:
     return max(map(floor, below), default=1)
 
 
-def report(world: str | None, protocol: str | None) -> dict[str, Any]:
+def report() -> dict[str, Any]:
     """All figures of the tree in the current directory."""
-    names = [name for name in PACKAGES if Path(name).is_dir()]
-    python = [name for name in names if (Path(name) / "__init__.py").exists()]
-    graph = grimp.build_graph(*python)
+    graph = grimp.build_graph(*PACKAGES)
     snapshot = snapshot_walk()
-    module, _, name = _first((protocol,) if protocol else PROTOCOLS).partition(":")
-    protocol_class = getattr(importlib.import_module(module), name)
-    filtered, planned = asyncio.run(service_walks(_first((world,) if world else WORLDS), protocol_class))
-    inside = ("scoring.plan",) if Path("scoring/plan").is_dir() else ()
+    filtered, planned = asyncio.run(service_walks())
     return {
         "packages": {
             name: {key: getattr(found, key) for key in Package.__slots__}
-            for name in (*names, *inside)
+            for name in (*PACKAGES, "scoring.plan")
             for found in [package(name, graph)]
         },
         "walks": {
@@ -300,25 +285,12 @@ def report(world: str | None, protocol: str | None) -> dict[str, Any]:
     }
 
 
-def _first(names: Iterable[str]) -> str:
-    """The first of `module` or `module:name` that this tree has."""
-    for name in names:
-        try:
-            if importlib.util.find_spec(name.partition(":")[0]) is not None:
-                return name
-        except ModuleNotFoundError:
-            continue
-    raise SystemExit(f"none of {', '.join(names)} is here; see --help")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.structure", description="Files, arrows and walks")
-    parser.add_argument("--world", help="module of the service over a cluster in memory")
-    parser.add_argument("--protocol", help="module:class that answers /filter on a connection")
     parser.add_argument("--json", action="store_true", help="one JSON document, with the names of the modules")
     chosen = parser.parse_args(arguments)
-    found = report(chosen.world, chosen.protocol)
+    found = report()
     if chosen.json:
         print(json.dumps(found, indent=1))
         return
@@ -328,8 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name:14}{counted}  {one['largest_folder']} ({one['largest_files']})")
     for name, one in found["walks"].items():
         print(f"{name}: {one['modules']} modules, {one['returns']} returns")
-    if sizes.FILE.exists():
-        sizes.show(sizes.table())
+    sizes.show(sizes.table())
 
 
 _WIDTHS = {"files": 7, "lines": 8, "loose": 7, "arrows": 8, "circles": 9, "floors": 8}

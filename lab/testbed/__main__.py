@@ -1,7 +1,5 @@
 """Command line of the testbed: `python -m lab.testbed build`, `… up`, `… archives`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated
 

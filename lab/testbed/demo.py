@@ -5,14 +5,14 @@ Rule: it runs the files that users install (scheduler-config/, manifests/, examp
 where, and leaves nothing behind when it is stopped.
 """
 
-from __future__ import annotations
-
 import asyncio
+import shlex
 import shutil
 import signal
 import socket
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,8 @@ from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.service import ROOT, install_rights, start_netgang, start_second_scheduler
 from lab.testbed.processes.network import LOOPBACK
-from lab.testbed.programs.build import ensure_all
+from lab.testbed.programs.build import ensure_all, program_path
 from lab.testbed.programs.catalogue import CORE
-from lab.testbed.shell import from_here, shell_file
 
 EXAMPLES = ROOT / "examples"
 SHELL_FILE = ROOT / "build" / "cluster.env"
@@ -57,7 +56,7 @@ async def up(console: Console, *, port: int) -> None:
             await cluster.start()
         url = await _populate(console, cluster, port=port)
         variables = {"KUBECONFIG": str(cluster.kubeconfig()), "NETGANG_URL": url}
-        with shell_file(SHELL_FILE, directory=cluster.directory, variables=variables):
+        with _shell_file(cluster.directory, variables):
             console.rule("the cluster is up; Ctrl-C stops it")
             said = what_to_try(url, logs=cluster.directory / "logs")
             console.print(said, highlight=False, markup=False, soft_wrap=True)  # lines to copy stay whole
@@ -87,15 +86,42 @@ def check_port(port: int) -> None:
 def what_to_try(url: str, *, logs: Path) -> str:
     """Lines for the terminal: what to type in another one, and where to look. `url` is netgang's."""
     typed = {  # command → what it is for
-        f"source {from_here(SHELL_FILE)}": "kubectl and netgang, for this cluster",
+        f"source {_from_here(SHELL_FILE)}": "kubectl and netgang, for this cluster",
         "kubectl get nodes -L topology.kubernetes.io/zone": "",
-        f"kubectl apply -f {from_here(EXAMPLES / 'case1.yaml')}": "six pods, all or none, in zone D",
+        f"kubectl apply -f {_from_here(EXAMPLES / 'case1.yaml')}": "six pods, all or none, in zone D",
         "kubectl get pods -n demo -o wide": "",
         "netgang explain demo/case1": "why they are where they are",
     }
     look = f"The page: {url}/ – all documents: {url}/docs – step by step: docs/start/tutorial.md"
     lines = [f"  {command:<40} # {why}" if why else f"  {command}" for command, why in typed.items()]
     return "\n".join(["In a second terminal, in this folder:", "", *lines, "", look, "", f"Logs: {logs}"])
+
+
+@contextmanager
+def _shell_file(directory: Path, variables: Mapping[str, str]) -> Iterator[None]:
+    """While the context lasts: a file for bash or zsh that points kubectl and netgang of that terminal to this cluster.
+
+    Why: nobody should copy paths of temporary directories, or find old clusters in ~/.kube afterwards.
+    """
+    commands = directory / "bin"
+    commands.mkdir()
+    (commands / "kubectl").symlink_to(program_path("kubectl"))
+    for program in Path(sys.executable).parent.glob("*netgang"):
+        (commands / program.name).symlink_to(program)
+    values = {**variables, "KUBECACHEDIR": str(directory / "kubectl-cache")}
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in values.items()]
+    SHELL_FILE.parent.mkdir(exist_ok=True)
+    SHELL_FILE.write_text("".join([*lines, f'export PATH={shlex.quote(str(commands))}:"$PATH"\n']))
+    try:
+        yield
+    finally:
+        SHELL_FILE.unlink(missing_ok=True)
+
+
+def _from_here(path: Path) -> str:
+    """The path as it is typed in the working directory."""
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
 
 
 async def _populate(console: Console, cluster: Cluster, *, port: int) -> str:
@@ -126,14 +152,7 @@ def _step(console: Console, label: str) -> Iterator[None]:
 
 def _stop_on_signals() -> None:
     """Make the first SIGINT or SIGTERM cancel this task; later ones do not disturb the stopping."""
-    task = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    asked: list[signal.Signals] = []
-
-    def ask(number: signal.Signals) -> None:
-        asked.append(number)
-        if len(asked) == 1 and task is not None:
-            task.cancel()
-
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ask, number)
+        loop.add_signal_handler(number, lambda: task.cancelling() or task.cancel())

@@ -10,8 +10,6 @@ ControlPlaneError
 └── ApiRefused      the API server answered with an error status
 """
 
-from __future__ import annotations
-
 
 class ControlPlaneError(Exception):
     """The control plane could not do what it was asked."""

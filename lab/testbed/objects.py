@@ -5,8 +5,6 @@ Rule: builders return fresh dicts that the API server accepts as they are; both 
 the same arguments, so a test can run over both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 

@@ -2,8 +2,8 @@
 
 Why: the real control plane needs Go and two cores for itself, so it must be possible to leave it out, and no developer
 should overlook that it was left out.
-Rule: `--e2e=all` (default) runs them, `--e2e=none` does not. Without Go and without built programs the tests are
-skipped and the summary says so; with CI=true they run, and fail saying so.
+Rule: without Go and without built programs the tests are skipped and the summary says so; with CI=true they run, and
+fail saying so.
 Under xdist each file of them is one piece of work and each worker has a control plane of its own: most of a file's
 time is waiting, so more workers than processors take less time. This does not rely on `--dist=loadgroup` alone, because
 xdist 3.8 loses its groups with pytest 9.2.
@@ -36,9 +36,8 @@ _PEOPLE = "tests/e2e/people/"  # commands of the documentation, which name fixed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Say how much runs, and on which versions of Kubernetes."""
+    """Say on which versions of Kubernetes they run."""
     group = parser.getgroup("netgang", "tests on a real control plane")
-    group.addoption("--e2e", choices=("all", "none"), default="all", help="whether tests of tests/e2e run")
     group.addoption(
         "--versions",
         type=_parse_versions,
@@ -69,23 +68,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select the tests of tests/e2e and put them first; leave all others alone."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of tests/e2e first; leave all others alone."""
     ours = [item for item in items if item.path.is_relative_to(E2E)]
-    kept = ours if config.getoption("--e2e", "all") == "all" else []
-    if ours and not kept:
-        config.hook.pytest_deselected(items=ours)
     why = why_not()
     if why is not None and not _on_ci():
-        for item in kept:
+        for item in ours:
             item.add_marker(pytest.mark.skip(reason=why))
     longest_s: Counter[str] = Counter()
-    for item in kept:
+    for item in ours:
         limit = item.get_closest_marker("timeout")
         longest_s[_piece(item.nodeid)] += limit.args[0] if limit is not None and limit.args else TEST_LIMIT_S
     # the longest pieces first, or one worker ends long after the others
-    kept.sort(key=lambda item: -longest_s[_piece(item.nodeid)])
-    items[:] = kept + [item for item in items if item not in set(ours)]
+    ours.sort(key=lambda item: -longest_s[_piece(item.nodeid)])
+    items[:] = ours + [item for item in items if item not in set(ours)]
 
 
 @pytest.hookimpl(optionalhook=True)

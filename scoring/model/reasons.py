@@ -130,7 +130,7 @@ class Reason(StrEnum):
 
     Nothing; kube-scheduler tries again."""
     COMMIT_FAILED = "netgang: the API server did not confirm the binding"
-    """The Binding was refused, or not answered within `commit_timeout_s`.
+    """The Binding was refused, or not answered within 15 s.
 
     Nothing for one; for many see the alert NetgangWritesFail: netgang's log has the API server's answer."""
     NOT_LEADER = "netgang: this replica is not the leader"
@@ -146,6 +146,6 @@ class Reason(StrEnum):
 
     If it persists, check the pod watch (`netgang_watch_errors_total`) and the kubeconfig's cluster."""
     TOO_MANY_HELD = "netgang: too many binds are held"
-    """As many bind calls are held, or wait for the API server, as `max_held_binds` allows.
+    """As many bind calls are held, or wait for the API server, as are allowed: 4,096.
 
-    Nothing for some, they are tried again. For many raise the setting; each is an open connection."""
+    Nothing; they are tried again. Each is an open connection."""

@@ -1,5 +1,7 @@
 """The figures of the code's structure: what counts as a module entered, as a return and as a circle."""
 
+import grimp
+
 from lab.bench.structure import Walk, package, snapshot_walk
 
 
@@ -22,5 +24,5 @@ def test_the_planner_is_walked_the_same_way_each_time() -> None:
 
 
 def test_loose_files_are_those_beside_the_folders() -> None:
-    found = package("lab.bench.peers", None)
+    found = package("lab.bench.peers", grimp.build_graph("lab"))
     assert found.files > found.loose > 0

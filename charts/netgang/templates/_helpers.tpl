@@ -29,7 +29,6 @@ network: {sources: []}
 {{- if include "netgang.second" . }}
 scheduler_names: [netgang]
 hold_limit_s: 25
-commit_timeout_s: 15
 http_timeout_s: 60 # httpTimeout of the bind entry
 {{- else }}
 scheduler_names: [default-scheduler]
@@ -213,7 +212,7 @@ spec:
 {{- if and $second .Values.scheduler.replicas (has "default-scheduler" $settings.scheduler_names) -}}
 {{- fail "settings.scheduler_names: with default-scheduler set scheduler.replicas to 0: a second kube-scheduler would place the same pods" -}}
 {{- end -}}
-{{- if and $second (ge (addf $settings.hold_limit_s $settings.commit_timeout_s (minf $settings.commit_timeout_s 6) 1) (float64 $settings.http_timeout_s)) -}}
-{{- fail "settings.http_timeout_s: must be above hold_limit_s, commit_timeout_s, the slowest Binding (commit_timeout_s again, 6 s at most) and 1 s together" -}}
+{{- if and $second (ge (addf $settings.hold_limit_s 22) (float64 $settings.http_timeout_s)) -}}
+{{- fail "settings.http_timeout_s: must be above hold_limit_s and 22 s together: a Binding waits 15 s at most for its turn, takes 6 s at most, and 1 s is margin" -}}
 {{- end -}}
 {{- end }}

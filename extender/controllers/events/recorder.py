@@ -81,7 +81,7 @@ class Happening(StrEnum):
     """On the owner and its pods (the first 32 of a suspended one); before it is suspended, resumed, or they are
     evicted. The gang is restarted as a whole, and why: a member was lost, or it makes room for another gang."""
     EVICTED = "PodEvicted", "Evict"
-    """On the pod and its owner; before it is removed. The gang did not become whole within `partial_timeout_s`, or the
+    """On the pod and its owner; before it is removed. The gang did not become whole in two minutes, or the
     nodes that the pod may use are gone, full or refused."""
     NOT_DISRUPTED = "DisruptionFailed", "Evict"
     """On a pod or an owner. Pods would have to be removed, or their gang restarted, and are not; says why, and what the

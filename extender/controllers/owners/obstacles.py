@@ -157,7 +157,7 @@ def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[str, ...]:
     >>> for note in kept_notes([young, KeptRoom("a/b", (), 0.0, 1)], now_s=60.0):
     ...     print(note)
     n1, n2 keep room free for the pod of DaemonSet kube-system/cni, for another 30 s at most
-    DaemonSet a/b has had no pod on 1 node for longer than node_settle_s: no room is kept free for it there
+    DaemonSet a/b has had no pod on 1 node in the time kept for it: no room is kept free for it there
     """
     keep = sorted((one for one in kept if one.nodes), key=lambda one: -len(one.nodes))[:_MOST_KEPT]
     over = sorted((one for one in kept if one.overdue), key=lambda one: -one.overdue)[:_MOST_KEPT]
@@ -167,7 +167,7 @@ def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[str, ...]:
         for one in keep
     ]
     texts += [
-        f"DaemonSet {one.daemon_set} has had no pod on {counted(one.overdue, 'node')} for longer than node_settle_s: "
+        f"DaemonSet {one.daemon_set} has had no pod on {counted(one.overdue, 'node')} in the time kept for it: "
         "no room is kept free for it there"
         for one in over
     ]

@@ -23,7 +23,7 @@ from scoring.model import Controller
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
-    "The gang did not become whole in time (partial_timeout_s) and there is no room for the rest of its minimum: its "
+    "The gang did not become whole in time and there is no room for the rest of its minimum: its "
     "pods on nodes are evicted, because they use room in vain.",
 )
 

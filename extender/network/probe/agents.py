@@ -55,7 +55,6 @@ class ProbeOptions:
 
     interval_s: float = 10.0  # With few agents; `Agents.interval_s` says more
     peers: int = ZONE_PEERS  # Most peers of a node in its own zone
-    packets_per_s: float | None = None  # That one agent sends in all; `None`: by the size of the cluster
 
 
 class Agents:
@@ -261,7 +260,7 @@ class Agents:
         for _, one in ready:
             one.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self._peers.get(node))
-        per_s = options.packets_per_s or (_MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S)
+        per_s = _MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S
         interval_s, burst = often_s if learning else self.interval_s, None
         ended: tuple[KnownBurst, ...] = ()
         if self.bursts is not None:

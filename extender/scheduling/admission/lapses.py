@@ -10,7 +10,7 @@ Why: a gang that reserves room until the hold limit without a start keeps it fro
   first time the gang is only planned again, since a filter that netgang does not model may have closed one node.
 - Gates that are removed and members at bind have clocks of their own. A gang without a gate that is offered its nodes
   in /filter has none, and where kube-scheduler's own filters refuse it no question comes: planned for
-  `admit_timeout_s` without any call, it lapses too (docs/safety.md S25). One that runs in part does not: it is first.
+  the admit timeout without any call, it lapses too (docs/safety.md S25). One that runs in part does not: it is first.
 """
 
 from dataclasses import KW_ONLY, dataclass, field

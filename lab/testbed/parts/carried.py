@@ -4,8 +4,6 @@ Why: several controllers write their certificate into a Secret and wait until it
 there is no kubelet that would mount it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import AsyncGenerator, Sequence

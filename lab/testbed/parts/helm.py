@@ -5,8 +5,6 @@ directory that is given, so that no run sees another's; it talks to the cluster 
 no other.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -5,8 +5,6 @@ Rule: the command is the one in the Job, with the rights of the Job's own servic
 the Job's status. What a Job said is kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """What users install: the objects of manifests/, which are what `helm template` prints of the chart for each mode."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from functools import cache
 from pathlib import Path

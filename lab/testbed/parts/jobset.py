@@ -5,8 +5,6 @@ resizing rests on. Rule: it runs out of the cluster with the webhooks of its own
 controller relies on the defaults that they write. Its certificate is the caller's.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from functools import partial

@@ -7,8 +7,6 @@ period, and is gone when the process is. All other pods run at once and vanish a
 does nothing about pods (`STAGES`).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress

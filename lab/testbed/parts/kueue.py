@@ -5,8 +5,6 @@ Rule: it runs out of the cluster, with fair sharing on. It makes its webhooks' c
 Service, so the API server finds it through a Service whose external name is this computer.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Why here: tests and benchmarks switch on the same things. Rule: API server and k
 docs/how-to/native.md says that they need.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -7,8 +7,6 @@ name. It waits for its webhook's certificate in a directory whose name cannot be
 computer. Its validating webhook is there without rules: API servers do not call it, unless a test wants refusals.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -5,8 +5,6 @@ Rule: each process has a Pod object (that no kubelet runs) whose name it gets as
 leads new connections to the process whose pod carries the labels of the installed Service's selector.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress

@@ -1,12 +1,12 @@
 """Run netgang and its kube-scheduler as parts of the cluster: what users install, not our classes.
 
 Why: only the real process with the installed files shows whether settings, rights, readiness and shutdown work.
-Rule: netgang is started through its command line with its settings in a file; rights, scheduler configuration and
-scheduler flags are read from manifests/ and scheduler-config/, and both run as the service accounts named there.
+Rule: netgang is started through its command line with its settings in a file, unless it gets other limits; rights,
+scheduler configuration and scheduler flags are read from manifests/ and scheduler-config/, and both run as the service
+accounts named there.
 """
 
-from __future__ import annotations
-
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import yaml
 
 from extender.notes.keys import KEY_FILE
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, NETGANG_SCHEDULER, Cluster
+from lab.testbed.netgang import split
 from lab.testbed.objects import namespace
 from lab.testbed.parts.installed import installed_rights
 from lab.testbed.processes.network import LOOPBACK, free_ports
@@ -53,25 +54,32 @@ async def start_netgang(
 
     `settings` become its `--config` file, `env` comes on top of our environment, `account` decides its rights: by
     default those of its service account, which `install_rights` grants; `kubeconfig` takes its place. With `tls` the
-    settings have certificates, and the probes a port of their own. Stops with the cluster.
+    settings have certificates, and the probes a port of their own. With limits among the `settings` it is
+    `lab.testbed.netgang` that serves. Stops with the cluster.
     """
     first, second, health_port = free_ports(3)
     chosen = port if port is not None else first
     debug_port = second if second != port else first
+    settings, limits = split(settings or {})
+    program: list[str | Path] = ["cli.main", "serve"]
+    if limits:
+        chosen_limits = cluster.directory / f"{name}-limits.json"
+        chosen_limits.write_text(json.dumps(limits))
+        program = ["lab.testbed.netgang", chosen_limits]
+        env = {"OPENBLAS_NUM_THREADS": "1", **(env or {})}  # as the command line has it
     argv: list[str | Path] = [
         sys.executable,
         "-m",
-        "cli.main",
-        "serve",
+        *program,
         f"--kubeconfig={kubeconfig or cluster.kubeconfig(account)}",
         f"--port={chosen}",
         f"--debug-port={debug_port}",
     ]
     if tls:
-        settings = {**(settings or {}), "health_port": health_port}
+        settings["health_port"] = health_port
     file = cluster.directory / f"{name}-settings.yaml"
     keys = str(_note_keys(cluster.directory / "note-keys"))
-    settings = {"note_keys_dir": keys, **(settings or {}), "host": LOOPBACK}
+    settings = {"note_keys_dir": keys, **settings, "host": LOOPBACK}
     file.write_text(yaml.safe_dump(settings, sort_keys=False))
     argv.append(f"--config={file}")
     url = f"{'https' if tls else 'http'}://{LOOPBACK}:{chosen}"

@@ -5,8 +5,6 @@ its own chart. What its controllers would do for it is done here: the default qu
 that the caller creates.
 """
 
-from __future__ import annotations
-
 import shutil
 
 from lab.testbed.api import Api, Object

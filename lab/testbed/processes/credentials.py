@@ -6,8 +6,6 @@ Rule: a token may belong to the user name of a service account (`system:servicea
 role bindings to that account apply to it; nothing but `admin` has rights of its own.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -7,8 +7,6 @@ that the parent is still the one named, and replaces itself. It imports nothing 
 about 20 ms.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

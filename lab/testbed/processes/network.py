@@ -5,8 +5,6 @@ be taken by any outgoing connection before the program listens on it.
 Rule: ports come from below that range, are tried by binding, and all ports of one request differ.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 from contextlib import ExitStack

@@ -6,8 +6,6 @@ dies, Linux kills the child (parent-death signal), so children must be started f
 ties that signal to the thread that forked.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

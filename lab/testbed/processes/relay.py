@@ -6,8 +6,6 @@ Rule: bytes pass unchanged. Where a connection leads is asked once, when it is m
 A blocked relay closes nothing, and what was sent arrives when it is open again, unless its sender has hung up since.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable

@@ -5,8 +5,6 @@ Rule: only the connection to the API server, leader election and the address of 
 profiles, verbs, weights and timeouts stay as they are in the file.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Mapping
 from pathlib import Path

@@ -8,8 +8,6 @@ annotated `testbed.netgang.io/reject: REASON` fails with that reason, as a kubel
 annotated `testbed.netgang.io/delete-after: 2s` is gone after that time, as one that ends its work first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ without a container. Rule: an archive appears in the cache as `archives/NAME-VER
 directory that is there is complete; tests never fetch. What cannot be had is said in one line.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

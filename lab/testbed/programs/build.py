@@ -5,8 +5,6 @@ Rule: a finished program appears in the cache under `bin/NAME-VERSION` by one re
 complete. A build holds a file lock for that module and version; all others wait, then find the file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -6,8 +6,6 @@ module is built with a go.mod of its own that requires just that module, because
 lines of a dependency: for Kubernetes they are rebuilt here, staging module by staging module.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ project's own file at a pinned release, out of the project's Go module like ever
 examples use is taken: each of these files is about a megabyte, and an API server holds all that are installed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 

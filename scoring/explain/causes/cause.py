@@ -64,8 +64,8 @@ def cause_in_steps(
             return Cause(camel_case(Reason.SPILL_WAIT), text)
         if cause is not None and cause.reason is CauseReason.NO_ROOM and _too_wide(run, ask, turn):
             text = (
-                f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster "
-                "(wide_share): before it is STARVING no gang leaves for it by service level, and it starts with all "
+                f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster: "
+                "before it is STARVING no gang leaves for it by service level, and it starts with all "
                 "its members or not at all."
             )
             return Cause(CauseReason.SERVICE_LEVEL, text, "Ask for less, or wait until it is STARVING.")

@@ -76,7 +76,7 @@ OTHER = [{"name": "netgang", "expression": "request.userInfo.username == 'other'
 POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
 CHANGED: dict[str, tuple[Any, str]] = {  # case: (what is changed in the cluster, finding)
     "the leader's Lease stands still": (lambda api: setattr(api, "on_get", lambda path: None), "leader-missing"),
-    "settings that are refused": (config(SETTINGS, "netgang.yaml", "spares: many"), "settings-invalid"),
+    "settings that are refused": (config(SETTINGS, "netgang.yaml", "spill_wait_s: many"), "settings-invalid"),
     "settings that are no YAML": (config(SETTINGS, "netgang.yaml", "a: [b"), "settings-invalid"),
     "a short timeout": (config(CONFIG, "scheduler.yaml", SHORT), "bind-timeout"),
     "another kube-scheduler": (
@@ -118,7 +118,7 @@ async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None
     api = FakeOperatorApi()
     api.server.documents["/version"] = {"gitVersion": "v1.36.3"}
     settings, config = tmp_path / "netgang.yaml", tmp_path / "scheduler.yaml"
-    settings.write_text("spares: 7\n")
+    settings.write_text("spill_wait_s: 7\n")
     config.write_text(text("scheduler-config/second-scheduler.yaml"))
     facts = await look(api, config=settings, scheduler_config=config).facts()
     assert (facts.settings_from, facts.scheduler_from) == (f"file {settings}", f"file {config}")

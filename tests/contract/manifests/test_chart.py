@@ -161,7 +161,7 @@ def test_other_settings_make_other_pods(chart: Chart) -> None:
         deployments = of_kind(chart(values), "Deployment").values()
         return [mark for one in deployments for mark in one["spec"]["template"]["metadata"]["annotations"].values()]
 
-    before, after = marks({}), marks({"settings": {"spares": 7}})
+    before, after = marks({}), marks({"settings": {"spill_wait_s": 7}})
     assert [old == new for old, new in zip(before, after, strict=True)] == [False, True]
 
 
@@ -178,7 +178,7 @@ EXAMINED: dict[str, Mapping[str, Any]] = {  # values with which the doctor looks
     "another name, port and time": {
         "gates": ON,
         "scheduler": {"namespaces": True},
-        "settings": {"port": 9999, "scheduler_names": ["gangs"], "http_timeout_s": 120, "commit_timeout_s": 60},
+        "settings": {"port": 9999, "scheduler_names": ["gangs"], "http_timeout_s": 120},
     },
     "native": {"mode": "native"},
 }

@@ -11,6 +11,7 @@ from extender.kube import calls
 from extender.kube.leases import ROLE_LABEL
 from extender.kube.text_store import STARTED_GANGS
 from extender.leadership.lease import LEADER
+from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection
 from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered import (
@@ -168,7 +169,7 @@ def test_netgang_reads_the_mounted_settings_and_is_asked_where_they_say(
     assert [one["path"] for one in asked.values()] == ["/healthz", "/readyz"]
     assert {one["port"] for one in asked.values()} == {port["name"]}
     grace_s = pod["terminationGracePeriodSeconds"]
-    assert settings.hold_limit_s + settings.commit_timeout_s < grace_s, "a held bind outlives an orderly stop"
+    assert settings.hold_limit_s + COMMIT_TIMEOUT_S < grace_s, "a held bind outlives an orderly stop"
 
 
 def test_only_kube_scheduler_reaches_the_verbs(second: tuple[Object, ...], tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from lab.testbed.parts.service import SECOND_SCHEDULER, install_rights
 from tests.e2e.stage import Stage, say
 
 MORE_CONTROLLERS = ("deployment-controller", "replicaset-controller")
-KEPT_SETTINGS = ("leader_election", "scheduler_names", "hold_limit_s", "commit_timeout_s", "http_timeout_s")
+KEPT_SETTINGS = ("leader_election", "scheduler_names", "hold_limit_s", "http_timeout_s")
 PLACE = "work"
 
 

@@ -87,7 +87,7 @@ async def test_between_the_third_patch_and_the_fourth(stage: Stage, fault: Fault
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 async def test_while_binds_are_held(stage: Stage, fault: Fault) -> None:
     """Nine of ten are at bind when it happens: none is bound before the tenth comes, then all are, and once."""
-    times = {"hold_limit_s": 44.0, "commit_timeout_s": 7.0}  # an outage does not outlast it, kube-scheduler's pause may
+    times = {"hold_limit_s": 44.0, "commit_timeout_s": 7.0, "http_timeout_s": 67.0}  # an outage is shorter
     netgang = await stage.netgang(times, on={"a": 11})
     async with invariants_hold(stage.api, netgang, stage.namespace, commit_s=RETRY_S, grace_s=10.0):
         await stage.create_held_gang(netgang, "g", 10)

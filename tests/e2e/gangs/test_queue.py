@@ -1,6 +1,5 @@
 """The queue on a real control plane: heavier gangs first, the lightest one once it starves (PAPERS K1–K3)."""
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -27,14 +26,12 @@ async def full(stage: Stage, settings: dict[str, Any] | None = None) -> Netgang:
     return netgang
 
 
-async def until_waiting(
-    stage: Stage, netgang: Netgang, count: int, accept: Callable[[Any], bool] = lambda _: True
-) -> dict[str, dict[str, Any]]:
-    """Wait until that many gangs wait, and the first is accepted; these, in the order of the queue."""
+async def until_waiting(stage: Stage, netgang: Netgang, *names: str, state: str = "") -> dict[str, dict[str, Any]]:
+    """Wait until these gangs wait, the first of the queue in `state`; they are given in the order of the queue."""
     return await stage.api.until(
         partial(stage.waiting, netgang),
-        lambda found: len(found) >= count and accept(next(iter(found.values()))),
-        what=f"{count} gangs wait",
+        lambda found: found.keys() == set(names) and (not state or next(iter(found.values()))["state"] == state),
+        what=f"{', '.join(names)} wait",
     )
 
 
@@ -56,7 +53,7 @@ async def test_heavier_gangs_first(stage: Stage) -> None:
     netgang = await full(stage)
     async with invariants_hold(stage.api, netgang, stage.namespace):
         await create(stage, *SHAPES)
-        waiting = await until_waiting(stage, netgang, 6)
+        waiting = await until_waiting(stage, netgang, *HEAVIEST_FIRST)
         assert list(waiting) == HEAVIEST_FIRST
         weights = [one["weight"]["omega_prime"] for one in waiting.values()]
         assert weights == sorted(weights, reverse=True)
@@ -69,10 +66,10 @@ async def test_the_lightest_first_once_it_starves(stage: Stage) -> None:
     """With a STARVELIMIT of seconds the lightest gang, which came first, overtakes all heavier ones."""
     netgang = await full(stage, {"queue": {"starve_limit_s": 8.0}})
     await create(stage, SHAPES[0])
-    assert (await until_waiting(stage, netgang, 1))["w01"]["state"] == "WAITING"
-    await until_waiting(stage, netgang, 1, lambda first: first["state"] == "STARVING")
+    await until_waiting(stage, netgang, "w01", state="WAITING")
+    await until_waiting(stage, netgang, "w01", state="STARVING")
     await create(stage, *SHAPES[1:])
-    waiting = await until_waiting(stage, netgang, 6)
+    waiting = await until_waiting(stage, netgang, *HEAVIEST_FIRST)
     assert list(waiting) == ["w01", *HEAVIEST_FIRST[:-1]]
     [pod] = await stage.pods("w01")
     created_s = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()

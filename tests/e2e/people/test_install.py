@@ -74,8 +74,8 @@ async def test_from_install_to_uninstall(own_cluster: Cluster, admin: Api, helm:
     await admin.create_all(_gang("first", cpu="1"))
     await admin.until_bound(TEAM, 3)
 
-    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spares=7")
-    assert yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))["spares"] == 7
+    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spill_wait_s=7")
+    assert yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))["spill_wait_s"] == 7
     await admin.create_all(_gang("second", cpu="3"))
     clean = await _doctor(own_cluster)
     assert (clean, clean and clean[0]) == ([], []), "a system as it should be"
@@ -112,7 +112,7 @@ async def test_the_probe_alone_is_installed(own_cluster: Cluster, admin: Api, he
         return [(await admin.get(kind, name, namespace=INSTALLED_IN))["data"] for kind, name in (*named, more)]
 
     made = await certificates()
-    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spares=7")
+    await asyncio.to_thread(tool.good, "upgrade", *release, "--set", "settings.spill_wait_s=7")
     assert await certificates() == made
     for name, text in made[0].items():
         (tmp_path / name).write_bytes(b64decode(text))

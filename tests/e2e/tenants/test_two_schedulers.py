@@ -2,7 +2,7 @@
 
 docs/how-to/which-scheduler.md has its figures from here:
 
-    python -m pytest tests/e2e/tenants/test_two_schedulers.py --e2e=all -n 0 -rP -k race
+    python -m pytest tests/e2e/tenants/test_two_schedulers.py -n 0 -rP -k race
 """
 
 import asyncio

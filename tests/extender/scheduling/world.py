@@ -23,6 +23,7 @@ from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
 from extender.schemas.explain import Explained
 from extender.settings.settings import Settings
+from lab.testbed.netgang import limits_of, split
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
@@ -360,9 +361,13 @@ async def unfinished(
     for one in objects:
         api.add(one)
     clock = LoopClock()
+    settings, limits = split(settings)
     chosen, rng = Settings.model_validate(settings), random.Random(0)
     notes = notes_of_a_former_process()
-    service = following(chosen, api, clock, rng, notes, reviews=api.reviews, stands=stands, started_store=api.started)
+    service = following(
+        chosen, api, clock, rng, notes,
+        reviews=api.reviews, stands=stands, started_store=api.started, limits=limits_of(limits),
+    )  # fmt: skip
     work = asyncio.create_task(service.run(), name="service")
     try:
         world = World(service, api, clock)

@@ -1,14 +1,12 @@
 """Every bind call is answered before kube-scheduler gives it up, however slowly the API server answers."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from extender.errors import ApiUnavailableError
 from extender.ports import Binding
 from extender.settings.call_bound import MARGIN_S, longest_bind_s
-from extender.settings.settings import Settings
 from tests.extender.scheduling.world import node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -28,9 +26,9 @@ class Hanging(FakeClusterApi):
 
 @pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), TIMES.values(), ids=TIMES)
 async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
-    times: dict[str, Any] = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": http_s}
-    assert Settings(**times).http_timeout_s == http_s
-    async with unfinished(node_json("n1", cpu="64"), api=Hanging(), **times) as world:
+    async with unfinished(
+        node_json("n1", cpu="64"), api=Hanging(), hold_limit_s=hold_s, commit_timeout_s=commit_s
+    ) as world:
         names = world.gang("g", SIZE)
         await world.planned_pod("plain")
         world.filter("plain")

@@ -36,8 +36,8 @@ def _source(**values: Any) -> dict[str, Any]:
     return _network(sources=[values])
 
 
-def _sum(hold: int, commit: int, slowest: int, all_: int) -> str:
-    parts = f"hold_limit_s ({hold}) + commit_timeout_s ({commit}) + the slowest Binding ({slowest})"
+def _sum(hold: int, all_: int) -> str:
+    parts = f"hold_limit_s ({hold}) + the wait for a Binding's turn (15) + the slowest Binding (6)"
     return f"{parts} + a margin of 1 s, together {all_}, must be below http_timeout_s"
 
 
@@ -60,11 +60,8 @@ REFUSED: dict[str, tuple[str, dict[str, Any]]] = {  # case: (beginning of the me
     "no near one": (f"score.colour…: {NONE} bandwidth_weight, delay_weight", {"score.colour": "red"}),
     "negative duration": ("spill_wait_s = -1…: must be greater than or equal to 0", {"spill_wait_s": -1}),
     "infinite duration": ("hold_limit_s = inf…: must be a finite number", {"hold_limit_s": float("inf")}),
-    "hold and commit reach the timeout": (f"{_sum(38, 15, 6, 60)} (60): ", {"hold_limit_s": 38.0}),
-    "the slowest Binding comes after the timeout": (
-        f"{_sum(10, 5, 5, 21)} (15.5): ",
-        {"hold_limit_s": 10.0, "commit_timeout_s": 5.0, "http_timeout_s": 15.5},
-    ),
+    "hold and commit reach the timeout": (f"{_sum(38, 60)} (60): ", {"hold_limit_s": 38.0}),
+    "the slowest Binding comes too late": (f"{_sum(10, 32)} (25.5): ", {"hold_limit_s": 10.0, "http_timeout_s": 25.5}),
     "ratios no numbers": (f"score.ratios = 'a:b:c'…: {RATIOS}", {"score.ratios": "a:b:c"}),
     "ratios in YAML": (f"score.ratios = 74440…: {RATIOS}, such as '20:40:40', in quotes", {"score.ratios": 74440}),
     "ratios all zero": (f"score.ratios = '0:0:0'…: ratios {RATIOS}", {"score.ratios": "0:0:0"}),
@@ -127,11 +124,11 @@ def test_nothing_given_is_the_default_policy() -> None:
 
 def test_command_line_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "netgang.yaml"
-    file.write_text("port: 1\nnode_lost_s: 11\nspares: 3\nnetwork: {soft_ttl_s: 50, hard_ttl_s: 7000}\n")
-    for name, text in {"PORT": "2", "NODE_LOST_S": "22", "NETWORK__SOFT_TTL_S": "60"}.items():
+    file.write_text("port: 1\nmin_run_s: 11\nspill_wait_s: 3\nnetwork: {soft_ttl_s: 50, hard_ttl_s: 7000}\n")
+    for name, text in {"PORT": "2", "MIN_RUN_S": "22", "NETWORK__SOFT_TTL_S": "60"}.items():
         monkeypatch.setenv(f"NETGANG_{name}", text)
     found = Settings.load(file, {"port": 3, "host": None})
-    assert (found.port, found.node_lost_s, found.spares, found.host) == (3, 22.0, 3, "127.0.0.1")
+    assert (found.port, found.min_run_s, found.spill_wait_s, found.host) == (3, 22.0, 3, "127.0.0.1")
     assert (found.network.soft_ttl_s.loss, found.network.hard_ttl_s.loss) == (60.0, 7000.0)
 
 
@@ -244,7 +241,7 @@ def test_the_policy_carries_every_choice() -> None:
 
 
 def test_the_queues_settings_reach_the_planner() -> None:
-    plain = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "reserve_after_s": 7.0, "backfill": False}
+    plain = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "backfill": False}
     lists = {
         "weight_namespaces": "ops, team",
     }
@@ -360,12 +357,10 @@ def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
     assert want == source.url  # type: ignore[union-attr]
 
 
-@given(hold_s=st.floats(0.1, 1e3), commit_s=st.floats(0.1, 1e3), timeout_s=st.floats(0.1, 1e3))
-def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(
-    hold_s: float, commit_s: float, timeout_s: float
-) -> None:
-    values = {"hold_limit_s": hold_s, "commit_timeout_s": commit_s, "http_timeout_s": timeout_s}
-    if hold_s + commit_s + min(6.0, commit_s) + 1.0 < timeout_s:
+@given(hold_s=st.floats(0.1, 1e3), timeout_s=st.floats(0.1, 1e3))
+def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(hold_s: float, timeout_s: float) -> None:
+    values = {"hold_limit_s": hold_s, "http_timeout_s": timeout_s}
+    if hold_s + 15.0 + 6.0 + 1.0 < timeout_s:
         assert timeout_s == Settings.load(overrides=values).http_timeout_s
     else:
         assert "must be below http_timeout_s" in _refusal(values)
