@@ -14,11 +14,13 @@ from typing import Final
 
 import httpx
 import msgspec
+from pyreqwest.compatibility.httpx import HttpxTransport
 
 from client.kubeconfig import chosen
 from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, load
 from extender.kube.http.faults import refusal
+from extender.kube.http.transport import client_of
 from extender.network.batches import UNREADABLE
 from extender.runtime.clock import SystemClock
 
@@ -27,6 +29,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:8888"
 _FORM: Final = re.compile(
     r"(?P<namespace>[a-z0-9-]{1,63})/(?P<scheme>https:)?(?P<name>[a-z0-9-]{1,63})(:(?P<port>[a-z0-9-]{1,15}))?"
 )
+_CONNECT_S: Final = 5.0
 _OURS_ALONE: Final = frozenset({"host", "authorization"})  # Not for the API server
 
 
@@ -92,8 +95,7 @@ class Proxied(httpx.AsyncBaseTransport):
     def __init__(self, server: ApiServer, path: str) -> None:
         self._server = server
         self._prefix = server.url + path
-        verify = server.tls if server.tls is not None else True
-        self._inner = httpx.AsyncHTTPTransport(verify=verify, proxy=server.proxy, trust_env=False)
+        self._inner = HttpxTransport(client_of(server, connect_s=_CONNECT_S))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """One exchange. Errors: those of httpx; ApiError when the API server itself refuses."""
@@ -102,9 +104,7 @@ class Proxied(httpx.AsyncBaseTransport):
         headers["host"] = url.netloc.decode("ascii")
         if header := await self._server.authorization.header():
             headers["authorization"] = header
-        more = {} if self._server.tls_name is None else {"sni_hostname": self._server.tls_name}
-        extensions = {**request.extensions, **more}
-        sent = httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=extensions)
+        sent = httpx.Request(request.method, url, headers=headers, stream=request.stream, extensions=request.extensions)
         response = await self._inner.handle_async_request(sent)
         if response.status_code >= HTTPStatus.BAD_REQUEST and _kind(body := await response.aread()) == "Status":
             raise refusal(response.status_code, body)  # netgang's own problems have another form

@@ -9,14 +9,18 @@ import asyncio
 import base64
 import logging
 import os
+import socket
 import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import yaml
+from pyreqwest.client import Client, ClientBuilder
 
 from extender.errors import ConfigError
 from extender.ports import Clock
@@ -75,13 +79,48 @@ class Authorization:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """Who signs the server's certificate, and the client's own certificate. By default whom the machine trusts."""
+
+    authority: Path | None = None
+    identity: bytes = b""  # The client's certificate and its key, PEM
+    verified: bool = True
+    found_at: tuple[str, str, int] | None = None
+    """The URL's host, an address and a port, where the host is only the name that the certificate must have"""
+
+    def built(self, builder: ClientBuilder) -> Client:
+        """The client with this. Errors: OSError, ValueError: a certificate or key cannot be used."""
+        if self.identity:
+            builder = builder.identity_pem(self.identity)
+        if self.found_at is not None:
+            builder = builder.resolve(*self.found_at)
+        with _trusting(self.authority):
+            return builder.danger_accept_invalid_certs(not self.verified).build()
+
+
+@contextmanager
+def _trusting(authority: Path | None) -> Iterator[None]:
+    """For as long, the machine trusts this authority alone: pyreqwest has no other way to trust only one."""
+    if authority is None:
+        yield
+        return
+    ssl.create_default_context(cafile=authority)  # pyreqwest takes a file without certificates
+    before = {name: os.environ.pop(name, None) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+    os.environ["SSL_CERT_FILE"] = str(authority)
+    try:
+        yield
+    finally:
+        del os.environ["SSL_CERT_FILE"]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True)
 class ApiServer:
-    """How to reach one API server. `tls` is None for plain http; `tls_name` overrides the name that is checked."""
+    """How to reach one API server."""
 
     url: str
     authorization: Authorization
-    tls: ssl.SSLContext | None = None
-    tls_name: str | None = None
+    tls: Tls = Tls()
     proxy: str | None = None
 
 
@@ -144,13 +183,12 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     url = str(found.host).rstrip("/")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server must be an https:// or http:// URL")
-    return ApiServer(
-        url=url,
-        authorization=Authorization(read, clock=clock),
-        tls=_tls(found, source=f"kubeconfig {path}") if url.startswith("https://") else None,
-        tls_name=found.tls_server_name or None,
-        proxy=found.proxy or None,
-    )
+    tls = _tls(found, source=f"kubeconfig {path}") if url.startswith("https://") else Tls()
+    if found.tls_server_name:
+        if found.proxy:
+            raise ConfigError(f"kubeconfig {path}: tls-server-name and proxy-url are not supported together")
+        url, tls = _named_otherwise(url, found.tls_server_name, tls, path=path)
+    return ApiServer(url, Authorization(read, clock=clock), tls, found.proxy or None)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -240,15 +278,25 @@ def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -
     return Token(f"Bearer {token}", max(_AFTER_FAILURE_S, ends_s - _BEFORE_EXPIRY_S - clock.now_s()))
 
 
-def _tls(found: Any, *, source: str) -> ssl.SSLContext:
+def _tls(found: Any, *, source: str) -> Tls:
     """TLS of a `kubernetes` Configuration: its authority, its client certificate, or no check if it says so."""
     try:
-        context = ssl.create_default_context(cafile=found.ssl_ca_cert or None)
-        if not found.verify_ssl:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if found.cert_file:
-            context.load_cert_chain(found.cert_file, found.key_file or None)
-    except (OSError, ssl.SSLError) as error:
+        authority = Path(found.ssl_ca_cert) if found.ssl_ca_cert else None
+        files = (found.cert_file, found.key_file) if found.cert_file else ()
+        identity = b"\n".join(Path(file).read_bytes() for file in files if file)
+        made = Tls(authority, identity, verified=bool(found.verify_ssl))
+        made.built(ClientBuilder())
+    except (OSError, ValueError) as error:  # the latter: of pyreqwest
         raise ConfigError(f"{source}: certificate or key cannot be used: {error}") from error
-    return context
+    return made
+
+
+def _named_otherwise(url: str, name: str, tls: Tls, *, path: Path) -> tuple[str, Tls]:
+    """The URL with the name that its server's certificate has, and where the server is."""
+    parts = urlsplit(url)
+    port = parts.port or 443
+    try:
+        address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server: {parts.hostname}: {error}") from error
+    return urlunsplit(parts._replace(netloc=f"{name}:{port}")), replace(tls, found_at=(name, str(address), port))

@@ -7,12 +7,10 @@ answer becomes ApiUnavailableError, because then it is unknown whether the reque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import aiohttp
 import msgspec
-from aiohttp.http_exceptions import HttpProcessingError
+from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError, TooLongError
-from extender.kube.http.connection import LongAnswerError
 
 _KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
 _MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
@@ -64,11 +62,18 @@ def mapped(request: str) -> Iterator[None]:
     """Run one exchange; every failure to get a usable answer leaves as ApiUnavailableError naming `request`."""
     try:
         yield
-    except LongAnswerError as error:
+    except TooLongError as error:
         raise TooLongError(f"{request}: {error}") from error
-    except (aiohttp.ClientError, HttpProcessingError, OSError, TimeoutError, EOFError, msgspec.MsgspecError) as error:
-        silent = "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
-        raise ApiUnavailableError(f"{request}: {str(error) or silent}") from error
+    except (PyreqwestError, TimeoutError, msgspec.MsgspecError) as error:
+        raise ApiUnavailableError(f"{request}: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    """What happened; of an HTTP error its innermost cause, which names address, certificate or size."""
+    if isinstance(error, DetailedPyreqwestError) and not isinstance(error, TimeoutError):
+        causes = error.details["causes"] or ()
+        return ": ".join(dict.fromkeys([error.message, *(cause["message"] for cause in causes[1:])]))
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error)
 
 
 def _decode(body: bytes) -> _Status | None:

@@ -1,34 +1,35 @@
 """HTTP to the API server: one exchange, or one endless answer read line by line; raw bytes in and out.
 
 Rule: what protects us from a bad network holds for every call, so it stands here. At most `concurrency` exchanges at a
-time, the rest wait their turn, within their time limit. Nothing is repeated except after a 401, which means that
-nothing was done. Redirects and proxies of the environment are not followed: the token goes to the configured server
-only. Exchanges go over connections of our own (`pool`), which saves 60 % of the CPU of a Binding over TLS
-(docs/adr/0002), streams and what needs a proxy over aiohttp (`session`).
+time, the rest wait their turn, within their time limit; streams take no turn. No call is repeated except after a 401,
+which means that nothing was done. Redirects and proxies of the environment are not followed: the token goes to the
+configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own (docs/adr/0002); a call
+that is cancelled goes on there until its time is over, so calls wait for their turn here, and each one has a time.
 """
 
 import asyncio
-import re
-import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
-from functools import partial
+from datetime import timedelta
+from http import HTTPStatus
 from typing import Self
 
-import aiohttp
-from yarl import URL
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.http import Url
+from pyreqwest.proxy import ProxyBuilder
+from pyreqwest.response import Response
 
-from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.errors import ApiUnavailableError, NotFoundError, TooLongError
 from extender.kube.credentials import ApiServer
-from extender.kube.http.connection import Answer
 from extender.kube.http.faults import mapped, refusal
-from extender.kube.http.pool import Pool
-from extender.kube.http.session import Session, refused
 
 _MIB = 1024 * 1024
-_NOT_OF_A_PATH = re.compile(r"[^!-~]")
-_NOT_OF_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_ERROR_BODY_BYTES = 64 * 1024  # Enough for a Status
+_IDLE_CONNECTION = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
+SILENT_S = 150.0  # Longer than any watch may be silent
+UNSENT_S = 5.0
+"""How long the kernel tries to deliver what was sent: a Binding must not arrive when another leads (docs/safety.md)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,26 +45,46 @@ class TransportLimits:
 FEW = TransportLimits(concurrency=4)  # For what must not wait behind Bindings: Leases, keys, reviews
 
 
+def client_of(server: ApiServer, *, connect_s: float, agent: str = "netgang") -> Client:
+    """Pyreqwest's client for one API server, with its trust and identity; close it."""
+    builder = (
+        ClientBuilder()
+        .no_proxy()
+        .follow_redirects(False)
+        .referer(False)
+        .gzip(False)  # and the others: it would cost both sides more CPU than a cluster's network costs time
+        .brotli(False)
+        .zstd(False)
+        .deflate(False)
+        .user_agent(agent)
+        .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
+        .connect_timeout(timedelta(seconds=connect_s))
+        .pool_idle_timeout(_IDLE_CONNECTION)
+        .tcp_user_timeout(timedelta(seconds=UNSENT_S))
+        .read_timeout(timedelta(seconds=SILENT_S))
+    )
+    if server.proxy is not None:
+        builder = builder.proxy(ProxyBuilder.all(server.proxy))
+    return server.tls.built(builder)
+
+
 class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
     def __init__(
         self, server: ApiServer, *, limits: TransportLimits = TransportLimits(), agent: str = "netgang"
     ) -> None:
-        most, connect_s = limits.concurrency, limits.connect_s
-        proxied = server.proxy is not None or URL(server.url, encoded=True).raw_user is not None
-        self._direct = None if proxied else DirectExchanges(server, concurrency=most, connect_s=connect_s, agent=agent)
-        self.session = Session(server, concurrency=most, connect_s=connect_s, agent=agent)
         self.server = server
+        self._base = str(Url(server.url)).rstrip("/")
         self._limits = limits
+        self._turns = asyncio.Semaphore(limits.concurrency)
+        self._client = client_of(server, connect_s=limits.connect_s, agent=agent)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._direct is not None:
-            await self._direct.close()
-        await self.session.close()
+        await self._client.close()
 
     async def send(
         self,
@@ -76,23 +97,12 @@ class Transport:
         limit_bytes: int | None = None,
     ) -> bytes:
         """One exchange; the body on success. Errors: ApiError by status; ApiUnavailableError: too late, too long."""
-        exchange = partial(
-            (self._direct or self.session).exchange,
-            method,
-            path,
-            body=body,
-            content_type=content_type,
-            limit_bytes=self._limits.object_bytes if limit_bytes is None else limit_bytes,
-        )
+        most = self._limits.object_bytes if limit_bytes is None else limit_bytes
+        ends_s = asyncio.get_running_loop().time() + timeout_s
         with mapped(f"{method} {path}"):
-            async with asyncio.timeout(timeout_s):
-                authorization = await self.server.authorization.header()
-                answer = await exchange(authorization=authorization)
-                if answer.status == 401 and await self.server.authorization.after_refusal(authorization):
-                    answer = await exchange(authorization=await self.server.authorization.header())
-        if 200 <= answer.status < 300:
-            return answer.body
-        raise _error(answer)
+            async with asyncio.timeout_at(ends_s), self._turns, AsyncExitStack() as hanging_up:
+                response = await self._answered(method, path, hanging_up, body, content_type, ends_s=ends_s)
+                return await _read(response, most)
 
     async def find(self, path: str, *, timeout_s: float) -> bytes | None:
         """GET one object; `None`: it, or its kind, does not exist. Errors: as `send`."""
@@ -103,25 +113,64 @@ class Transport:
     async def lines(self, path: str, *, open_s: float) -> AsyncGenerator[bytes, None]:
         """GET an endless answer, line by line; close the generator to hang up. `open_s`: until the answer begins."""
         with mapped(f"GET {path}"):
-            async with asyncio.timeout(open_s):
-                response = await self._stream(path)
-            async with response:
-                if response.status != 200:
-                    async with asyncio.timeout(open_s):
-                        raise _error(await refused(response))
-                chunks = response.content.iter_any()
+            async with AsyncExitStack() as hanging_up:
+                async with asyncio.timeout(open_s):
+                    response = await self._answered("GET", path, hanging_up)
+                chunks = _chunks(response)
                 async with aclosing(split_lines(chunks, limit_bytes=self._limits.line_bytes)) as lines:
                     async for line in lines:
                         yield line
 
-    async def _stream(self, path: str) -> aiohttp.ClientResponse:
-        """The head of an answer; after a 401 that of one more try with a renewed token."""
-        authorization = await self.server.authorization.header()
-        response = await self.session.request("GET", path, authorization=authorization)
-        if response.status != 401 or not await self.server.authorization.after_refusal(authorization):
+    async def _answered(
+        self,
+        method: str,
+        path: str,
+        hanging_up: AsyncExitStack,
+        body: bytes | None = None,
+        content_type: str = "",
+        *,
+        ends_s: float | None = None,
+    ) -> Response:
+        """The head of a successful answer; after a 401 that of one more try with a renewed token. Errors: ApiError."""
+        for tries_left in (1, 0):
+            request = self._client.request(method, self._url(path)).streamed_read_buffer_limit(0)
+            if body is not None:
+                request = request.header("Content-Type", content_type).body_bytes(body)
+            if authorization := await self.server.authorization.header():
+                request = request.header("Authorization", authorization, is_sensitive=True)
+            if ends_s is not None:
+                left_s = max(ends_s - asyncio.get_running_loop().time(), 0.0)
+                request = request.timeout(timedelta(seconds=left_s))
+            response = await hanging_up.enter_async_context(request.build_streamed())
+            unauthorized = response.status == HTTPStatus.UNAUTHORIZED and tries_left
+            if not (unauthorized and await self.server.authorization.after_refusal(authorization)):
+                break
+        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
             return response
-        response.close()
-        return await self.session.request("GET", path, authorization=await self.server.authorization.header())
+        said = await response.body_reader.read(_ERROR_BODY_BYTES)
+        raise refusal(response.status, bytes(said or b""), retry_after=response.get_header("Retry-After") or "")
+
+    def _url(self, path: str) -> Url:
+        """The path below the server's URL, unless it means another one. ValueError: a mistake of ours."""
+        url = Url(self._base + path)
+        if str(url) != self._base + path:
+            raise ValueError(f"not a path: {path!r}")
+        return url
+
+
+async def _chunks(response: Response) -> AsyncIterator[bytes]:
+    while (chunk := await response.body_reader.read_chunk()) is not None:
+        yield bytes(chunk)
+
+
+async def _read(response: Response, limit_bytes: int) -> bytes:
+    """The whole body. Errors: TooLongError."""
+    body = bytearray()
+    async for chunk in _chunks(response):
+        body += chunk
+        if len(body) > limit_bytes:
+            raise TooLongError(f"answer longer than {limit_bytes} bytes")
+    return bytes(body)
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
@@ -146,50 +195,3 @@ async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> Asyn
 def _refuse_long(size: int, limit_bytes: int) -> None:
     if size > limit_bytes:
         raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
-
-
-def _error(answer: Answer) -> ApiError:
-    return refusal(answer.status, answer.body, retry_after=answer.retry_after)
-
-
-class DirectExchanges:
-    """Exchanges without a proxy between; bound to one event loop; `close` it."""
-
-    def __init__(self, server: ApiServer, *, concurrency: int, connect_s: float, agent: str) -> None:
-        url = URL(server.url, encoded=True)
-        tls = (server.tls or ssl.create_default_context()) if url.scheme == "https" else None
-        at = url.raw_host or "", url.port or 0
-        self._pool = Pool(*at, tls=tls, tls_name=server.tls_name, concurrency=concurrency, connect_s=connect_s)
-        self.close = self._pool.close  # All connections; exchanges under way fail
-        self._base = url.raw_path.rstrip("/")
-        self._constant = (
-            f" HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\nUser-Agent: {_header(agent)}\r\n"
-            # gzip would cost both sides more CPU than a cluster's network costs time.
-            "Accept: application/json\r\nAccept-Encoding: identity\r\n"
-        )
-        self._authorization = self._line = ""  # the header's value that was seen last, and its line
-
-    async def exchange(
-        self, method: str, path: str, *, body: bytes | None, content_type: str, authorization: str, limit_bytes: int
-    ) -> Answer:
-        """One exchange, however long it takes; the answer whatever its status. OSError: there is no whole answer."""
-        request = self._request(method, path, body=body, content_type=content_type, authorization=authorization)
-        return await self._pool.exchange(request, limit_bytes=limit_bytes)
-
-    def _request(self, method: str, path: str, *, body: bytes | None, content_type: str, authorization: str) -> bytes:
-        if _NOT_OF_A_PATH.search(path):
-            raise ValueError(f"not a path: {path!r}")
-        if authorization != self._authorization:
-            self._line = f"Authorization: {_header(authorization)}\r\n" if authorization else ""
-            self._authorization = authorization
-        head = f"{method} {self._base}{path}{self._constant}{self._line}"
-        if body is None:
-            return f"{head}\r\n".encode()
-        return f"{head}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-
-
-def _header(value: str) -> str:
-    """The value, if it can stand in one line; it is not quoted in the error, as it may be a token."""
-    if _NOT_OF_A_HEADER.search(value):
-        raise ValueError("the value of a header has characters that would end it")
-    return value

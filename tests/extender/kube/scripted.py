@@ -62,6 +62,7 @@ class Scripted:
     connections: int = 0
     requests: list[tuple[str, bytes]] = field(default_factory=list)
     arrival: asyncio.Event = field(default_factory=asyncio.Event)  # set by each request
+    release: asyncio.Event = field(default_factory=asyncio.Event)  # for scripts that wait until the test lets them
 
 
 @asynccontextmanager

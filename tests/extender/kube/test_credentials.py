@@ -1,7 +1,6 @@
 """Where the API server is and with what token, from kubeconfigs, pods and plugins; and tokens that rotate."""
 
 import asyncio
-import ssl
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from extender.errors import ConfigError
-from extender.kube.credentials import load
+from extender.kube.credentials import Tls, load
 from tests.fakes.clock import FakeClock
 
 CERTIFICATE = Path(__file__).parent / "authority.pem"
@@ -70,7 +69,7 @@ async def test_what_is_sent(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     server = load(kubeconfig(user), clock=FakeClock())
-    assert (server.url, server.tls, server.proxy) == ("http://127.0.0.1:8001", None, None)
+    assert (server.url, server.tls, server.proxy) == ("http://127.0.0.1:8001", Tls(), None)
     assert await server.authorization.header() == header
     assert not await server.authorization.after_refusal(header)  # there is nothing else to try
 
@@ -124,21 +123,17 @@ async def test_a_refused_token_is_renewed_once_for_all(kubeconfig: KubeconfigWri
 @pytest.mark.parametrize("checked", [True, False])
 def test_https_checks_the_servers_certificate(checked: bool, kubeconfig: KubeconfigWriter) -> None:
     authority = {"certificate-authority": str(CERTIFICATE)} if checked else {"insecure-skip-tls-verify": True}
-    cluster = {
-        "server": "https://10.0.0.1:6443/",
-        "tls-server-name": "kubernetes",
-        "proxy-url": "http://127.0.0.1:3128",
-    }
+    cluster = {"server": "https://10.0.0.1:6443/", "proxy-url": "http://127.0.0.1:3128"}
     server = load(kubeconfig(cluster=cluster | authority), clock=FakeClock())
-    assert (server.url, server.tls_name, server.proxy) == (
-        "https://10.0.0.1:6443",
-        "kubernetes",
-        "http://127.0.0.1:3128",
-    )
-    assert server.tls is not None
-    assert server.tls.verify_mode is (ssl.CERT_REQUIRED if checked else ssl.CERT_NONE)
-    assert server.tls.check_hostname is checked
-    assert not checked or len(server.tls.get_ca_certs()) == 1
+    assert (server.url, server.proxy) == ("https://10.0.0.1:6443", "http://127.0.0.1:3128")
+    assert server.tls == Tls(CERTIFICATE if checked else None, verified=checked)
+
+
+def test_a_server_with_another_name(kubeconfig: KubeconfigWriter) -> None:
+    """The name takes the place of the URL's host, which is where the server is found."""
+    cluster = {"server": "https://10.0.0.1:6443/", "tls-server-name": "kubernetes"}
+    server = load(kubeconfig(cluster=cluster), clock=FakeClock())
+    assert (server.url, server.tls.found_at) == ("https://kubernetes:6443", ("kubernetes", "10.0.0.1", 6443))
 
 
 async def test_in_a_pod(tmp_path: Path) -> None:
@@ -149,8 +144,7 @@ async def test_in_a_pod(tmp_path: Path) -> None:
         load_here(clock=clock)
     (tmp_path / "token").write_text("old")
     server = load_here(clock=clock)
-    assert server.tls is not None
-    assert (server.url, len(server.tls.get_ca_certs())) == ("https://[fd00::1]:443", 1)
+    assert (server.url, server.tls) == ("https://[fd00::1]:443", Tls(tmp_path / "ca.crt"))
     (tmp_path / "token").write_text("new")
     clock.advance(61.0)
     assert await server.authorization.header() == "Bearer new"
