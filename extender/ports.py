@@ -5,9 +5,9 @@ and only `bootstrap` knows the real adapters. Rule: a port speaks in our own rec
 library's types; its errors are those of `extender.errors`.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ from scoring.network.matrix import Measurement, MeasurementTable
 from scoring.plan import Plan, PlannerCache
 
 _PAGE = 500  # Objects of one page of a list
+
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -210,7 +213,10 @@ class CurrentPlan(Protocol):
 
     @property
     def cache(self) -> PlannerCache:
-        """What runs may reuse of earlier ones."""
+        """What runs may reuse of earlier ones, for looks on the event loop."""
+
+    async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """The worker's answer to a long question; it is given the cache besides."""
 
 
 class NetworkSource(Protocol):

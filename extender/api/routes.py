@@ -22,7 +22,6 @@ from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.what_if import BusyError, read_what_if
-from extender.runtime.slices import in_slices
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas.explain import Explained
 from extender.schemas.jobs import JobInFull, Jobs
@@ -108,7 +107,7 @@ def _documents(views: Views) -> APIRouter:
         responses=answers(Explained, _PROBLEMS),
     )
     async def explain(namespace: Name, name: Name) -> Response:
-        document = await views.explain_in_turns(namespace, name)
+        document = await views.explain(namespace, name)
         if document is None:
             why = views.unreadable(namespace, name) or f"no gang or pod {namespace}/{name} is known"
             return problem_response(HTTPStatus.NOT_FOUND, why)
@@ -129,7 +128,7 @@ def _documents(views: Views) -> APIRouter:
         "/queue", summary="The queue in order: state, weight, clock and rank of every gang", responses=answers(Queue)
     )
     async def whole_queue() -> Response:
-        return document_response(await in_slices(views.queue()))
+        return document_response(await views.queue())
 
     @router.post(
         "/what-if",
@@ -171,7 +170,7 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
     async def all_jobs(namespace: _Namespace = None, limit: _Jobs = USUAL_JOBS) -> Response:
         if jobs is None:
             return problem_response(HTTPStatus.NOT_FOUND, _NO_JOBS)
-        return document_response(await in_slices(jobs.steps(namespace=namespace, limit=limit)))
+        return document_response(await jobs.listed(namespace=namespace, limit=limit))
 
     @router.get(
         "/jobs/{namespace}/{name}",
@@ -181,7 +180,7 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
     async def one_job(namespace: Name, name: Name, kind: Kind = None) -> Response:
         if jobs is None:
             return problem_response(HTTPStatus.NOT_FOUND, _NO_JOBS)
-        found = await in_slices(jobs.job(namespace, name, kind=kind))
+        found = await jobs.job(namespace, name, kind=kind)
         if not found:
             said = f"no job {namespace}/{name} of a kind that netgang resizes is known"
             return problem_response(HTTPStatus.NOT_FOUND, said)

@@ -41,6 +41,7 @@ from extender.notes import NoteReader, Notes
 from extender.notes.keys import notes_of
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
+from extender.runtime.worker import Worker, WorkerThread, at_once
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings
@@ -54,6 +55,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
     clock = clock or SystemClock()
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     async with AsyncExitStack() as stack:
+        worker = stack.enter_context(WorkerThread())
         server = load_credentials(settings.kubeconfig, clock=clock)
         kube = KubeClient(server, clock=clock, rng=rng)
         api = await stack.enter_async_context(kube)
@@ -69,7 +71,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
             sources=sources, reviews=reviews, stands=stands, started_store=started,
-            limits=limits,
+            limits=limits, worker=worker,
         )  # fmt: skip
 
 
@@ -85,6 +87,7 @@ def following(
     stands: Candidacy | None = None,
     started_store: TextStore | None = None,
     limits: Limits = LIMITS,
+    worker: Worker = at_once,
 ) -> Service:
     """The service over any ClusterApi; `stands`: acts only while it leads."""
     cache = empty_cache(settings, limits)
@@ -97,7 +100,7 @@ def following(
     common = Common(
         settings, cache, api, clock, rng,
         notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
-        limits=limits, started_store=started_store,
+        limits=limits, worker=worker, started_store=started_store,
     )  # fmt: skip
     return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard)
 

@@ -176,7 +176,7 @@ class Terms:
             self.starting.admissions.recover()
             self.caring.recover()
             self._inherit()
-        await common.planner.replan_in_steps()
+        await common.planner.replan()
         self.planned.set()
         if common.leadership is not None:
             common.leadership.ready.set()
@@ -210,7 +210,7 @@ class Terms:
         one.admissions.recover()
         care.restart()
         self._inherit()
-        self.common.planner.replan()
+        self.common.planner.replan_soon()
         self.housekeeping.plan_made(self.common.planner.current)  # which need not be a new one
 
     def _inherit(self) -> None:

@@ -24,6 +24,7 @@ from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.telemetry import Telemetry
+from extender.runtime.worker import Worker, at_once
 from extender.scheduling.planning.loop import Planner
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
@@ -106,6 +107,7 @@ class Common:
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None
     limits: Limits = LIMITS
+    worker: Worker = at_once  # What plans and explains
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
 
     def __post_init__(self, stands: Candidacy | None) -> None:
@@ -121,7 +123,7 @@ class Common:
         self.recent = RecentDecisions(clock, exists=self.cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
         self.policy = self.settings.policy(self.limits.policy)
-        self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log)
+        self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log, worker=self.worker)
 
     @property
     def followed(self) -> dict[str, Reflector[Any]]:

@@ -1,6 +1,6 @@
 """Put together the controllers for gangs that wait or run: repair, preemption, elastic jobs, and their Events."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
@@ -32,12 +32,11 @@ from extender.controllers.repair.started_keeper import StartedKeeper
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.waiting_times import WaitingTimes
+from extender.scheduling.planning.housekeeping import Look
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
-from scoring.explain.gang import explain_in_steps
+from scoring.explain.gang import explain
 from scoring.model.policy import Policy, Preempting
-
-Look = Callable[[], Iterator[None] | None]  # What is to be called once a second; what takes long does it in steps
 
 
 class Reported:
@@ -99,11 +98,11 @@ class Caring:
         label_problems = LabelProblems(context, policy)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
         planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
-        self.expected = ExpectedStarts(policy, clock, planned)
+        self.expected = ExpectedStarts(policy, clock, planned, planner.worker)
         waits = Waits(
             context,
-            explain=lambda gang: explain_in_steps(
-                cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), cache=planner.cache, closest=1
+            explain=lambda gang: planner.ask(
+                explain, cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), closest=1
             ),
             expected=self.expected.of,
         )

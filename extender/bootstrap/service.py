@@ -40,7 +40,7 @@ from extender.server.app import App, create_app
 from extender.server.dispatch import Callers
 from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
-from extender.web.page_sections import sections_in_steps, version
+from extender.web.page_sections import sections_of, version
 from extender.web.routes import Shown, page_router
 from scoring.model.reasons import Reason
 
@@ -160,7 +160,7 @@ def service_of(
         started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,
     )
-    shown = Shown(partial(sections_in_steps, views), partial(version, views))
+    shown = Shown(partial(sections_of, views), partial(version, views))
     verbs = verbs_of(common, starting, catch_up)
     app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(shown, views)])
     tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None

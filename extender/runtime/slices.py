@@ -8,16 +8,17 @@ Rule: one slice in a turn of the loop, first come, first served; the first one o
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from extender.runtime.telemetry import Telemetry
-from scoring.plan.steps import Steps
 
 SLICE_S: Final = 0.004  # After this long others have their turn; the longest step comes on top
 _T = TypeVar("_T")
+Steps: TypeAlias = Generator[None, None, _T]
+"""Work on the event loop that ends with the result; each `yield` is a moment at which it can be left for a while"""
 
 
 async def next_slice() -> None:

@@ -7,8 +7,9 @@ Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -67,12 +68,17 @@ class Verbs:
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
+        """What to wait for before the answer, for some milliseconds: the watch, and a plan; `None`: nothing."""
+        if args.debug or not self.synced():
+            return None
+        wait = self._behind(args)
+        return self.planned(args) if wait is None else self._planned_after(wait, args)
+
+    def _behind(self, args: FilterArgs) -> Awaitable[None] | None:
         """Gives the watch a moment before a refusal, when kube-scheduler knows more than the cache; if set.
 
         So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
         """
-        if args.debug or not self.synced():
-            return None
         idle = self.catch_up.asked()
         pod = self.cache.pod(args.pod.uid)
         new = pod is None or self.clock.now_s() - pod.created_s < _NEW_S
@@ -85,6 +91,48 @@ class Verbs:
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
             return self.catch_up.for_room(pod, args.node_names)
         return None
+
+    async def _planned_after(self, wait: Awaitable[None], args: FilterArgs) -> None:
+        await wait
+        if (planned := self.planned(args)) is not None:
+            await planned
+
+    def planned(self, args: FilterArgs) -> Coroutine[Any, Any, None] | None:
+        """Learn from the question. Gives a short wait for a plan, if the one there is does not know what it should."""
+        pod = self.cache.pod(args.pod.uid)
+        gang = self.cache.gang_of(pod.uid) if pod is not None else None
+        if pod is None or gang is None or pod.node is not None or not self.cache.is_own(pod):
+            return None
+        if gang.source is GangSource.NATIVE or _is_of_later_run(pod, gang):
+            return None
+        self.binds.lapses.asked(gang.key)
+        if self.cache.passed(pod, args.node_names):
+            self.binds.lapses.revoked(gang.key)
+        committed = self.cache.committed_node(gang.key, pod.uid) is not None
+        if not committed and self.planner.is_worth_a_wait(gang):
+            return self._planned_and_learned(pod, gang, args.node_names)
+        return self.planner.soon() if self._learned(pod, gang, args.node_names) else None
+
+    async def _planned_and_learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> None:
+        await self.planner.soon()
+        if self._learned(pod, gang, asked):
+            await self.planner.soon()
+
+    def _learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> bool:
+        """Whether the question taught that others refuse the planned node, so that the gang goes elsewhere."""
+        node = self.cache.committed_node(gang.key, pod.uid) or self.planner.current.node_of.get(pod.uid)
+        if node is None or node in asked or pod.nominated_node is not None or self.binds.too_few_live(gang):
+            return False
+        if (
+            gang.source.is_native
+        ):  # its members are tried together, also zone by zone: a node is left out for that alone
+            return False
+        other, now_s = self._alternatives().of(gang, pod, asked), self.clock.monotonic_s()
+        if other.node is not None or not self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+            return False
+        self.binds.lapses.abandoned(gang.key)
+        self.binds.abandon(gang.key)
+        return True
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use."""
@@ -194,31 +242,17 @@ class Verbs:
             return Passed([pod.node]) if pod.node in asked else Refused(Reason.OTHER_NODE_PLANNED)
         if _is_of_later_run(pod, gang):
             return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
-        now_s = self.clock.monotonic_s()
-        if not args.debug:
-            self.binds.lapses.asked(gang.key)
-            if self.cache.passed(pod, asked):
-                self.binds.lapses.revoked(gang.key)
-        node = self.cache.committed_node(gang.key, pod.uid)
-        plan = self.planner.plan_for(gang) if node is None else self.planner.current
-        node = node or plan.node_of.get(pod.uid)
+        plan = self.planner.current
+        node = self.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
         if node is not None and self.binds.too_few_live(gang):
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
         if node is not None and not offered and not args.debug and pod.nominated_node is None:
             other = self._alternatives().of(gang, pod, asked)
-            if other.node is not None:
-                node, offered = other.node, True
-            elif gang.source.is_native:
-                pass  # its members are tried together, also zone by zone: a node may be left out for that alone
-            elif self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
-                self.binds.lapses.abandoned(gang.key)
-                self.binds.abandon(gang.key)
-                plan = self.planner.replan_for_a_slice()
-                node = plan.node_of.get(pod.uid)
-                offered = node is not None and node in asked
+            node, offered = (node, False) if other.node is None else (other.node, True)
         if node is not None and offered:
             if not args.debug:
+                now_s = self.clock.monotonic_s()
                 self.offers.note(pod.uid, node, now_s=now_s)
                 self.parking.offered(pod.uid, now_s=now_s)
                 self._guard.forget(pod.uid)

@@ -13,10 +13,10 @@ import numpy as np
 
 from extender.api.documents.network import degraded_links
 from extender.api.documents.views import Views
+from extender.runtime.slices import next_slice
 from extender.schemas.queue import Queue
 from scoring.model import Pod, Snapshot
 from scoring.model.resources import CPU, MEMORY, PODS
-from scoring.plan.steps import Steps
 
 Document = dict[str, Any]
 Sections = Mapping[str, bytes]
@@ -38,18 +38,18 @@ def version(views: Views) -> tuple[object, ...]:
     return (*changed, *links, views.expected_starts_looks(), views.acting(), published)
 
 
-def sections_in_steps(views: Views) -> Steps[Sections]:
+async def sections_of(views: Views) -> Sections:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
     snapshot = views.planner.snapshot or views.cache.snapshot()
     for name, section in _small(views, snapshot):
         made[name] = msgspec.json.encode(section)
-        yield
+        await next_slice()
     if views.jobs is not None:
-        jobs = yield from views.jobs.steps(limit=MOST_JOBS)
+        jobs = await views.jobs.listed(limit=MOST_JOBS)
         shown = ("job", "kind", "state", "workers", "network", "refusal", "wish", "last_change")
         made["jobs"] = msgspec.json.encode({"rows": [_shown(one, *shown) for one in jobs.jobs], "of": jobs.of})
-    queue = yield from views.queue()
+    queue = await views.queue()
     made["queue"] = msgspec.json.encode(queue_section(queue))
     return made
 

@@ -5,7 +5,7 @@ authority decides. Nothing is loaded from elsewhere, and a header has the browse
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http import HTTPStatus
@@ -18,22 +18,20 @@ from starlette.responses import Response
 
 from extender.api.documents.views import Views
 from extender.api.problems import problem_response
-from extender.runtime.slices import in_timed_slices
 from extender.web.mesh import mesh_document
 from extender.web.page_sections import Sections
 from scoring.network.matrix import Metric
-from scoring.plan.steps import Steps
 
 _SOONEST_S: Final = 1.0
 _LATEST_S: Final = 5.0
-_SHARE: Final = 25.0  # All open pages together take at most such a part of the event loop
+_SHARE: Final = 25.0  # All open pages together take at most such a part of the time
 
 
 @dataclass(eq=False, repr=False)
 class Shown:
     """What the page shows, worked out once for all that look; nothing while no page asks."""
 
-    steps: Callable[[], Steps[Sections]]
+    sections: Callable[[], Awaitable[Sections]]
     version: Callable[[], object]  # Something else than the last time when there may be news
     _body: bytes = field(default=b"{}", init=False)
     _seen: object = field(default=None, init=False)
@@ -47,7 +45,8 @@ class Shown:
             now_s = asyncio.get_running_loop().time()
             if now_s >= self._again_s and (version := self.version()) != self._seen:
                 self._seen = version
-                sections, cost_s = await in_timed_slices(self.steps())
+                sections = await self.sections()
+                cost_s = asyncio.get_running_loop().time() - now_s
                 body = b",".join(b"%s:%s" % (msgspec.json.encode(name), text) for name, text in sections.items())
                 self._number += b"{%s}" % body != self._body
                 self._body = b"{%s}" % body

@@ -21,7 +21,7 @@ from lab.bench.scale import objects
 from lab.bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job
 from scoring.model import Pod
 from scoring.model.policy import Policy, QueuePolicy
-from scoring.plan import Plan, PlannerCache, plan_in_steps
+from scoring.plan import Plan, PlannerCache, plan
 
 _NOW_S = 1_800_000_000.0
 _STEP_S = 0.1
@@ -30,10 +30,9 @@ _STARVES_EVERY = 20
 
 @dataclass(slots=True)
 class Times:
-    """CPU milliseconds of runs, and the longest step of each."""
+    """CPU milliseconds of runs."""
 
     runs_ms: list[float] = field(default_factory=list)
-    steps_ms: list[float] = field(default_factory=list)
 
 
 class BusyCluster:
@@ -56,21 +55,16 @@ class BusyCluster:
         """CPU milliseconds of a plan with nothing to reuse."""
         return self._planned(PlannerCache(), None)[1]
 
-    def longest_step(self) -> float:
-        """The longest step of such a plan."""
-        return max(self._planned(PlannerCache(), None)[2])
-
     def events(self, count: int) -> Times:
         """A run after each event; the first ones, after which everything is known, are not measured."""
         times = Times()
         for number in range(count + _WARM):
             self.now_s += _STEP_S
             self._happens(number)
-            self.plan, took_ms, steps_ms = self._planned(self.planner_cache, self.plan)
+            self.plan, took_ms = self._planned(self.planner_cache, self.plan)
             self._adopt(self.plan)
             if number >= _WARM:
                 times.runs_ms.append(took_ms)
-                times.steps_ms.append(max(steps_ms))
         return times
 
     # -- what happens -------------------------------------------------------------------------------------------------
@@ -163,20 +157,11 @@ class BusyCluster:
                     self.cache.pods.upsert(pod)
                 self._running.append((job, pods))
 
-    def _planned(self, planner_cache: PlannerCache, previous: Plan | None) -> tuple[Plan, float, list[float]]:
-        """A plan, its CPU milliseconds, and those of its steps."""
-        snapshot = self.cache.snapshot()
-        steps_ms: list[float] = []
-        steps = plan_in_steps(snapshot, self.policy, now_s=self.now_s, previous=previous, cache=planner_cache)
-        while True:
-            begun_s = process_time()
-            try:
-                next(steps)
-            except StopIteration as done:
-                made: Plan = done.value
-                steps_ms.append((process_time() - begun_s) * 1e3)
-                return made, sum(steps_ms), steps_ms
-            steps_ms.append((process_time() - begun_s) * 1e3)
+    def _planned(self, planner_cache: PlannerCache, previous: Plan | None) -> tuple[Plan, float]:
+        """A plan, and its CPU milliseconds."""
+        snapshot, begun_s = self.cache.snapshot(), process_time()
+        made = plan(snapshot, self.policy, now_s=self.now_s, previous=previous, cache=planner_cache)
+        return made, (process_time() - begun_s) * 1e3
 
 
 def _pod(raw: dict[str, Any]) -> Pod:
@@ -204,7 +189,5 @@ def cases() -> Iterator[tuple[str, float | None, float]]:
     ordered = sorted(times.runs_ms)
     yield "1,000 unlike gangs, full cluster: after an event, p50", None, ordered[len(ordered) // 2]
     yield "1,000 unlike gangs, full cluster: after an event, p99", 30.0, ordered[int(0.99 * (len(ordered) - 1))]
-    yield "1,000 unlike gangs, full cluster: longest step after an event", 20.0, max(times.steps_ms)
     large = BusyCluster(nodes=5000)
     yield "1,000 unlike gangs on 5,000 nodes: full plan", None, large.full()
-    yield "1,000 unlike gangs on 5,000 nodes: longest step of a full plan", 20.0, large.longest_step()

@@ -28,7 +28,7 @@ def create_app() -> ASGIApp:
     listed = bed.nodes(NODES, zones=ZONES, cpu=64)
     service = bootstrap.in_memory(Settings(scheduler_names=("netgang",)), _cluster(listed))
     service.cache.set_network(bed.mesh(listed, measured_per_zone=30))
-    service.planner.replan()
+    service.planner.replan_at_once()
     asked = service.cache.gang(gang_key("team-a", "resnet"))
     assert asked is not None
     assert len(service.planner.current.admitted[asked.key].members) == asked.min_member

@@ -7,19 +7,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scoring.explain.causes.cause import cause_in_steps
+from scoring.explain.causes.cause import cause_of
 from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words, uncounted_names
 from scoring.explain.causes.reasons import Cause
 from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.turn import Turn, turn_of
 from scoring.explain.words import counted
-from scoring.explain.zones import ZoneVerdict, zones_in_steps
+from scoring.explain.zones import ZoneVerdict, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, Policy, Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.steps import Steps, at_once
 from scoring.score.zone_distance import near_problem
 
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
@@ -55,7 +54,7 @@ class Explanation:
     cause: Cause | None = None  # Why it waits; `None`: it does not
 
 
-def explain_in_steps(
+def explain(
     snapshot: Snapshot,
     plan: Plan,
     gang: Gang,
@@ -67,8 +66,8 @@ def explain_in_steps(
     refusals: Mapping[PodUid, str] = NO_REFUSALS,
     notes: Sequence[str] = (),
     closest: int | None = None,
-) -> Steps[Explanation]:
-    """Explain `gang` at `now_s`, in steps. Cost: as planning it.
+) -> Explanation:
+    """Explain `gang` at `now_s`. Cost: as planning it.
 
     What is known besides the snapshot is given, so that the same arguments always say the same: `held`: members whose
     bind is held until the minimum has come; `refusals`: waiting member → kube-scheduler's words; `notes`: quotas,
@@ -77,11 +76,10 @@ def explain_in_steps(
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)
-    zones = yield from zones_in_steps(run, ask, closest=closest)
+    zones = verdicts(run, ask, closest=closest)
     turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
-    yield
-    cause = yield from cause_in_steps(run, plan, ask, zones, turn, refusals, notes)
+    cause = cause_of(run, plan, ask, zones, turn, refusals, notes)
     unseen = (_autoscaler_note(gang),) if wants_nodes(waiting) else ()
     return Explanation(
         gang=gang.key,
@@ -98,9 +96,6 @@ def explain_in_steps(
         notes=(*unseen, *_uncounted(run, ask), *_scheduler_notes(ask, refusals), *notes),
         cause=cause,
     )
-
-
-explain = at_once(explain_in_steps)
 
 
 def _autoscaler_note(gang: Gang) -> str:

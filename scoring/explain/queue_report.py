@@ -19,12 +19,10 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import namespace_of
 from scoring.plan.order_keys import SortKey
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.steps import Steps, at_once
 from scoring.queue.states import QUEUE_OF, JobState, Transitions, state_of, transitions_of
 from scoring.queue.weights import Weight
 
 _ORDER = {JobState.STARVING: 0, JobState.WAITING: 0, JobState.RUNNING: 1, JobState.COMPLETED: 2}  # state → place
-_GANGS_A_STEP = 16
 _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
     {
         *(Reason.INCOMPLETE, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE, Reason.OVER_SHARE, Reason.BACKING_OFF),
@@ -89,10 +87,10 @@ class QueueReport:
     shares: tuple[NamespaceShare, ...]
 
 
-def report_in_steps(
+def report(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> Steps[QueueReport]:
-    """The queue at `now_s`, in steps of a few gangs (docs/safety.md S15). Cost: O(members), about 0.1 ms a gang."""
+) -> QueueReport:
+    """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run)
     turns = QueueOrder(run, now_s=now_s)
@@ -101,8 +99,6 @@ def report_in_steps(
     for number, gang in enumerate(gangs):
         ask = run.view.demand(gang)
         keyed.append((turns.key(ask), number, ask))
-        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
-            yield from _pause(run)
     asks = [ask for _, _, ask in sorted(keyed, key=itemgetter(0, 1))]
     ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
     claims = snapshot.claims
@@ -115,8 +111,6 @@ def report_in_steps(
             makes_room = claims[key].givers if key in claims else ()
             entry = replace(entry, makes_room=makes_room, leaves_for=leaves_for.get(key))
         entries.append(entry)
-        if len(entries) % _GANGS_A_STEP == 0:
-            yield from _pause(run)
     entries.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
     counts = Counter(one.state for one in entries)
     return QueueReport(
@@ -126,15 +120,6 @@ def report_in_steps(
         counts={state: counts[state] for state in JobState},
         shares=_shares(snapshot, gangs, policy),
     )
-
-
-report = at_once(report_in_steps)
-
-
-def _pause(run: Run) -> Steps[None]:
-    """A moment for other tasks, which may have used the cache for another state of the cluster."""
-    yield
-    run.cache.order_keys.renew(run.table, run.policy)
 
 
 def entry_of(run: Run, plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float) -> Entry:

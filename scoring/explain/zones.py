@@ -18,7 +18,6 @@ from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.steps import Steps
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
@@ -47,8 +46,8 @@ class ZoneVerdict:
     distance_ms: float | None = None  # One-way, from `netgang.io/near`; `None`: not asked for, or not known
 
 
-def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> Steps[tuple[ZoneVerdict, ...]]:
-    """All zones, by name. Cost: as planning the gang, and O(nodes) for what is short; in steps of a zone.
+def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[ZoneVerdict, ...]:
+    """All zones, by name. Cost: as planning the gang, and O(nodes) for what is short.
 
     `closest`: what is short, and how good it would be, is said of so many zones only, those with most room among the
     allowed, of equals the last by name; `None`: of all.
@@ -64,7 +63,6 @@ def zones_in_steps(run: Run, ask: GangDemand, *, closest: int | None = None) -> 
     looked_at = frozenset(order[:closest])
     found: list[ZoneVerdict] = []
     for i, zone in enumerate(run.zones):
-        yield
         look = members.size and i in looked_at
         short, homeless = _lack_of(run, members.classes, run.table.zones[zone]) if look else ((), 0)
         fits = look and not short and not homeless and pairs > 0 and zone in allowed

@@ -28,7 +28,6 @@ from scoring.plan.placement import asks_uncounted, impossible, no_room, possible
 from scoring.plan.result import Refused
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import StarvationReservations
-from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 
 MOST_CLASSES: Final = 4
@@ -72,14 +71,14 @@ class BulkRefusals:
         self._asked = -1
         """Place about which `refused_from` was asked last"""
 
-    def refused_from(self, place: int, kept: KeptPlacements | None) -> Steps[list[Refused]]:
+    def refused_from(self, place: int, kept: KeptPlacements | None) -> list[Refused]:
         """The refusals of the gangs from `place` on, in order, up to the first that must be looked at by itself."""
         if self._demands[place].gang.key in self._apart:
             return []
         if kept is not None:
             kept.settle()
         self._asked = place
-        if not (yield from self._looked_at(place)):
+        if not self._looked_at(place):
             return []
         answers: list[Refused] = []
         promised = self._promised
@@ -96,9 +95,9 @@ class BulkRefusals:
             answers.append(refused)
         return answers
 
-    def refusal(self, place: int) -> Steps[Refused | None]:
+    def refusal(self, place: int) -> Refused | None:
         """Why the gang is refused, whatever else there is about it, if counting is enough and was not asked in vain."""
-        if place == self._asked or not (yield from self._looked_at(place)):
+        if place == self._asked or not self._looked_at(place):
             return None
         return self._found[place - self._begin][0]
 
@@ -109,7 +108,7 @@ class BulkRefusals:
         refused, unreserved = self._found[place - self._begin]
         return refused is not None and unreserved
 
-    def _looked_at(self, place: int) -> Steps[bool]:
+    def _looked_at(self, place: int) -> bool:
         """Count, unless it is done already; false right after room was taken: the next gang may be given some too."""
         run, moment = self._run, self._run.capacity.room.moment
         if moment != self._moment:
@@ -123,7 +122,7 @@ class BulkRefusals:
             asked = self._not_too_new([self._counting(one) for one in self._demands[place:end]])
             new = [one for one in dict.fromkeys(asked) if one not in self._answers]
             if new:
-                self._answers |= yield from self._look(new)
+                self._answers |= self._look(new)
             self._found = [self._answers[one] for one in asked]
             self._begin, self._end = place, place + len(asked)
         return True
@@ -134,19 +133,18 @@ class BulkRefusals:
         costly = [at for at, one in enumerate(asked) if len(one.classes) > 1 and one.fits_empty[0] is not table]
         return asked[: costly[_NEW]] if len(costly) > _NEW else asked
 
-    def _count(self, asked: Sequence[Counting], when: When) -> Steps[tuple[Ints, Ints]]:
+    def _count(self, asked: Sequence[Counting], when: When) -> tuple[Ints, Ints]:
         """As `_rows`, once what is not counted yet of these classes is counted, some classes in a step."""
         rows, members = self._rows(asked, when)
         missing = self._shown(when).uncounted(rows[rows >= 0])
         for some in missing:
             self._shown(when).count(some)
-            yield
         return self._rows(asked, when) if missing else (rows, members)  # another run may have used the counts meanwhile
 
-    def _look(self, asked: Sequence[Counting]) -> Steps[dict[Counting, tuple[Refused | None, bool]]]:
+    def _look(self, asked: Sequence[Counting]) -> dict[Counting, tuple[Refused | None, bool]]:
         """The refusals of gangs that ask for this, if counting is enough; whether they hold without reservations."""
         run = self._run
-        rows, members = yield from self._count(asked, When.AT_START)
+        rows, members = self._count(asked, When.AT_START)
         asks: Bools = members > 0
         counted: Bools = np.asarray(asks.any(axis=1) & ~(asks & (rows < 0)).any(axis=1))
         if run.snapshot.exclusions:  # whether room is all that is in the way is not for counting to say
@@ -170,7 +168,7 @@ class BulkRefusals:
         most = held.max(axis=1, initial=-1)  # the last by name among equals
         refused: Bools = counted & (short | ~allowed).all(axis=1) & (most >= 0)
         behind: Bools = np.asarray((~was_short & allowed & run.capacity.zones_taken()).any(axis=1))
-        could: list[bool] = yield from self._could(asked, refused, allowed)
+        could: list[bool] = self._could(asked, refused, allowed)
         alone: Bools = np.all(unreserved, axis=0) if unreserved else np.ones(len(asked), np.bool_)
         facts = (could, behind.tolist(), best.tolist(), most.tolist(), members.sum(axis=1).tolist())
         said = lru_cache(maxsize=None)(self._said)  # many are refused in the same words
@@ -202,14 +200,14 @@ class BulkRefusals:
             given.append((now + counts.by_zone(more, nodes))[:, zones].max(axis=1, initial=0))
         return start, now, given
 
-    def _could(self, asked: Sequence[Counting], refused: Bools, allowed: Bools) -> Steps[list[bool]]:
+    def _could(self, asked: Sequence[Counting], refused: Bools, allowed: Bools) -> list[bool]:
         """Which of the refused would fit one of its zones if no pod ran."""
         run = self._run
         table = run.table
         unknown = np.array([one.fits_empty[0] is not table for one in asked]) & refused
         if unknown.any():
             new = [asked[at] for at in np.flatnonzero(unknown).tolist()]
-            rows, members = yield from self._count(new, When.EMPTY)
+            rows, members = self._count(new, When.EMPTY)
             sums = self._shown(When.EMPTY)
             short = np.zeros((len(new), len(run.zones)), np.bool_)
             for column in range(rows.shape[1]):

@@ -28,13 +28,14 @@ from scoring.selection import on_grid
 
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
-_GONE = 64
+_GONE = 32
 """Gangs that may be gone before anything is forgotten"""
 _CLASSES = 512
 """Counted classes of members that no gang asks for any more before all are counted again"""
 _TABLES = 4
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
+_OF_NETWORK = ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured")
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 S = TypeVar("S", Links, LinkPoints)
@@ -126,7 +127,7 @@ class PlannerCache:
         """Drop what was computed from other network data."""
         if network_version != self.network_version:
             self.network_version, self.pairs = network_version, 0
-            for name in ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured"):
+            for name in _OF_NETWORK:
                 getattr(self, name).clear()
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
@@ -158,17 +159,21 @@ class PlannerCache:
                 self.crossings[warmed.network_version, self._layout(names, zones)] = found
 
     def borrowed(self) -> "PlannerCache":
-        """A cache that begins with the demands and the scores of links of this one, and changes nothing in it.
+        """A cache that begins with what is known here of nodes, demands and network, and changes nothing in it.
 
-        These are values that are never changed, keyed by names and versions alone. Cost: copying references.
+        All are values that are never changed. Cost: copying references.
         """
-        return PlannerCache(
+        made = PlannerCache(
             demands=self.demands.copy(),
-            scores=dict(self.scores),
-            toward=dict(self.toward),
-            pairs=self.pairs,
+            masks={version: dict(masks) for version, masks in self.masks.items()},
+            layouts=dict(self.layouts),
+            next_layout=self.next_layout,
             network_version=self.network_version,
+            pairs=self.pairs,
         )
+        for name in _OF_NETWORK:
+            setattr(made, name, dict(getattr(self, name)))
+        return made
 
     def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
         """Look pair scores up, or make and keep them."""

@@ -15,9 +15,7 @@ from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
 from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
-from scoring.plan.steps import Steps
 
-_READ_A_STEP = 32
 """Gangs whose demands are read between two steps"""
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
@@ -202,22 +200,18 @@ class KnownDemands:
         self.known[gang.key] = (gang, policy, self._number, made, made.pending and is_ours_to_start(gang))
         return made
 
-    def pending(self, gangs: Iterable[Gang], policy: Policy, nodes: Mapping[NodeName, int]) -> Steps[list[GangDemand]]:
-        """What gangs that are ours to start ask for, if there is anything to place; a few new gangs in a step."""
+    def pending(self, gangs: Iterable[Gang], policy: Policy, nodes: Mapping[NodeName, int]) -> list[GangDemand]:
+        """What gangs that are ours to start ask for, if there is anything to place."""
         found: list[GangDemand] = []
-        left = _READ_A_STEP
+        if nodes is not self._nodes:
+            self._nodes, self._number = nodes, self._number + 1
         for gang in gangs:
-            if nodes is not self._nodes:  # also after a pause, in which another run may have asked about other nodes
-                self._nodes, self._number = nodes, self._number + 1
             known = self.known.get(gang.key)
             if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
                 self.of(gang, policy, nodes)
-                known, left = self.known[gang.key], left - 1
+                known = self.known[gang.key]
             if known[4]:
                 found.append(known[3])
-            if not left:
-                left = _READ_A_STEP
-                yield
         return found
 
 

@@ -28,7 +28,6 @@ from scoring.plan.planner import begin_run, take_admissions, take_commitments
 from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand
 
@@ -64,9 +63,9 @@ class ExpectedStart:
     """Why it is not known"""
 
 
-def expected_starts_in_steps(
+def expected_starts(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> Steps[dict[GangKey, ExpectedStart]]:
+) -> dict[GangKey, ExpectedStart]:
     """Of each gang that waits in `plan`, in its order; a step is a gang in a zone. Empty if no gang has a length.
 
     `plan` was made from `snapshot`. Cost: O(gangs), and for each gang that is looked at O(zones · nodes of a zone · log
@@ -76,11 +75,11 @@ def expected_starts_in_steps(
     if not (plan.waiting and policy.queue.backfill and ends_are_known):
         return {}
     forward = _Forward(snapshot, plan, policy, cache or PlannerCache(), now_s=now_s)
-    yield from forward.endings.read(plan.admitted.values())
+    forward.endings.read(plan.admitted.values())
     found: dict[GangKey, ExpectedStart] = {}
     for one in sorted(plan.waiting.values(), key=lambda one: one.rank):
         why_not = forward.not_looked_at(one)
-        found[one.gang] = (yield from forward.start(one.gang)) if why_not is None else why_not
+        found[one.gang] = forward.start(one.gang) if why_not is None else why_not
     return found
 
 
@@ -111,7 +110,7 @@ class _Forward:
             return ExpectedStart(waiting.gang, unknown=Unknown.FAR)
         return None
 
-    def start(self, key: GangKey) -> Steps[ExpectedStart]:
+    def start(self, key: GangKey) -> ExpectedStart:
         """When the gang starts."""
         run, demand = self._run, self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
@@ -120,7 +119,7 @@ class _Forward:
             return ExpectedStart(key, unknown=Unknown.NOT_FOR_ROOM)
         if self._reserving not in (None, key) and key != self._promised:
             return ExpectedStart(key, unknown=Unknown.RESERVED, after=self._reserving)
-        found = yield from self._earliest(demand, classes)
+        found = self._earliest(demand, classes)
         if found is None:
             return self._in_the_way(demand)
         after = self._after(found.rows, found.start_s)
@@ -129,7 +128,7 @@ class _Forward:
             self._ahead_unknown = key
         return ExpectedStart(key, found.start_s, after, promised=key == self._promised)
 
-    def _earliest(self, demand: GangDemand, classes: tuple[ClassDemand, ...]) -> Steps[Promised | None]:
+    def _earliest(self, demand: GangDemand, classes: tuple[ClassDemand, ...]) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""
         run, promise, length_s = self._run, self._plan.promise, demand.gang.length_s
         runs_s = float("inf") if length_s is None else length_s
@@ -155,7 +154,6 @@ class _Forward:
                 used = np.flatnonzero(amounts.any(axis=1))
                 if len(used):
                     best = Promised(rows[used], amounts[used], found[0], found[0] + runs_s)
-            yield
         return best
 
     def _after(self, rows: Ints, start_s: float) -> GangKey | None:

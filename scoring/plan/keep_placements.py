@@ -25,10 +25,9 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.cache import Footprint
 from scoring.plan.demand import GangDemand
-from scoring.plan.placement import has_room, place_beside, place_minimum_in_steps, with_more
+from scoring.plan.placement import has_room, place_beside, place_minimum, with_more
 from scoring.plan.result import Admission, Placed, Refused
 from scoring.plan.run import Run
-from scoring.plan.steps import Steps
 
 
 class KeptPlacements:
@@ -152,7 +151,7 @@ def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None
     return placed if placed.nodes else None  # those that had a place run by now, the rest is looked at again
 
 
-def move_aside(run: Run, demand: GangDemand, kept: KeptPlacements, *, now_s: float) -> Steps[Placed | None]:
+def move_aside(run: Run, demand: GangDemand, kept: KeptPlacements, *, now_s: float) -> Placed | None:
     """A gang that lost its place takes another one that no gang has, else that of as few and as late gangs as suffice.
 
     Otherwise each gang that is moved would move the next, and one pod's event would cost a full plan.
@@ -163,7 +162,7 @@ def move_aside(run: Run, demand: GangDemand, kept: KeptPlacements, *, now_s: flo
         with kept.spared(but_last=left_out):
             if not has_room(run, demand):
                 continue
-            outcome = yield from place_minimum_in_steps(run, demand, now_s=now_s)
+            outcome = place_minimum(run, demand, now_s=now_s)
         if isinstance(outcome, Placed):
             return with_more(run, demand, outcome)
     return None

@@ -8,7 +8,7 @@ that are alike as many stay as there are members, and `_SPARE` more. What is fou
 content it was found from, because many gangs of a queue are alike.
 """
 
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -106,10 +106,10 @@ class NodeSearch:
 
     def estimates(
         self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
-    ) -> Generator[None, None, Mapping[ZoneName, float | None]]:
+    ) -> Mapping[ZoneName, float | None]:
         """`estimate` of each zone; only those whose room changed since the last time are looked at again.
 
-        With a pause before each. A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without it
+        A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without it
         (`python -m lab.bench.planner`; more than its goal of 300 ms).
         """
         key, room = (member_set, id(score)), self._capacity.room
@@ -123,7 +123,6 @@ class NodeSearch:
         self._estimates[key] = (score, room.moment, known)
         for zone in zones:
             if zone not in known:
-                yield
                 known[zone] = self.estimate(member_set, zone, score=score)
         return known
 

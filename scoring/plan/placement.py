@@ -23,12 +23,11 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
 from scoring.plan.result import Placed, Refused
 from scoring.plan.run import Kind, Run
-from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
 
 
-def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Placed | Refused]:
+def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
     """Place the gang where there is room: its minimum set, or, if that runs, as many further members as fit."""
     if not demand.need:
         zones = run.view.zones_of(node for _, node in demand.siblings)
@@ -37,7 +36,7 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Place
     kind = kind_of(run, demand)
     if kind.refused is not None and kind.refused[0] in (None, run.capacity.room.moment):
         return kind.refused[1]
-    outcome = yield from place_minimum_in_steps(run, demand, now_s=now_s)
+    outcome = place_minimum(run, demand, now_s=now_s)
     if isinstance(outcome, Refused):
         if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
             kind.refused = (run.capacity.room.moment if countable(demand) else None, outcome)
@@ -65,8 +64,8 @@ def with_more(run: Run, demand: GangDemand, placed: Placed) -> Placed:
     return placed if more is None else replace(placed, nodes={**placed.nodes, **more.nodes})
 
 
-def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Steps[Placed | Refused]:
-    """Place the gang's whole minimum set, or say why not; a step is a zone, a pair or a set of zones."""
+def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
+    """Place the gang's whole minimum set, or say why not."""
     kind = kind_of(run, demand)
     member_set, score, allowed = kind.members, kind.score, kind.allowed
     if not allowed:
@@ -75,20 +74,14 @@ def place_minimum_in_steps(run: Run, demand: GangDemand, *, now_s: float) -> Ste
     enough = rooms[kind.columns] >= member_set.size
     if not enough.any():
         known = rooms[kind.columns] if len(member_set.classes) == 1 else None
-        return (yield from _spread_or_wait(run, demand, kind, now_s=now_s, rooms=known))
+        return _spread_or_wait(run, demand, kind, now_s=now_s, rooms=known)
     room = dict(zip(run.zones, rooms.tolist(), strict=True))
     feasible = tuple([zone for zone, fits in zip(allowed, enough.tolist(), strict=True) if fits])
     for zone in in_order(run, demand, kind, feasible, room):
-        if zone is None:
-            yield
-            continue
         placed = place_in(run, demand, demand.need, member_set, (zone,), score=score)
         if placed is not None:
             return placed
-    return (yield from _spread_or_wait(run, demand, kind, now_s=now_s))
-
-
-place_minimum = at_once(place_minimum_in_steps)
+    return _spread_or_wait(run, demand, kind, now_s=now_s)
 
 
 def has_room(run: Run, demand: GangDemand) -> bool:
@@ -137,7 +130,7 @@ def place_rest(run: Run, demand: GangDemand) -> Placed | None:
 
 def _spread_or_wait(
     run: Run, demand: GangDemand, kind: Kind, *, now_s: float, rooms: Ints | None = None
-) -> Steps[Placed | Refused]:
+) -> Placed | Refused:
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     member_set, allowed = kind.members, kind.allowed
     preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
@@ -148,7 +141,7 @@ def _spread_or_wait(
     if preferred and waited_s < run.policy.spill_wait_s and not demand.siblings:
         left_s = run.policy.spill_wait_s - waited_s
         return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
-    if preferred and (placed := (yield from _spread(run, demand, kind))) is not None:
+    if preferred and (placed := _spread(run, demand, kind)) is not None:
         return placed
     if run.snapshot.exclusions and run.capacity.zones_for(member_set.classes, refusals=False)[kind.columns].any():
         return Refused(Reason.UNCOUNTED if uncounted else Reason.FILTERED, _FILTERED)
@@ -159,15 +152,14 @@ def _spread_or_wait(
     return no_room(reason, allowed[best], int(held[best]), member_set.size)
 
 
-def _spread(run: Run, demand: GangDemand, kind: Kind) -> Steps[Placed | None]:
+def _spread(run: Run, demand: GangDemand, kind: Kind) -> Placed | None:
     """Place the gang's minimum set over some of the zones it may use; `None`: it finds no place."""
-    sets = yield from sets_to_try(run, demand, kind.members, kind.allowed)
+    sets = sets_to_try(run, demand, kind.members, kind.allowed)
     for zones in sets:
-        yield from run.scores.compare(zones, kind.score)
+        run.scores.compare(zones, kind.score)
         placed = place_in(run, demand, demand.need, kind.members, zones, score=kind.score)
         if placed is not None:
             return placed
-        yield
     return None
 
 

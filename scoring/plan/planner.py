@@ -40,22 +40,22 @@ from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.placement import could_ever_start, place_anywhere, place_minimum_in_steps, with_more
+from scoring.plan.placement import could_ever_start, place_anywhere, place_minimum, with_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
-from scoring.plan.steps import Steps, at_once
+from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import is_wide
 
 
-def plan_in_steps(
+def plan(
     snapshot: Snapshot, policy: Policy, *, now_s: float, previous: Plan | None = None, cache: PlannerCache | None = None
-) -> Steps[Plan]:
-    """Decide for every gang of the snapshot that has pending members; a step is one gang or many alike.
+) -> Plan:
+    """Decide for every gang of the snapshot that has pending members.
 
     `previous`: the plan whose places are kept where they still stand. `now_s` is Unix time: it is compared with
-    creation times and back-offs. The cache may be used for other snapshots between two steps (docs/safety.md S15).
+    creation times and back-offs.
     Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²), for each gang that gets a new
     place.
     """
@@ -63,21 +63,18 @@ def plan_in_steps(
     cache.keep_only(snapshot.gangs)
     run = begin_run(snapshot, policy, cache)
     # 1. Demand
-    demands = yield from cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
+    demands = cache.demands.pending(snapshot.gangs.values(), policy, run.table.index)
     # 2. Capacity
     take_commitments(run)
-    yield
     # 3. Queue order
     quota = NamespaceQuota(run) if policy.queue.share_cap is not None else None
     order = QueueOrder(run, now_s=now_s, quota=quota)
-    demands = yield from order.in_order(demands)
+    demands = order.in_order(demands)
     if previous is not None and policy.queue.backfill:
         demands = promised_first(demands, previous.promise, snapshot)
-    yield
     # 4. to 8. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
-    yield
-    yield from turns.all()
+    turns.all()
     # 9. Result
     node_of: dict[PodUid, NodeName] = {}
     for admission in turns.admitted.values():
@@ -87,11 +84,7 @@ def plan_in_steps(
     made = Plan(
         snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promise
     )
-    yield  # adopting it is work of a step as well
     return made
-
-
-plan = at_once(plan_in_steps)
 
 
 def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
@@ -159,6 +152,8 @@ class _Turns:
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = KeptRoom(run, self._previous.promise, now_s=now_s) if backfills else None
         self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys(), promised=self._room)
+        self._by_ends: dict[object, tuple[object, Refused, Refused]] = {}
+        """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._late: list[int] = []
         """Gangs of the second look, by place"""
         self.admitted: dict[GangKey, Admission] = {}
@@ -176,26 +171,23 @@ class _Turns:
         """The start that a gang is promised."""
         return self._room.promise if self._room is not None else None
 
-    def all(self) -> Steps[None]:
+    def all(self) -> None:
         """Admit or refuse every gang, in order."""
         by_room_alone = self._quota is None
         place = 0
         while place < len(self._demands):
-            refused = (yield from self._bulk.refused_from(place, self._kept)) if by_room_alone else []
+            refused = self._bulk.refused_from(place, self._kept) if by_room_alone else []
             for answer in refused:
                 self._refuse(self._demands[place], place, answer)
                 place += 1
             if refused:
-                yield
                 continue
             if not self._keeps_its_place(place):
-                yield from self._decide(place)
-                yield
+                self._decide(place)
             place += 1
         late, self._late = self._late, []
         for place in late:
-            yield from self._decide(place, again=True)
-            yield
+            self._decide(place, again=True)
 
     def _keeps_its_place(self, place: int) -> bool:
         """Whether the gang is admitted where it was, because nothing else can be: the usual case, and a quick one."""
@@ -218,7 +210,7 @@ class _Turns:
             self._room.started(demand, before.members)
         return True
 
-    def _decide(self, place: int, *, again: bool = False) -> Steps[None]:
+    def _decide(self, place: int, *, again: bool = False) -> None:
         """Admit or refuse one gang; the first that answers counts. `again`: it is the second look."""
         demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
         key = demand.gang.key
@@ -227,9 +219,9 @@ class _Turns:
             if self._kept is not None:
                 self._kept.settle()
             whole = demand if again else self._whole(demand)
-            outcome = yield from self._place(whole, place)
+            outcome = self._place(whole, place)
             if isinstance(outcome, Refused) and self._room is not None:
-                outcome = yield from self._by_end_times(self._room, whole, outcome, final=self._bulk.is_final(place))
+                outcome = self._by_end_times(self._room, whole, outcome, final=self._bulk.is_final(place))
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
             if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
@@ -274,43 +266,49 @@ class _Turns:
             return False
         return is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
-    def _place(self, demand: GangDemand, place: int) -> Steps[Placed | Refused]:
+    def _place(self, demand: GangDemand, place: int) -> Placed | Refused:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
         run, before = self._run, self._before.get(demand.gang.key)
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
         if before is None or self._kept is None:
-            refused = yield from self._bulk.refusal(place)
-            return refused or (yield from place_anywhere(run, demand, now_s=self._now_s))
+            refused = self._bulk.refusal(place)
+            return refused or place_anywhere(run, demand, now_s=self._now_s)
         return (
             keep_place(run, demand, before)
-            or (yield from move_aside(run, demand, self._kept, now_s=self._now_s))
-            or (yield from place_anywhere(run, demand, now_s=self._now_s))
+            or move_aside(run, demand, self._kept, now_s=self._now_s)
+            or place_anywhere(run, demand, now_s=self._now_s)
         )
 
-    def _by_end_times(
-        self, room: KeptRoom, demand: GangDemand, refused: Refused, *, final: bool
-    ) -> Steps[Placed | Refused]:
+    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused, *, final: bool) -> Placed | Refused:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start.
 
         `final`: it would be refused if nothing were kept.
         """
-        key = demand.gang.key
+        key, before = demand.gang.key, self._before.get(demand.gang.key)
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
             return refused
-        if not final and room.fills(demand):
+        fills = not final and room.fills(demand)
+        alike = (id(kind_of(self._run, demand)), fills, final)
+        known = self._by_ends.get(alike)
+        same = known is not None and known[:2] == (self._run.capacity.room.moment, refused)
+        if known is not None and same and before is None and not room.wants(demand):
+            return known[2]
+        if fills:
             room.open()
-            before = self._before.get(key)
             found: Placed | Refused | None = keep_place(self._run, demand, before) if before is not None else None
             if found is None:
-                found = yield from place_minimum_in_steps(self._run, demand, now_s=self._now_s)
+                found = place_minimum(self._run, demand, now_s=self._now_s)
                 found = with_more(self._run, demand, found) if isinstance(found, Placed) else found
             room.close(demand, found.nodes if isinstance(found, Placed) else None)
             if isinstance(found, Placed):
                 return found
         if not room.wants(demand):
-            return refused if final else room.explained(demand, refused)
-        promise = yield from room.try_to_promise(demand, self.admitted.values())
+            told = refused if final else room.explained(demand, refused)
+            if room.promise is None or room.promise.gang != key:
+                self._by_ends[alike] = (self._run.capacity.room.moment, refused, told)
+            return told
+        promise = room.try_to_promise(demand, self.admitted.values())
         if self._kept is not None:
             self._kept.distrust(room.rows())
         if promise is None:

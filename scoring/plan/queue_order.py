@@ -11,20 +11,14 @@ moment from which room may be reserved for it, so that they are the same after a
 pass on, because a gang without a reservation keeps no other from starting.
 """
 
-from typing import Final
-
 from scoring.ids import GangKey
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.order_keys import CLAIMS, WAITS, SortKey, Standing, Turn, sort_key
 from scoring.plan.placement import could_ever_start
 from scoring.plan.run import Run
-from scoring.plan.steps import Steps
 from scoring.queue.states import leads, period
 from scoring.queue.weights import Weight
-
-_KEYS_A_STEP: Final = 64  # Gangs whose place in the order is found between two steps of a run
-_LOOKS_A_STEP: Final = 2  # Of those that may be STARVING: 2 ms each for a new kind beside 5,000 nodes
 
 
 class QueueOrder:
@@ -40,26 +34,17 @@ class QueueOrder:
         self.aged: set[GangKey] = set()
         """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
 
-    def in_order(self, demands: list[GangDemand]) -> Steps[list[GangDemand]]:
-        """Sort demands into the order in which they are planned; in steps."""
-        keys: list[SortKey] = []
-        looked_at = 0
+    def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
+        """Sort demands into the order in which they are planned."""
         run = self._run
         special = {*run.snapshot.commitments, *run.snapshot.claims}
-        for begin in range(0, len(demands), _KEYS_A_STEP):
-            self._keys.renew(run.table, run.policy)  # another plan may have used them meanwhile
-            some = demands[begin : begin + _KEYS_A_STEP]
-            known = self._keys.keys(some, self._now_s)
-            self.aged.update([one.gang.key for one, key in zip(some, known, strict=True) if key is None])
-            for one, key in zip(some, known, strict=True):
-                if key is not None and one.gang.key not in special:
-                    keys.append(key)
-                    continue
-                keys.append(self.key(one))
-                looked_at += 1
-                if looked_at % _LOOKS_A_STEP == 0:
-                    yield
-            yield
+        self._keys.renew(run.table, run.policy)
+        known = self._keys.keys(demands, self._now_s)
+        self.aged.update([one.gang.key for one, key in zip(demands, known, strict=True) if key is None])
+        keys = [
+            key if key is not None and one.gang.key not in special else self.key(one)
+            for one, key in zip(demands, known, strict=True)
+        ]
         return [demands[number] for number in sorted(range(len(demands)), key=keys.__getitem__)]
 
     def key(self, demand: GangDemand) -> SortKey:

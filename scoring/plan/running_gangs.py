@@ -8,7 +8,6 @@ and resources, that it was read from; all gangs that are not in a snapshot any m
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Final
 
 import numpy as np
 
@@ -16,10 +15,7 @@ from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.steps import Steps
 from scoring.queue.states import running_since_s
-
-_GANGS_A_STEP: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +52,20 @@ class RunningGangs:
     _gangs: list[Gang] = field(default_factory=list)
     _running: Running | None = None
 
-    def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> Steps[Running]:
+    def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> Running:
         """What they have on nodes; `stamp` stands for the nodes and resources. Cost: O(gangs), O(pods) of new ones."""
         measured = [gang for gang in gangs if gang.length_s is not None]
         same = stamp == self._stamp and len(measured) == len(self._gangs)
         if same and self._running is not None and all(map(is_, measured, self._gangs)):
             return self._running
-        known, left = (self._known if stamp == self._stamp else {}), _GANGS_A_STEP
+        known = self._known if stamp == self._stamp else {}
         found: dict[GangKey, _Known] = {}
         for gang in measured:
             one = known.get(gang.key)
             if one is None or one.gang is not gang:
                 on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
                 one = _Known(gang, *table.footprint(on_nodes), running_since_s(gang))
-                left -= 1
             found[gang.key] = one
-            if left <= 0:
-                left = _GANGS_A_STEP
-                yield
         running = stacked([one for one in found.values() if len(one.rows)], len(table.axis))
         self._stamp, self._known, self._gangs, self._running = stamp, found, measured, running
         return running

@@ -5,7 +5,7 @@ fragmentation, name. Found zone by zone, because mostly the first one is the ans
 zones that hold it together, of equally few the best connected ones.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, islice
 
 import numpy as np
@@ -16,7 +16,6 @@ from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.run import Kind, Run, Tiers
-from scoring.plan.steps import Steps
 from scoring.score.between_zones import mean_between
 from scoring.score.zone_distance import fewest_zones, rank_zones, zone_distances
 
@@ -44,8 +43,8 @@ def kind_of(run: Run, demand: GangDemand) -> Kind:
 
 def in_order(
     run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
-) -> Iterator[ZoneName | None]:
-    """`zones`, which all have `room`, in the order they are tried; `None` between them: a moment to pause."""
+) -> Iterator[ZoneName]:
+    """`zones`, which all have `room`, in the order they are tried."""
     if kind.home:
         yield from _ordered(run, demand, kind, tuple(zone for zone in zones if zone in kind.home), room)
         zones = tuple(zone for zone in zones if zone not in kind.home)
@@ -54,15 +53,15 @@ def in_order(
 
 def _ordered(
     run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
-) -> Generator[ZoneName | None, None, None]:
+) -> Iterator[ZoneName]:
     if len(zones) < 2:
         yield from zones
         return
     tiers = kind.tiers.get(zones)
     if tiers is None:
-        tiers = kind.tiers[zones] = yield from _tiers(run, demand, kind, zones)
+        tiers = kind.tiers[zones] = _tiers(run, demand, kind, zones)
     if len(tiers.best) > 1:
-        estimates = yield from run.search.estimates(kind.members, tiers.best, score=tiers.common)
+        estimates = run.search.estimates(kind.members, tiers.best, score=tiers.common)
         keys = [(np.inf if (value := estimates[zone]) is None else -value, room[zone], zone) for zone in tiers.best]
         yield from (zone for _, _, zone in sorted(keys))
     else:
@@ -70,7 +69,7 @@ def _ordered(
     yield from tiers.others
 
 
-def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]) -> Steps[Tiers]:
+def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]) -> Tiers:
     near = demand.options.near
     distances = None
     if near is not None:
@@ -80,7 +79,6 @@ def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]
             (network.version, run.table.version, near, run.policy.zone_distance_ms),
             lambda: zone_distances(near, run.table, network, run.policy),
         )
-        yield
     ranks = rank_zones(zones, options=demand.options, distances=distances)
     tier = (ranks[0].distance_ms, ranks[0].preference)
     best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == tier]
@@ -89,24 +87,22 @@ def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]
         for zone in best if kind.score.reference_bps is None else ():
             if not run.scores.knows((zone,), kind.score):
                 run.scores.links((zone,), kind.score)
-                yield
         common = run.scores.common_reference(best, kind.score)
     return Tiers(common, best, [rank.zone for rank in ranks[len(best) :]])
 
 
 def sets_to_try(
     run: Run, demand: GangDemand, members: MemberSet, allowed: Sequence[ZoneName]
-) -> Steps[list[tuple[ZoneName, ...]]]:
+) -> list[tuple[ZoneName, ...]]:
     """Sets of the `allowed` zones that may hold the gang's minimum set together, in the order they are tried."""
     score = run.view.score(demand)
     fits = run.capacity.zone_fits(members)
     rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in allowed}
     counts = [count for _, count in members.classes]
     home = run.view.zones_of(node for _, node in demand.siblings)
-    between = yield from _between(run, [zone for zone in allowed if any(rooms[zone]) or zone in home], score)
+    between = _between(run, [zone for zone in allowed if any(rooms[zone]) or zone in home], score)
     found = fewest_zones(rooms, counts, between=lambda a, b: between[min(a, b), max(a, b)], home=home)
     sets = list(islice(found, _SPREADS_TRIED))
-    yield
     # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
     return [*sets, _together(run, allowed, fits)] if sets else []
 
@@ -124,11 +120,10 @@ def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneNa
     return tuple(zone for zone in allowed if zone in chosen)
 
 
-def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> Steps[dict[tuple[ZoneName, ZoneName], float]]:
+def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> dict[tuple[ZoneName, ZoneName], float]:
     """Mean points between each two of `zones`, the smaller name first."""
     network, cache = run.snapshot.network, run.cache
     known = None if network.estimates else run.scores.crossings()
-    yield
     means: dict[tuple[ZoneName, ZoneName], float] = {}
     place = {zone: i for i, zone in enumerate(run.zones)}
     unknown: float | None = None
@@ -146,6 +141,5 @@ def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> Steps[d
             across = known.ends[at] if known is not None else None
             mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
             cache.means[key] = mean
-            yield
         means[pair] = mean
     return means

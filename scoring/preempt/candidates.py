@@ -15,11 +15,9 @@ from scoring.model import Gang, Phase, Pod
 from scoring.model.policy import Policy, gang_options
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.steps import Steps
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 
 SetKey: TypeAlias = tuple[object, ...]
-_GANGS_A_STEP = 16
 _KEPT = 20_000
 
 
@@ -73,7 +71,7 @@ def may_leave(gang: Gang, policy: Policy) -> bool:
     return on_nodes and gang_options(dict(gang.options), policy).preemptible
 
 
-def candidates_in_steps(
+def candidates(
     snapshot: Snapshot,
     policy: Policy,
     book: Candidates,
@@ -82,7 +80,7 @@ def candidates_in_steps(
     now_s: float,
     spared: Set[GangKey] = frozenset(),
     by_level: bool,
-) -> Steps[list[Candidate]]:
+) -> list[Candidate]:
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
     They have less priority; if it is `by_level`, also those of the same priority that may be suspended, are of a higher
@@ -93,16 +91,13 @@ def candidates_in_steps(
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
     found: list[tuple[SetKey, Candidate]] = []
-    for number, other in enumerate(snapshot.gangs.values()):
+    for other in snapshot.gangs.values():
         if other.priority <= below and other.key not in busy and other is not gang:
             one = book.of(other, snapshot.table, policy)
             if one is not None and one.priority == below:
                 one = levels.above(other, one) if levels is not None else None
             if one is not None and one.priority <= below:
                 found.append((set_key((one,)), one))
-        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
-            yield
-    yield
     return [one for _, one in sorted(found, key=itemgetter(0))]
 
 

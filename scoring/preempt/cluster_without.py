@@ -21,10 +21,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.placement import place_minimum_in_steps
+from scoring.plan.placement import place_minimum
 from scoring.plan.planner import take_members
 from scoring.plan.result import Placed, Refused
-from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 from scoring.preempt.candidates import Candidate
 
@@ -106,12 +105,10 @@ class Without:
         scatter_add(free, at, np.concatenate([one.amounts for one in some]))
         return touched, free
 
-    def place_in_steps(self, some: Sequence[Candidate]) -> Steps[Placed | None]:
+    def place(self, some: Sequence[Candidate]) -> Placed | None:
         """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
         run = self._run(some)
-        yield
-        outcome = yield from place_minimum_in_steps(run, self._ask, now_s=self._now_s)
-        yield
+        outcome = place_minimum(run, self._ask, now_s=self._now_s)
         return None if isinstance(outcome, Refused) else outcome
 
     def _run(self, some: Sequence[Candidate]) -> Run:

@@ -20,10 +20,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.steps import Steps, at_once
-from scoring.preempt.candidates import Candidates, candidates_in_steps
+from scoring.preempt.candidates import Candidates, candidates
 from scoring.preempt.cluster_without import Without
-from scoring.preempt.smallest import Limits, smallest_in_steps
+from scoring.preempt.smallest import Limits, smallest
 from scoring.queue.service_levels import is_wide, level_of_waiting
 
 RESTART_S: Final = 41.0
@@ -44,7 +43,7 @@ class Preemption:
     attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Of those that leave for it
 
 
-def preemption_in_steps(
+def preemption(
     snapshot: Snapshot,
     plan: Plan,
     policy: Policy,
@@ -56,13 +55,12 @@ def preemption_in_steps(
     cache: PlannerCache | None = None,
     book: Candidates | None = None,
     limits: Limits = Limits(),
-) -> Steps[Preemption | None]:
+) -> Preemption | None:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
 
     `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
     are looked at although room is claimed for them, as if it were not. `now_s`: Unix time. `book`: what gangs
-    free, kept from one decision to the next. In steps: the cache may be used for other snapshots between two of them
-    (docs/safety.md S15).
+    free, kept from one decision to the next.
 
     >>> from scoring.plan import plan as planned
     >>> from tests.builders import bound, gang, node, pod, snapshot
@@ -104,15 +102,11 @@ def preemption_in_steps(
         kind = (run.view.member_set(ask.need, ask), ask.options, standing, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
-        candidates = yield from candidates_in_steps(
-            seen, policy, book, gang, now_s=now_s, spared=spared, by_level=by_level
-        )
+        able = candidates(seen, policy, book, gang, now_s=now_s, spared=spared, by_level=by_level)
         chosen = None
-        if candidates:
-            cache.renew(seen.network.version)
+        if able:
             without = Without(seen, plan, policy, ask, cache, now_s=now_s)
-            yield
-            chosen = yield from smallest_in_steps(without, candidates, limits)
+            chosen = smallest(without, able, limits)
         if chosen is not None:
             return Preemption(
                 gang=gang.key,
@@ -125,11 +119,7 @@ def preemption_in_steps(
                 attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
             )
         hopeless.add(kind)
-        yield
     return None
-
-
-preemption = at_once(preemption_in_steps)
 
 
 def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:

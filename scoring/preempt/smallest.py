@@ -19,11 +19,8 @@ from typing import TypeAlias
 
 from scoring.ids import GangKey
 from scoring.plan.result import Placed
-from scoring.plan.steps import Steps
 from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.cluster_without import Group, Without
-
-_SETS_A_STEP = 16  # Sets counted between two steps: one or two milliseconds
 
 Some: TypeAlias = tuple[Candidate, ...]
 _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
@@ -46,33 +43,32 @@ class Chosen:
     exact: bool  # No smaller set suffices; else only that none of it can stay
 
 
-def smallest_in_steps(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Steps[Chosen | None]:
+def smallest(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Chosen | None:
     """The gangs that leave; `None`: not even all together would suffice, or none has to."""
     on_its_way = any(without.may_fit(group, ()) for group in without.groups)
-    if on_its_way and (yield from without.place_in_steps(())) is not None:
+    if on_its_way and without.place(()) is not None:
         return None
     groups: list[tuple[Group, list[Candidate]]] = []
     for group in without.groups:
         able = without.useful(group, candidates)
         if able and without.may_fit(group, able):
             groups.append((group, able))
-        yield
     all_able = {one.gang: one for _, able in groups for one in able}
-    if not groups or (yield from without.place_in_steps(tuple(all_able.values()))) is None:
+    if not groups or without.place(tuple(all_able.values())) is None:
         return None
     sets, placed = limits.sets, limits.placed
     for size in range(1, max(len(able) for _, able in groups) + 1):
         sets -= sum(comb(len(able), size) for _, able in groups)
         if sets < 0 or placed <= 0:
             break
-        chosen, tried = yield from _of_size(without, groups, size, most=placed)
+        chosen, tried = _of_size(without, groups, size, most=placed)
         if chosen is not None:
             return chosen
         placed -= tried
-    return (yield from _greedy(without, groups))
+    return _greedy(without, groups)
 
 
-def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> Steps[tuple[Chosen | None, int]]:
+def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
     """The best sufficient set of this size by at most `most` placements, and how many were tried."""
     able = {one.gang: one for _, some in groups for one in some}
     sets: set[tuple[GangKey, ...]] = set()  # a gang that is in two zones may be counted in both
@@ -80,36 +76,32 @@ def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> Step
     for group, candidates in groups:
         for some in combinations(candidates, size):
             counted += 1
-            if counted % _SETS_A_STEP == 0:
-                yield
             if without.may_fit(group, some):
                 sets.add(tuple(sorted(one.gang for one in some)))
     ordered: list[tuple[SetKey, Some]] = []
-    for number, gangs in enumerate(sets):
-        if number % _SETS_A_STEP == 0:
-            yield
+    for gangs in sets:
         some = tuple(able[gang] for gang in gangs)
         ordered.append((set_key(some), some))
     ordered.sort(key=itemgetter(0))
     for _, some in ordered[:most]:
-        placed = yield from without.place_in_steps(some)
+        placed = without.place(some)
         if placed is not None:
             return Chosen(some, placed, exact=True), 0
     return None, min(len(ordered), most)
 
 
-def _greedy(without: Without, groups: _Groups) -> Steps[Chosen | None]:
+def _greedy(without: Without, groups: _Groups) -> Chosen | None:
     """The best of the sets that are found zone by zone, without those of it that can stay."""
     found: list[tuple[Group, Chosen]] = []
     for group, candidates in groups:
-        enough = yield from _added(without, group, candidates)
+        enough = _added(without, group, candidates)
         if enough is not None:
             found.append((group, enough))
     best = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if best is None else (yield from _reduced(without, *best))
+    return None if best is None else _reduced(without, *best)
 
 
-def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Steps[Chosen | None]:
+def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:
     """Gangs are added, those first that alone leave the fewest members without a place, until all have one.
 
     While counting says "perhaps" and no place is found the number of gangs is doubled, so that few are tried.
@@ -117,28 +109,26 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> S
     alone: list[tuple[int, int]] = []
     for number, one in enumerate(candidates):
         alone.append((without.missing(group, (one,)), number))
-        if number % _SETS_A_STEP == _SETS_A_STEP - 1:
-            yield
     order = [candidates[number] for _, number in sorted(alone)]
     sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
     most: int | None = 1 + bisect_left(sizes, True, key=lambda size: without.may_fit(group, order[:size]))
     while most is not None:
         some = tuple(order[:most])
-        placed = yield from without.place_in_steps(some)
+        placed = without.place(some)
         if placed is not None:
             return Chosen(some, placed, exact=False)
         most = min(2 * most, len(order)) if most < len(order) else None
     return None
 
 
-def _reduced(without: Without, group: Group, enough: Chosen) -> Steps[Chosen]:
+def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
     """The same without those that can stay, the least preferred to leave tried first."""
     chosen = enough
     for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
         rest = tuple(other for other in chosen.some if other.gang != one.gang)
         if not without.may_fit(group, rest):
             continue
-        placed = yield from without.place_in_steps(rest)
+        placed = without.place(rest)
         if placed is not None:
             chosen = Chosen(rest, placed, exact=False)
     return chosen

@@ -29,7 +29,6 @@ from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
 from scoring.plan.planner import take_members
 from scoring.plan.result import Refused
-from scoring.plan.steps import Steps, at_once
 
 
 class Loss(StrEnum):
@@ -40,47 +39,37 @@ class Loss(StrEnum):
     REFUSED = "refused"  # Unmodelled filters refuse those with room, and there is room elsewhere
 
 
-_GANGS_A_STEP = 64  # Gangs that are found to have no stranded pod between two steps
 _WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE})
 """Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
 
 
-def stranded_in_steps(
+def stranded(
     snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> Steps[dict[GangKey, dict[PodUid, Loss]]]:
-    """Stranded members of own gangs, by gang, in steps (docs/safety.md S15); gangs without any are left out.
+) -> dict[GangKey, dict[PodUid, Loss]]:
+    """Stranded members of own gangs, by gang; gangs without any are left out.
 
     `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
     unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
     """
     look = _Look(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, Loss]] = {}
-    for number, key in enumerate(sorted({*plan.waiting, *plan.admitted})):
-        if number % _GANGS_A_STEP == _GANGS_A_STEP - 1:
-            yield
+    for key in sorted({*plan.waiting, *plan.admitted}):
         gang = snapshot.gangs.get(key)
         if gang is None or not gang.actionable:
             continue
         unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
         losses: dict[PodUid, Loss] = {}
         for pod in unplaced:
-            yield
             loss = look.loss_of(pod.member_class)
             if loss is not None:
                 losses[pod.uid] = loss
         if len(losses) < len(unplaced) and key in plan.waiting:
-            yield
             losses = look.held_up(gang, unplaced, now_s=now_s) | losses
-        if Loss.REFUSED in losses.values():
-            yield
-            if not look.has_room_elsewhere(gang):
-                losses = {uid: loss for uid, loss in losses.items() if loss is not Loss.REFUSED}
+        if Loss.REFUSED in losses.values() and not look.has_room_elsewhere(gang):
+            losses = {uid: loss for uid, loss in losses.items() if loss is not Loss.REFUSED}
         if losses:
             found[key] = losses
     return found
-
-
-stranded = at_once(stranded_in_steps)
 
 
 def is_pinned(pod: Pod) -> bool:

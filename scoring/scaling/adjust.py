@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
-from scoring.plan.steps import Steps, at_once
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Options
-from scoring.scaling.scale_out import scale_out_in_steps
+from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.candidates import resizable
-from scoring.scaling.shrink.scale_in import scale_in_in_steps
+from scoring.scaling.shrink.scale_in import scale_in
 from scoring.scaling.workers import workers_of
 
 _LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
@@ -41,7 +40,7 @@ class Adjustment:
         return (*self.scale_in.changes, *self.fewer, *self.scale_out.changes)
 
 
-def adjust_in_steps(
+def adjust(
     snapshot: Snapshot,
     plan: Plan,
     jobs: Sequence[ElasticJob],
@@ -51,25 +50,20 @@ def adjust_in_steps(
     *,
     now_s: float,
     cache: PlannerCache | None = None,
-) -> Steps[Adjustment]:
-    """One pass, in steps between placements; `demands`: job → workers that its metrics ask for.
+) -> Adjustment:
+    """One pass; `demands`: job → workers that its metrics ask for.
 
     Cost: as scale-in and scale-out together.
     """
     cache = cache if cache is not None else PlannerCache()
-    given = yield from scale_in_in_steps(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
+    given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if not options.enabled:
         return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))
     if given.changes:
         return Adjustment(given)
     down, refused = fewer(snapshot, jobs, demands, options, now_s=now_s)
-    growth = yield from scale_out_in_steps(
-        snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache
-    )
+    growth = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
     return Adjustment(given, down, refused, growth)
-
-
-adjust = at_once(adjust_in_steps)
 
 
 def fewer(

@@ -25,21 +25,20 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.namespace_quota import NamespaceQuota
-from scoring.plan.placement import place_minimum_in_steps, place_more
+from scoring.plan.placement import place_minimum, place_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed, Refused
 from scoring.plan.starvation_reservations import reserved_nodes
-from scoring.plan.steps import Steps, at_once
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.candidates import JOBS_A_STEP, all_placed, heaviest_first, resizable
+from scoring.scaling.shrink.candidates import all_placed, heaviest_first, resizable
 from scoring.scaling.shrink.would_fit import WANTS_ROOM, in_turn
 from scoring.scaling.workers import going, newcomers
 
 
-def scale_out_in_steps(
+def scale_out(
     snapshot: Snapshot,
     plan: Plan,
     jobs: Sequence[ElasticJob],
@@ -49,8 +48,8 @@ def scale_out_in_steps(
     now_s: float,
     demands: Mapping[JobKey, int] | None = None,
     cache: PlannerCache | None = None,
-) -> Steps[ScaleOut]:
-    """Which jobs grow by how many workers, and why the others do not; in steps of a placement (docs/safety.md S15).
+) -> ScaleOut:
+    """Which jobs grow by how many workers, and why the others do not.
 
     `plan` is the plan of this snapshot; `demands`: job → workers that its metrics ask for. Cost: one placement for each
     gang that waits and for each job that grows.
@@ -75,36 +74,29 @@ def scale_out_in_steps(
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
     take_admissions(run, in_turn(plan))
-    kept = yield from _keep_for_waiting(run, plan, jobs, now_s=now_s)
+    kept = _keep_for_waiting(run, plan, jobs, now_s=now_s)
     growth = _Growth(run, jobs, kept, options, now_s=now_s)
     targets = {job.key: job.target(demands.get(job.key)) for job in jobs}
     growing: dict[JobKey, ElasticJob] = {}
-    for number, job in enumerate(jobs, start=1):
+    for job in jobs:
         if growth.admit(job, targets[job.key]):
             growing[job.key] = job
-        if number % JOBS_A_STEP == 0:
-            yield
-    order = yield from heaviest_first(run, QueueOrder(run, now_s=now_s), growth.gangs)
+    order = heaviest_first(run, QueueOrder(run, now_s=now_s), growth.gangs)
     for key in order:
-        yield from growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
-        yield
+        growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
     for key in order:
         job = growing[key]
         had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
         unlimited = options.increment is None or key in demands
-        yield from growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
+        growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
         if not unlimited and options.increment == 0:
             growth.refusals.setdefault(key, Refusal(key, No.AT_MAXIMUM, "elastic.increment is 0"))
-        yield
     if levels:
         growth.drop_small()
     changes = growth.changes()
     grown = {change.job for change in changes}
     refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
     return ScaleOut(changes, refusals=tuple(refusals))
-
-
-scale_out = at_once(scale_out_in_steps)
 
 
 _LEAST_GROWTH = 0.25  # Of a job's workers
@@ -137,7 +129,7 @@ class _Growth:
         self.gangs[job.key] = gang
         return True
 
-    def grow(self, key: JobKey, target: int) -> Steps[None]:
+    def grow(self, key: JobKey, target: int) -> None:
         """Give the job up to `target` workers altogether, as far as there is room.
 
         In steps: the links of its zones, where they are not known, and the placement.
@@ -156,8 +148,7 @@ class _Growth:
         ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))
         zones = run.view.zones_of(node for _, node in ask.siblings)
         if not run.scores.knows(zones, score := run.view.score(ask)):
-            yield from run.scores.compare(zones, score)
-            yield
+            run.scores.compare(zones, score)
         near = [(pods[0].role, node) for node in had.nodes.values()] if had is not None else ()
         placed = place_more(run, ask, zones, near) if ask.more and zones else None
         if placed is not None:
@@ -196,7 +187,7 @@ class _Growth:
         return No.ROOM_IS_WANTED if counts[run.view.rows(zones)].any() else No.NO_ROOM
 
 
-def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Steps[Ints]:
+def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s: float) -> Ints:
     """Take the room that growth must leave to gangs that wait; gives it (nodes, resources).
 
     Reserved nodes are taken as they are, and the places for whose sake others leave. A gang that fits once pods that
@@ -205,7 +196,6 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     """
     free = np.array(run.capacity.room.free)
     gone = going(run.snapshot, jobs)
-    yield
     if gone:
         then = begin_run(run.snapshot.without(gone), run.policy, run.cache)
         take_commitments(then)
@@ -220,8 +210,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
             kind = kind_of(then, ask)
             if id(kind) in refused:
                 continue
-            outcome = yield from place_minimum_in_steps(then, ask, now_s=now_s)
-            yield
+            outcome = place_minimum(then, ask, now_s=now_s)
             if isinstance(outcome, Refused):
                 refused.add(id(kind))
                 continue

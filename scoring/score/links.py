@@ -6,7 +6,7 @@ itself. Rule: the result is, bit by bit, that of `pair_scores` over all pairs; o
 the measured nodes and one pair of the others, until a caller wants certain rows.
 """
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -113,11 +113,11 @@ def among_sets(
     sets: Ints,
     linked: Collection[tuple[int, int]],
     score: ScorePolicy,
-) -> Generator[None, None, Links]:
+) -> Links:
     """`among` for nodes of several sets, of which only those `linked` (both numbers, the lower first) know each other.
 
     `sets` (n,) numbers each node's set. All that is known lies within sets and between linked ones, so only these pairs
-    are scored, in one row with one unknown pair beside them. Pauses after each set or linked pair.
+    are scored, in one row with one unknown pair beside them.
     Cost: O(measured² of each set and linked pair + kinds²).
     """
     own = measured(network, names)
@@ -129,7 +129,7 @@ def among_sets(
     cells = [(at, at) for at in at_of.values()]
     pairs = (pair for one, two in linked for pair in ((one, two), (two, one)))
     cells += [(at_of[a], at_of[b]) for a, b in pairs if {a, b} <= at_of.keys()]
-    found = yield from _scored(network, [names[i] for i in few], cells, score)
+    found = _scored(network, [names[i] for i in few], cells, score)
     kinds = len(few)
     kind = np.full(len(names), kinds - 2)
     kind[few[:-2]] = np.arange(kinds - 2)
@@ -148,14 +148,13 @@ def among_sets(
 
 def _scored(
     network: NetworkMatrix, names: Sequence[NodeName], cells: Sequence[tuple[Ints, Ints]], score: ScorePolicy
-) -> Generator[None, None, PairScores]:
+) -> PairScores:
     """Scores (1, pairs) of all pairs of each of `cells`, row by row, and of a pair that nothing is known of."""
     there, back = [], []
     for rows, columns in cells:
         sources, targets = [names[i] for i in rows], [names[i] for i in columns]
         there.append(network.block(sources, targets))
         back.append(there[-1] if rows is columns else network.block(targets, sources))
-        yield
     forward, backward = {}, {}
     for field in fields(Block):
         if field.name == "measured_bps":

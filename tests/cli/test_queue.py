@@ -14,7 +14,6 @@ from extender.schemas.queue import Queue
 from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
-from scoring.plan.steps import finish
 from tests.builders import gang, node, snapshot
 from tests.cli.world import as_json, run, served, shown
 from tests.extender.api.queued import EMPTY, entry
@@ -33,7 +32,7 @@ def document() -> dict[str, Any]:
     ]
     state = snapshot([node("n1", cpu="8")], listed)
     made = plan(state, Policy(), now_s=100.0, previous=Plan(version=-1))
-    return json.loads(msgspec.json.encode(finish(queue_document(report(state, made, Policy(), now_s=100.0)))))
+    return json.loads(msgspec.json.encode(queue_document(report(state, made, Policy(), now_s=100.0))))
 
 
 def lines(content: Any, *arguments: object) -> list[str]:

@@ -1,9 +1,13 @@
-"""What runs beside a test: programs, and a count of the loop's turns that they leave to others."""
+"""What runs beside a test: programs, a count of the loop's turns; and works that are done at once instead."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
+
+from extender.runtime.slices import Steps
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -34,3 +38,23 @@ async def counting_turns() -> AsyncIterator[Callable[[], int]]:
 
     async with playing(count()):
         yield lambda: turns
+
+
+def finish(steps: Steps[T]) -> T:
+    """The result of all steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            made: T = done.value
+            return made
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of what waits for nothing."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        made: T = done.value
+        return made
+    raise AssertionError("it waits")

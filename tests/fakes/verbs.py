@@ -83,13 +83,10 @@ class FakeViews(Views):
     def plan(self) -> PlanInForce:
         return PlanInForce(version=7, admitted=(), waiting=(), committed={}, being_admitted=(), held_binds=0)
 
-    def explain(self, namespace: str, name: str) -> ExplainedPod | None:
+    async def explain(self, namespace: str, name: str) -> ExplainedPod | None:
         if (namespace, name) != ("team-a", "resnet"):
             return None
         return ExplainedPod(pod=PodPlace(name="team-a/resnet", uid="u", own=True, node=None))
-
-    async def explain_in_turns(self, namespace: str, name: str) -> ExplainedPod | None:
-        return self.explain(namespace, name)
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         return "PodGroup team-a/broken cannot be read" if (namespace, name) == ("team-a", "broken") else None

@@ -16,13 +16,13 @@ from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import find_jobs
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
+from extender.runtime.slices import next_slice
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import jobs as schema
-from scoring.explain.queue_report import Entry, report_in_steps
+from scoring.explain.queue_report import Entry, report
 from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
-from scoring.plan.steps import Steps
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import WorkerDemand
 from scoring.scaling.metrics.series import Point
@@ -53,9 +53,9 @@ class JobsView:
     clock: Clock
     demands: MetricDemands | None = None
 
-    def steps(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> Steps[schema.Jobs]:
-        """All jobs by name, the first `limit` in short, of one moment, in steps. Cost: as the queue, O(nodes) a job."""
-        moment = yield from self._moment()
+    async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.Jobs:
+        """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
+        moment = await self._moment()
         found = sorted(
             (view for view in self.records.views.values() if namespace in (None, view.key.namespace)),
             key=lambda view: view.key,
@@ -65,7 +65,7 @@ class JobsView:
         for number, view in enumerate(found[:limit], start=1):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
-                yield
+                await next_slice()
         return schema.Jobs(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
@@ -74,16 +74,16 @@ class JobsView:
             of=len(found),
         )
 
-    def job(self, namespace: str, name: str, *, kind: str | None = None) -> Steps[Sequence[schema.JobInFull]]:
-        """Everything about the jobs of this name, nearly always one; empty: none is known. In steps."""
+    async def job(self, namespace: str, name: str, *, kind: str | None = None) -> Sequence[schema.JobInFull]:
+        """Everything about the jobs of this name, nearly always one; empty: none is known."""
         views = find_jobs(self.records.views, namespace, name, kind=kind)
-        moment = yield from self._moment()
+        moment = await self._moment()
         return [self._long(view, moment) for view in views]
 
-    def _moment(self) -> Steps[_Moment]:
+    async def _moment(self) -> _Moment:
         planner, now_s = self.planner, self.clock.now_s()
         snapshot = planner.snapshot or self.cache.snapshot()
-        queue = yield from report_in_steps(snapshot, planner.current, planner.policy, now_s=now_s, cache=planner.cache)
+        queue = await planner.ask(report, snapshot, planner.current, planner.policy, now_s=now_s)
         run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})

@@ -7,44 +7,40 @@ from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import queue as schema
-from scoring.explain.queue_report import Entry, QueueReport, report_in_steps
+from scoring.explain.queue_report import Entry, QueueReport, report
 from scoring.ids import GangKey
+from scoring.plan import PlannerCache
 from scoring.plan.expected_starts import ExpectedStart
-from scoring.plan.steps import Steps
 from scoring.queue.weights import Weight
-
-_GANGS_A_STEP = 32
-
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 
 
-def queue_in_steps(
+async def queue_of(
     cache: ClusterCache,
     planner: Planner,
     clock: Clock,
     expected_start_of: ExpectedStartOf = lambda _: None,
-) -> Steps[schema.Queue]:
-    """All gangs, those that wait first, of one moment, in steps (docs/safety.md S15)."""
+) -> schema.Queue:
+    """All gangs, those that wait first, of one moment."""
     told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
-    queue = yield from report_in_steps(*told, now_s=clock.now_s(), cache=planner.cache)
-    return (yield from queue_document(queue, expected_start_of))
+
+    def made(*, cache: PlannerCache) -> schema.Queue:
+        return queue_document(report(*told, now_s=now_s, cache=cache), expected_start_of)
+
+    now_s = clock.now_s()
+    return await planner.ask(made)
 
 
 def queue_document(
     queue: QueueReport,
     expected_start_of: ExpectedStartOf = lambda _: None,
-) -> Steps[schema.Queue]:
-    """A report as it is served, in steps."""
-    gangs = []
-    for one in queue.entries:
-        gangs.append(_gang(one, expected_start_of(one.gang), queue.at_s))
-        if len(gangs) % _GANGS_A_STEP == 0:
-            yield
+) -> schema.Queue:
+    """A report as it is served."""
     return schema.Queue.copied(
         queue,
         counts={state.value: count for state, count in queue.counts.items()},
-        gangs=tuple(gangs),
+        gangs=tuple(_gang(one, expected_start_of(one.gang), queue.at_s) for one in queue.entries),
         shares=tuple(
             schema.NamespaceShare.copied(one, cpu=round(one.cpu, 6), memory=round(one.memory, 6))
             for one in queue.shares

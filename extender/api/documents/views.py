@@ -13,7 +13,7 @@ from extender.api.documents.jobs import JobsView
 from extender.api.documents.link import link_document
 from extender.api.documents.network import USUAL_NODES, mapping_document, network_document
 from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import ExpectedStartOf, queue_in_steps
+from extender.api.documents.queue import ExpectedStartOf, queue_of
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.network_alarms import NetworkAlarms
@@ -23,7 +23,6 @@ from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus
 from extender.ports import Clock
 from extender.runtime.decision_lines import RecentDecisions
-from extender.runtime.slices import in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
@@ -35,10 +34,9 @@ from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
 from scoring.explain.circumstances import wants_nodes
-from scoring.explain.gang import explain_in_steps
+from scoring.explain.gang import explain
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
-from scoring.plan.steps import Steps, finish
 
 _NAMED_IN_READINESS: Final = 10
 STALE_S: Final = 300.0
@@ -90,19 +88,14 @@ class Views:
             held_binds=self.binds.held_count,
         )
 
-    def queue(self) -> Steps[Queue]:
-        """The queue in order, in steps."""
-        return queue_in_steps(self.cache, self.planner, self.clock, self.expected_start_of)
+    async def queue(self) -> Queue:
+        """The queue in order."""
+        return await queue_of(self.cache, self.planner, self.clock, self.expected_start_of)
 
-    def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """Why a gang or a pod is where it is; `None` if nothing of that name is known."""
-        return finish(self._explained(namespace, name))
-
-    async def explain_in_turns(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """The same with what the API server says of it now, while other tasks run every few milliseconds."""
+    async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
+        """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
         gang = self._gang(namespace, name)
-        notes = await self.circumstances(gang) if gang is not None else ()
-        return await in_slices(self._explained(namespace, name, notes=notes))
+        return await self.explain_with(await self.circumstances(gang) if gang is not None else (), namespace, name)
 
     def _gang(self, namespace: str, name: str) -> Gang | None:
         gangs = self.cache.snapshot().gangs
@@ -110,9 +103,8 @@ class Views:
         found = gangs.get(gang_key(namespace, name))
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
-    def _explained(
-        self, namespace: str, name: str, *, notes: tuple[str, ...] = ()
-    ) -> Steps[Explained | ExplainedPod | None]:
+    async def explain_with(self, notes: tuple[str, ...], namespace: str, name: str) -> Explained | ExplainedPod | None:
+        """The same with these notes of the API server's."""
         gang = self._gang(namespace, name)
         if gang is None:
             pod = self.cache.pod_by_name(namespace, name)
@@ -123,13 +115,13 @@ class Views:
         snapshot = self.cache.snapshot()
         binds = self.binds.state(gang.key)
         members = [self.cache.pod(pod.uid) for pod in gang.pending]
-        explanation = yield from explain_in_steps(
+        explanation = await planner.ask(
+            explain,
             snapshot,
             planner.current,
             gang,
             planner.policy,
             now_s=planner.now_s,
-            cache=planner.cache,
             held=tuple(binds.held) if binds is not None else (),
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
             notes=self._notes(gang, notes),

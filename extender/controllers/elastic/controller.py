@@ -26,12 +26,11 @@ from extender.controllers.elastic.records import Change, Requester, Stage
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
-from extender.runtime.slices import in_slices, in_timed_slices
+from extender.runtime.slices import Steps, in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.steps import Steps
-from scoring.scaling.adjust import adjust_in_steps
+from scoring.scaling.adjust import adjust
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.options import Condition, Options
@@ -214,7 +213,8 @@ class Elastic:
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
             snapshot = replace(snapshot, claims=claims)
         facts = self._facts_now()
-        steps = adjust_in_steps(
+        decided = await parts.planner.ask(
+            adjust,
             snapshot,
             parts.planner.current,
             jobs,
@@ -222,9 +222,7 @@ class Elastic:
             parts.planner.policy,
             self.options,
             now_s=parts.context.clock.now_s(),
-            cache=parts.planner.cache,
         )
-        decided = await in_slices(steps)
         now_s = parts.context.clock.monotonic_s()
         self._not_before_s = now_s + _STRETCH * (now_s - began_s)
         self._again_s = now_s + _AGAIN_S

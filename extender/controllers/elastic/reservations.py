@@ -12,7 +12,6 @@ from extender.ports import Clock, CurrentPlan
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Claim
-from scoring.plan.steps import finish
 from scoring.scaling.shrink.would_fit import Trial
 
 
@@ -64,5 +63,5 @@ class Rooms:
         if gang is None or (key not in plan.waiting and self._planner.snapshot is not None):
             return None
         trial = Trial(snapshot, plan, gang, policy, now_s=self._clock.now_s(), cache=self._planner.cache)
-        placed = finish(trial.place_in_steps([pod for pod in going if pod.node is not None]))
+        placed = trial.place([pod for pod in going if pod.node is not None])
         return placed.nodes if placed is not None else None

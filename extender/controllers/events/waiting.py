@@ -3,10 +3,10 @@
 Why beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate gets none.
 Rules: a reason gets an Event after it has stood for a while, again when it changes, and again after a long time, with
 the numbers of then. A gang that got one also gets one when it has started. Explaining costs as much as planning that
-gang, so a few are explained per look, in steps, and the rest later.
+gang, so a few are explained per look, and the rest later.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
@@ -18,7 +18,6 @@ from scoring.explain.words import duration_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
 from scoring.plan.expected_starts import ExpectedStart
-from scoring.plan.steps import Steps
 from scoring.queue.admitted_condition import camel_case
 
 PATIENCE_S = 5.0
@@ -44,12 +43,12 @@ class Waits:
     """Each waiting gang's reason, and when its Event was written. Bounded by the gangs that exist."""
 
     context: ControllerContext
-    explain: Callable[[Gang], Steps[Explanation]]
+    explain: Callable[[Gang], Awaitable[Explanation]]
     expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None  # When a gang that waits starts
     _waits: dict[GangKey, _Wait] = field(default_factory=dict, init=False)
 
-    def look(self) -> Steps[None]:
-        """Once a second, in steps: write what has stood long enough. Cost: O(gangs), and the planning of a few."""
+    async def look(self) -> None:
+        """Once a second: write what has stood long enough. Cost: O(gangs), and the planning of a few."""
         plan = self.context.plan()
         if plan is None or not self.context.acting():
             return
@@ -72,8 +71,7 @@ class Waits:
                 self._waits[key] = wait  # admitted, and not bound yet
             elif gang is not None and wait.posted_s is not None:
                 self._post_started(gang, now_s - wait.began_s)
-        yield
-        yield from self._post_waiting(now_s)
+        await self._post_waiting(now_s)
 
     def why(self, key: GangKey) -> tuple[str, str] | None:
         """The cause in CamelCase and the note of the gang's Event; `None`: it does not wait, or for that only now."""
@@ -84,9 +82,9 @@ class Waits:
             return None
         return wait.cause or camel_case(wait.reason), wait.note
 
-    def _post_waiting(self, now_s: float) -> Steps[None]:
+    async def _post_waiting(self, now_s: float) -> None:
         left = _MOST_A_LOOK
-        for key, wait in self._waits.items():
+        for key, wait in list(self._waits.items()):
             due = wait.posted_s is None or wait.posted_s < wait.since_s or now_s - wait.posted_s >= AGAIN_S
             if not due or now_s - wait.since_s < PATIENCE_S:
                 continue
@@ -98,7 +96,7 @@ class Waits:
                 continue  # it is otherwise by now: others had their turn
             left -= 1
             wait.posted_s = now_s
-            explanation = yield from self.explain(gang)
+            explanation = await self.explain(gang)
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING

@@ -24,10 +24,9 @@ from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
-from extender.runtime.slices import in_slices
+from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
 from scoring.model import Controller, Gang, GangSource
-from scoring.plan.steps import Steps
 
 _log = logging.getLogger(__name__)
 

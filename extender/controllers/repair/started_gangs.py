@@ -13,9 +13,9 @@ from typing import Final
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.repair.started_document import MOST_NOTED, mark
+from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, counts
-from scoring.plan.steps import Steps
 
 NOTED: Final = 8  # Members of a gang that are noted; all of a smaller one
 _GANGS_A_STEP: Final = 64

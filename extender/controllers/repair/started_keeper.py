@@ -19,10 +19,9 @@ from extender.controllers.repair.started_document import mark, marks_of
 from extender.controllers.repair.started_gangs import StartedGangs
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.ports import Clock, StoredText, TextStore
-from extender.runtime.slices import in_slices
+from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import counts
-from scoring.plan.steps import Steps
 
 READ_EACH_S: Final = 60.0
 WRITE_EACH_S: Final = 5.0

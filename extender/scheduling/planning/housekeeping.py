@@ -4,13 +4,14 @@ Also the plan's listener: it ungates and nudges pods of admitted gangs, and comp
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.controllers.gates.wakes import Wakes
 from extender.ports import Clock
-from extender.runtime.slices import in_slices
+from extender.runtime.slices import Steps, in_slices, next_slice
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.parked_pods import Parking
@@ -19,12 +20,12 @@ from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan import Plan
-from scoring.plan.steps import Steps
 from scoring.queue.states import periods_starved
 
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256  # Gangs whose pods are looked through between two moments for others
 _CLOCKS_A_STEP = 128
+Look: TypeAlias = Callable[[], Awaitable[None] | Iterator[None] | None]  # In steps, if it is long
 
 
 @dataclass(eq=False, repr=False)
@@ -40,7 +41,7 @@ class Housekeeping:
     health: NodeHealth
     clock: Clock
     _: KW_ONLY
-    also: Sequence[Callable[[], Iterator[None] | None]] = ()  # What else is due once a second, in steps if long
+    also: Sequence[Look] = ()  # What else is due once a second
     acting: Callable[[], bool] = lambda: True  # Whether this replica acts; the others only follow
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
@@ -60,10 +61,22 @@ class Housekeeping:
         """Tidy once a second until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
-            await in_slices(self._tidy())
+            await self.tidy()
+
+    async def tidy(self) -> None:
+        """One round, with a moment for others between its parts (docs/safety.md S15)."""
+        await in_slices(self._tidy())
+        if not self.acting():
+            return
+        for look in (*self.also, self._look_at_clocks):
+            found = look()
+            if isinstance(found, Iterator):
+                for _ in found:
+                    await next_slice()
+            elif found is not None:
+                await found
 
     def _tidy(self) -> Steps[None]:
-        """One round, with a moment for others between its parts (docs/safety.md S15)."""
         self.cache.expire(self.clock.now_s())
         yield from self.cache.look_for_daemon_sets()
         if not self.acting():
@@ -84,11 +97,8 @@ class Housekeeping:
         self.admissions.tidy(self.binds.at_bind())
         yield
         self.binds.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
-        for look in (*self.also, self._look_at_clocks):
-            yield
-            yield from look() or ()
 
-    def _look_at_clocks(self) -> Iterator[None]:
+    def _look_at_clocks(self) -> Steps[None]:
         """Plan again when only time made a gang STARVING, or ended its reservation (docs/safety.md S13)."""
         now_s, policy, gangs = self.clock.now_s(), self.planner.policy.queue, self.cache.snapshot().gangs
         before, self._starved = self._starved, {}

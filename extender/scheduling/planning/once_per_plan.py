@@ -1,17 +1,16 @@
-"""Long questions about the current plan: answered in steps, and once for each plan (docs/safety.md S15)."""
+"""Long questions about the current plan: answered by the worker, and once for each plan (docs/safety.md S15)."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
 from extender.ports import Clock
-from extender.runtime.slices import in_slices
 from extender.scheduling.planning.loop import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.model.policy import Preempting as Choice
 from scoring.plan import Plan
 from scoring.preempt.candidates import Candidates
-from scoring.preempt.decide import Preemption, preemption_in_steps
-from scoring.repair.stranded_pods import Loss, stranded_in_steps
+from scoring.preempt.decide import Preemption, preemption
+from scoring.repair.stranded_pods import Loss, stranded
 
 _LEVELS_S = 5.0
 _Losses = Mapping[GangKey, Mapping[PodUid, Loss]]
@@ -39,7 +38,8 @@ class Preempting:
         good = self.planner.policy.preemption is not Choice.LEVELS or now_s < self._until_s
         if good and self._known is not None and self._known[0] is plan and self._known[1] == asked:
             return self._known[2]
-        steps = preemption_in_steps(
+        answer = await self.planner.ask(
+            preemption,
             snapshot,
             plan,
             self.planner.policy,
@@ -47,10 +47,8 @@ class Preempting:
             spared=asked[0],
             passed_over=asked[1],
             continued=asked[2],
-            cache=self.planner.cache,
             book=self._book,
         )
-        answer = await in_slices(steps)
         self._known, self._until_s = (plan, asked, answer), now_s + _LEVELS_S
         return answer
 
@@ -66,14 +64,17 @@ class Stranding:
 
     def __call__(self) -> _Losses:
         """Stranded members by gang; none before the first plan."""
-        for _ in self.look():
-            pass
-        return self._losses
-
-    def look(self) -> Iterator[None]:
-        """Find the answer of the current plan before it is asked for, with a moment for others in between."""
         plan, snapshot = self.planner.current, self.planner.snapshot
         if snapshot is not None and self._plan is not plan:
             policy, now_s = self.planner.policy, self.clock.now_s()
-            found = yield from stranded_in_steps(snapshot, plan, policy, now_s=now_s, cache=self.planner.cache)
+            found = stranded(snapshot, plan, policy, now_s=now_s, cache=self.planner.cache)
+            self._plan, self._losses = plan, found
+        return self._losses
+
+    async def look(self) -> None:
+        """Find the answer of the current plan before it is asked for."""
+        plan, snapshot = self.planner.current, self.planner.snapshot
+        if snapshot is not None and self._plan is not plan:
+            policy, now_s = self.planner.policy, self.clock.now_s()
+            found = await self.planner.ask(stranded, snapshot, plan, policy, now_s=now_s)
             self._plan, self._losses = plan, found

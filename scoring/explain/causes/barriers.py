@@ -2,7 +2,7 @@
 
 Why per node and not per filter: people ask which nodes, and how many of them. The first thing found counts. Labels come
 first: a node that the pods do not select is not meant, whatever its state; then in the order in which its removal would
-have to happen. Cost: O(nodes), in steps.
+have to happen. Cost: O(nodes).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,7 @@ from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, Resources, Taint
 from scoring.plan import Run
-from scoring.plan.steps import Steps
 
-_NODES_A_STEP: Final = 128
 _KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
 
 
@@ -41,21 +39,17 @@ class Barrier:
     what: str = ""
 
 
-def barriers_in_steps(
-    run: Run, member_class: MemberClass, rows: Sequence[int]
-) -> Steps[Mapping[Barrier, tuple[int, ...]]]:
+def barriers(run: Run, member_class: MemberClass, rows: Sequence[int]) -> Mapping[Barrier, tuple[int, ...]]:
     """Of `rows` those that members of the class may not use, by the first thing that keeps them off."""
     constraints = member_class.constraints
     open_to_all = Constraints(tolerations=constraints.tolerations)
     mask = run.capacity.mask(member_class)
     refused = run.snapshot.excluded(member_class)
     found: dict[Barrier, list[int]] = {}
-    for number, row in enumerate(rows, start=1):
+    for row in rows:
         if not mask[row]:
             node = run.table.nodes[row]
             found.setdefault(_barrier(node, constraints, open_to_all, node.name in refused), []).append(row)
-        if number % _NODES_A_STEP == 0:
-            yield
     return {barrier: tuple(at) for barrier, at in found.items()}
 
 

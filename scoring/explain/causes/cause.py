@@ -22,7 +22,6 @@ from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.policy import Preempting
 from scoring.plan import Plan, Run, Waiting
 from scoring.plan.demand import GangDemand
-from scoring.plan.steps import Steps
 from scoring.queue.admitted_condition import camel_case
 from scoring.queue.service_levels import is_wide
 from scoring.queue.states import JobState
@@ -38,7 +37,7 @@ _ADVICE: Final = {  # reason whose particulars are the gang's own, and so are sa
 }
 
 
-def cause_in_steps(
+def cause_of(
     run: Run,
     plan: Plan,
     ask: GangDemand,
@@ -46,8 +45,8 @@ def cause_in_steps(
     turn: Turn,
     refusals: Mapping[PodUid, str],
     notes: Sequence[str],
-) -> Steps[Cause | None]:
-    """The cause for which the gang of `ask` waits in `plan`; `None`: it does not wait. Cost: O(nodes), in steps.
+) -> Cause | None:
+    """The cause for which the gang of `ask` waits in `plan`; `None`: it does not wait. Cost: O(nodes).
 
     `run`: fresh, with what other gangs are committed to; `zones`, `turn`: made from it; `refusals`: waiting member →
     kube-scheduler's words; `notes`: what is known of quotas.
@@ -58,7 +57,7 @@ def cause_in_steps(
         advice = "Wait until it has ended, or give each run a gang name of its own."
         return Cause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
     if waiting.reason in _ROOM:
-        cause = yield from placement_cause(run, ask, zones, turn, waiting.reason)
+        cause = placement_cause(run, ask, zones, turn, waiting.reason)
         if cause is not None and waiting.reason is Reason.SPILL_WAIT and cause.reason is CauseReason.NO_ROOM:
             text = f"{cause.message} It waits for room in one zone, and {waiting.detail}."
             return Cause(camel_case(Reason.SPILL_WAIT), text)

@@ -1,6 +1,6 @@
 """Find the line of a nodeSelector or node affinity that no node meets, and what was probably meant.
 
-A tenant's lines are looked at one by one, the first few only. Cost: O(nodes) a line, in steps.
+A tenant's lines are looked at one by one, the first few only. Cost: O(nodes) a line.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +13,7 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model import Constraints, Node, NodeSelectorTerm, Requirement, Resources
 from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.plan import Run
-from scoring.plan.steps import Steps
 
-_NODES_A_STEP: Final = 128
 _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
 _MOST_KNOWN: Final = 200  # Values that one may have meant
 
@@ -29,28 +27,28 @@ class MissingLabel:
     known: tuple[str, ...]  # The key's values on the nodes, the first few
 
 
-def missing_label_in_steps(run: Run, constraints: Constraints, rows: Iterable[int]) -> Steps[MissingLabel | None]:
+def missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:
     """The first line that none of `rows` meets; `None`: each line is met by some node, or nothing is asked.
 
     Terms of an affinity are alternatives: one of them that nodes meet is enough.
     """
     nodes = [run.table.nodes[row] for row in rows]
     for key, value in constraints.node_selector[:_MOST_LINES]:
-        values = yield from _values(nodes, key)
+        values = _values(nodes, key)
         if value not in values:
             return _missing(f"{key}={value}", key, (value,), values, nodes)
     first: MissingLabel | None = None
     for term in (constraints.affinity or ())[:_MOST_LINES]:
-        missing = yield from _missing_in(term, nodes)
+        missing = _missing_in(term, nodes)
         if missing is None:
             return None
         first = first or missing
     return first
 
 
-def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> Steps[MissingLabel | None]:
+def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> MissingLabel | None:
     for one in term.expressions[:_MOST_LINES]:
-        values = yield from _values(nodes, one.key)
+        values = _values(nodes, one.key)
         alone = Constraints(affinity=(NodeSelectorTerm((one,)),))
         met = (one.operator in ("NotIn", "DoesNotExist") and len(values) < len(nodes)) or any(
             node_allows(_labelled(one.key, value), alone) for value in values
@@ -64,15 +62,13 @@ def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> Steps[MissingL
     return None
 
 
-def _values(nodes: Sequence[Node], key: str) -> Steps[dict[str, int]]:
+def _values(nodes: Sequence[Node], key: str) -> dict[str, int]:
     """The label's values, and how many nodes have each."""
     found: dict[str, int] = {}
-    for number, node in enumerate(nodes, start=1):
+    for node in nodes:
         for name, value in node.labels:
             if name == key:
                 found[value] = found.get(value, 0) + 1
-        if number % _NODES_A_STEP == 0:
-            yield
     return found
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from scoring.explain.causes.barrier_words import barrier_words
 from scoring.explain.causes.barriers import without_state
-from scoring.explain.causes.missing_label import MissingLabel, missing_label_in_steps
+from scoring.explain.causes.missing_label import MissingLabel, missing_label
 from scoring.explain.causes.reasons import Cause, CauseReason
 from scoring.explain.causes.zone_room import ZoneRoom, best_zone
 from scoring.explain.turn import Turn
@@ -25,15 +25,14 @@ from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
-from scoring.plan.steps import Steps
 
 _NAMED = 3
 
 
 def placement_cause(
     run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], turn: Turn, reason: Reason
-) -> Steps[Cause | None]:
-    """The cause among nodes; `None`: nodes and room are not what is missing. Cost: O(nodes), in steps."""
+) -> Cause | None:
+    """The cause among nodes; `None`: nodes and room are not what is missing. Cost: O(nodes)."""
     need = ask.need or tuple((member_class, pods[:1]) for member_class, pods in ask.more[:1])
     allowed = run.view.candidate_zones(ask)
     if not need or not allowed:
@@ -41,12 +40,12 @@ def placement_cause(
     demand = [(member_class, len(pods)) for member_class, pods in need]
     member_class, count = _hardest(run, demand, ask, allowed)
     rows = run.view.rows(allowed)
-    missing = yield from missing_label_in_steps(run, member_class.constraints, rows.tolist())
+    missing = missing_label(run, member_class.constraints, rows.tolist())
     if missing is not None:
-        return (yield from _label(run, member_class.constraints, missing, allowed))
+        return _label(run, member_class.constraints, missing, allowed)
     if (cause := _too_large(run, ask, member_class, rows)) is not None:
         return cause
-    room = yield from best_zone(run, member_class, count, allowed, empty=reason is Reason.IMPOSSIBLE)
+    room = best_zone(run, member_class, count, allowed, empty=reason is Reason.IMPOSSIBLE)
     free_zone = next((z for z in zones if z.zone and not z.allowed and 0 < z.wanted <= z.room), None)
     if free_zone is not None and ask.options.zones is not None and not ask.siblings:
         all_pods = f"all {free_zone.wanted} pods" if free_zone.wanted > 1 else "its pod"
@@ -74,9 +73,9 @@ def placement_cause(
     return _of_room(room, zones, reason)
 
 
-def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: tuple[ZoneName, ...]) -> Steps[Cause]:
+def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: tuple[ZoneName, ...]) -> Cause:
     """The cause when no node of the allowed zones has a label; nodes of other zones, or of none, may have it."""
-    elsewhere = yield from missing_label_in_steps(run, constraints, range(len(run.table.nodes)))
+    elsewhere = missing_label(run, constraints, range(len(run.table.nodes)))
     missing = elsewhere or missing
     where = "the cluster" if elsewhere is not None or len(allowed) == len(run.zones) else _where(allowed)
     meant = f" (did you mean {missing.meant}?)" if missing.meant else ""
@@ -86,7 +85,7 @@ def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: t
     if where == "the cluster":
         return Cause(CauseReason.LABEL, f"{text}{known}.", advice)
     zoneless = () if NO_ZONE in allowed else run.table.zones.get(NO_ZONE, ())
-    if len(zoneless) and (yield from missing_label_in_steps(run, constraints, list(zoneless))) is None:
+    if len(zoneless) and missing_label(run, constraints, list(zoneless)) is None:
         label = run.policy.zone_label
         advice = f"Give these nodes label {label}, or set netgang.io/zone-policy to preferred."
         return Cause(CauseReason.LABEL, f"{text}; nodes without zone label {label} do.", advice)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scoring.explain.causes.barriers import Barrier, Kind, barriers_in_steps
+from scoring.explain.causes.barriers import Barrier, Kind, barriers
 from scoring.explain.words import counted, request_text, zone_text
 from scoring.feasibility.room import fit_counts
 from scoring.ids import ZoneName
 from scoring.model import MemberClass
 from scoring.network.matrix import Ints
 from scoring.plan import Run
-from scoring.plan.steps import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,8 @@ class ZoneRoom:
 
 def best_zone(
     run: Run, member_class: MemberClass, count: int, allowed: tuple[ZoneName, ...], *, empty: bool
-) -> Steps[ZoneRoom]:
-    """The allowed zone that would hold most members if nothing kept them off. Cost: O(nodes), in steps.
+) -> ZoneRoom:
+    """The allowed zone that would hold most members if nothing kept them off. Cost: O(nodes).
 
     `empty`: as if nothing ran there.
     """
@@ -63,8 +62,8 @@ def best_zone(
     best: ZoneRoom | None = None
     for zone in allowed:
         rows = run.table.zones[zone]
-        barriers = yield from barriers_in_steps(run, member_class, rows.tolist())
-        found = _zone_room(run, zone, rows, (member_class, count), fits, barriers)
+        found_there = barriers(run, member_class, rows.tolist())
+        found = _zone_room(run, zone, rows, (member_class, count), fits, found_there)
         if best is None or _promise(found) >= _promise(best):
             best = found
     assert best is not None

@@ -18,7 +18,6 @@ from scoring.model import Gang
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.result import Admission
 from scoring.plan.run import Run
-from scoring.plan.steps import Steps
 from scoring.queue.states import running_since_s
 
 ROUNDING_S: Final = 0.001
@@ -42,13 +41,11 @@ class Endings:
         self._ends_s: Floats = np.zeros(0)
         self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
 
-    def read(self, admissions: Iterable[Admission]) -> Steps[None]:
+    def read(self, admissions: Iterable[Admission]) -> None:
         """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
         run = self._run
         snapshot = run.snapshot
-        running = yield from run.cache.running.read(
-            snapshot.gangs.values(), run.table, (run.view.layout, run.table.axis)
-        )
+        running = run.cache.running.read(snapshot.gangs.values(), run.table, (run.view.layout, run.table.axis))
         self._gangs = list(running.gangs)
         self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
         self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]

@@ -34,7 +34,6 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import WANTS_ROOM, resource_class
-from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 
 _FAR: Final = np.iinfo(np.int64).max // 4
@@ -124,14 +123,14 @@ class KeptRoom:
         some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
         scatter_add(kept.lacks, place[some], -amounts[some])
 
-    def try_to_promise(self, demand: GangDemand, admitted: Iterable[Admission]) -> Steps[Promise | None]:
+    def try_to_promise(self, demand: GangDemand, admitted: Iterable[Admission]) -> Promise | None:
         """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start."""
         self._tried.add(resource_class(demand))
         if self._endings is None:
             self._endings = Endings(self._run, now_s=self._now_s)
-            yield from self._endings.read(admitted)
+            self._endings.read(admitted)
         before = self._before if self._before is not None and self._before.gang == demand.gang.key else None
-        found = yield from StartSearch(self._run, self._endings, demand, now_s=self._now_s).find(before)
+        found = StartSearch(self._run, self._endings, demand, now_s=self._now_s).find(before)
         if found is None:
             return None
         promise, at = found

@@ -17,7 +17,6 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Promise
 from scoring.plan.run import Run
-from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 from scoring.selection import ClassDemand
 from scoring.selection.demand import rooms
@@ -47,7 +46,7 @@ class StartSearch:
         self._run, self._endings, self._demand, self._now_s = run, endings, demand, now_s
         self._classes = classes_of(run, demand)
 
-    def find(self, before: Promise | None) -> Steps[tuple[Promise, Promised] | None]:
+    def find(self, before: Promise | None) -> tuple[Promise, Promised] | None:
         """The promise, and the room for it; `before`: the one before, if there is any. Cost: O(nodes + ends) a zone."""
         if not self._classes:
             return None
@@ -68,7 +67,6 @@ class StartSearch:
                 best, limit_s = found, found[0]
                 sooner = self._likely(allowed, limit_s)
                 zones = [zone for zone in zones if zone in sooner]
-            yield
         if best is None:
             return None
         start_s, rows, amounts = best

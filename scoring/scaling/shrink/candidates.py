@@ -9,7 +9,7 @@ a job must have a higher service level, and those that have had most come first 
 that must not be resized, that do not run, or whose last change is not over are left alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from scoring.model import Gang
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.steps import Steps
 from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
@@ -29,7 +28,6 @@ from scoring.scaling.options import Condition, Options
 from scoring.scaling.shrink.would_fit import WANTS_ROOM
 from scoring.scaling.workers import Step, steps_down, workers_of
 
-JOBS_A_STEP = 32  # Jobs looked at between two moments to pause (docs/safety.md S15)
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
 _HOUR_S = 3600.0
 
@@ -46,14 +44,12 @@ class Candidate:
 
 def candidates(
     run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
-) -> Steps[tuple[tuple[Candidate, ...], tuple[Refusal, ...]]]:
+) -> tuple[tuple[Candidate, ...], tuple[Refusal, ...]]:
     """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Candidate] = []
     refused: list[Refusal] = []
     total = run.table.allocatable.sum(axis=0) if options.condition is Condition.LEVELS else None
-    for number, job in enumerate(sorted(jobs, key=lambda one: one.key)):
-        if number % JOBS_A_STEP == JOBS_A_STEP - 1:
-            yield from _pause(run)
+    for job in sorted(jobs, key=lambda one: one.key):
         if job.gang == ask.gang.key:
             continue
         gang = run.snapshot.gangs.get(job.gang)
@@ -114,20 +110,12 @@ def weight_key(run: Run, turns: QueueOrder, gang: Gang) -> tuple[Any, ...]:
     return turns.weight(run.view.demand(gang)).key
 
 
-def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> Steps[list[JobKey]]:
+def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> list[JobKey]:
     """The jobs in the queue's order: priority, weight, age, name."""
     order: list[tuple[Any, ...]] = []
-    for number, (key, gang) in enumerate(gangs.items()):
-        if number % JOBS_A_STEP == JOBS_A_STEP - 1:
-            yield from _pause(run)
+    for key, gang in gangs.items():
         order.append((-gang.priority, *weight_key(run, turns, gang), gang.created_s, key))
     return [turn[-1] for turn in sorted(order)]
-
-
-def _pause(run: Run) -> Iterator[None]:
-    """A moment for others in the middle of weighing."""
-    yield
-    run.cache.order_keys.renew(run.table, run.policy)  # another plan may have used them
 
 
 def _outranks(
@@ -154,13 +142,11 @@ def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:
     return tuple(one.gang for one in waiting)
 
 
-def different(run: Run, gangs: Iterable[Gang]) -> Steps[tuple[Gang, ...]]:
+def different(run: Run, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
     """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` distinguishes kinds. Cost: O(gangs)."""
     found: dict[tuple[int, int], Gang] = {}
-    for number, gang in enumerate(gangs, start=1):
+    for gang in gangs:
         found.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
         if len(found) == MOST_KINDS:
             break
-        if number % JOBS_A_STEP == 0:
-            yield
     return tuple(found.values())

@@ -12,23 +12,19 @@ from scoring.ids import NodeName
 from scoring.model import Gang, Role
 from scoring.plan import Admission, Run, take_admissions
 from scoring.plan.result import Placed
-from scoring.plan.steps import Steps
 from scoring.scaling.change import No, Refusal
-from scoring.scaling.shrink.candidates import JOBS_A_STEP, Candidate
+from scoring.scaling.shrink.candidates import Candidate
 from scoring.scaling.shrink.would_fit import Trial
 from scoring.selection.demand import pairs_count
 
-_WORTHS_A_STEP = 4  # Jobs whose links are looked at between two pauses: up to 2 ms each with new network data
 Worth = tuple[tuple[bool, bool, float], ...]  # Highest index first: (not wanted, beside a ps, points)
 
 
-def near_ones(trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candidate], list[Refusal]]]:
+def near_ones(trial: Trial, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:
     """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
     near: list[Candidate] = []
     refused: list[Refusal] = []
-    for number, one in enumerate(able, start=1):
-        if number % (4 * JOBS_A_STEP) == 0:
-            yield
+    for one in able:
         last = max((n for n, step in enumerate(one.steps, start=1) if trial.concerns(step.pod)), default=0)
         if last:
             near.append(replace(one, steps=one.steps[:last]))
@@ -37,7 +33,7 @@ def near_ones(trial: Trial, able: Sequence[Candidate]) -> Steps[tuple[list[Candi
     return near, refused
 
 
-def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], best: Placed) -> Steps[list[Candidate]]:
+def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], best: Placed) -> list[Candidate]:
     """Step 4: which job gives first. Lowest priority, lightest, worth least where it is, name."""
     take_admissions(run, ahead)
     wanted = frozenset(best.nodes.values())
@@ -48,13 +44,9 @@ def in_order(run: Run, ahead: Sequence[Admission], near: Sequence[Candidate], be
         points = link_points(run, one.gang, nodes)
         worth: Worth = tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes)
         worths.append((worth, one.job.key, number))
-        if number % _WORTHS_A_STEP == _WORTHS_A_STEP - 1:
-            yield
     ordered = [near[number] for _, _, number in sorted(worths)]
-    yield
     ordered.sort(key=lambda one: one.weight, reverse=True)  # a smaller key is a heavier job; equal ones stay in order
     ordered.sort(key=lambda one: one.gang.priority)
-    yield
     return ordered
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from scoring.model import Pod
-from scoring.plan.steps import Steps
 from scoring.scaling.shrink.would_fit import Ledger, Tally
 
 T = TypeVar("T")
@@ -20,25 +19,23 @@ Taken = tuple[int, ...]  # Steps taken from each job, in the order given
 
 MOST_COUNTS = 2000  # Ways that `fewer` looks at by counting: some hundredths of a second in all
 MOST_TRIALS = 48  # The same for real placements
-_COUNTS_A_STEP = 32  # Ways looked at between two moments to pause
 _MOST_JOBS = 64  # With more jobs there are too many ways to look at any part of them
 
 
-def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]]) -> Iterator[Taken | None]:
-    """For each zone a way that is enough there by counting, `None` between them; the fewest steps are not promised.
+def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]]) -> Iterator[Taken]:
+    """For each zone a way that is enough there by counting, if there is one; the fewest steps are not promised.
 
     `jobs`: each job's pods in the order in which they leave. Cost: O(steps · classes) for each zone and worker taken.
     """
     zones: list[set[int]] = []
-    for number, pods in enumerate(jobs, start=1):
+    for pods in jobs:
         rows = (ledger.row(pod) for pod in pods)
         zones.append({int(ledger.zone_of[row]) for row in rows if row is not None})
-        if number % _COUNTS_A_STEP == 0:
-            yield None
     for group in ledger.groups:
         near = [number for number, some in enumerate(zones) if not some.isdisjoint(group)]
-        yield None
-        yield from _Gathering(ledger.tally(gone), group, jobs, near).run()
+        way = _Gathering(ledger.tally(gone), group, jobs, near).run()
+        if way is not None:
+            yield way
 
 
 class _Gathering:
@@ -52,21 +49,18 @@ class _Gathering:
             for pod in jobs[number]:
                 self._at.setdefault(str(pod.node), set()).add(number)
 
-    def run(self) -> Iterator[Taken | None]:
-        """`None` now and then, at last the way; nothing at last: all that are near are not enough together."""
-        for looked, number in enumerate(self._near):
+    def run(self) -> Taken | None:
+        """The way; `None`: all that are near are not enough together."""
+        for number in self._near:
             self._look_at(number)
-            if looked % _COUNTS_A_STEP == 0:
-                yield None
         while self._tally.lacking(self._group):
             if not self._offers:
-                return
-            yield None
+                return None
             number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
             self._take(number, self._offers[number][1])
         for number in reversed(self._near):
             self._give_back(number)
-        yield tuple(self._taken)
+        return tuple(self._taken)
 
     def _take(self, number: int, pods: int) -> None:
         begin = self._taken[number]
@@ -105,44 +99,33 @@ class _Gathering:
 
 
 def fewer(
-    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], Steps[T | None]]
-) -> Iterator[tuple[Taken, T] | None]:
-    """A way with fewer steps than `than`; `None` between looks, and nothing at last if there is none, or it is too far.
+    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], T | None]
+) -> tuple[Taken, T] | None:
+    """A way with fewer steps than `than`; `None`: there is none, or it is too far.
 
     >>> def sum_of_weights(taken): return taken[0] * 1 + taken[1] * 3 >= 4
-    >>> def fits(taken):
-    ...     yield
-    ...     return "fits"
-    >>> [found for found in fewer([2, 2], 9, sum_of_weights, fits) if found is not None]
-    [((1, 1), 'fits')]
-    >>> [found for found in fewer([2, 2], 2, sum_of_weights, fits) if found is not None]
-    []
+    >>> fewer([2, 2], 9, sum_of_weights, lambda taken: "fits")
+    ((1, 1), 'fits')
+    >>> fewer([2, 2], 2, sum_of_weights, lambda taken: "fits")
     """
     counts = trials = 0
     for size in range(1, than if len(limits) <= _MOST_JOBS else 0):
         for taken in ways(limits, size):
             counts += 1
             if counts > MOST_COUNTS or trials > MOST_TRIALS:
-                return
+                return None
             if perhaps(taken):
                 trials += 1
-                result = yield from passes(taken)
+                result = passes(taken)
                 if result is not None:
-                    yield taken, result
-                    return
-            elif counts % _COUNTS_A_STEP == 0:
-                yield None
+                    return taken, result
+    return None
 
 
-def enough(
-    limits: Sequence[int], result: T, passes: Callable[[Taken], Steps[T | None]]
-) -> Iterator[tuple[Taken, T] | None]:
-    """As few of the first jobs as pass with all their steps. All jobs do, with `result`. `None` between looks.
+def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]) -> tuple[Taken, T]:
+    """As few of the first jobs as pass with all their steps. All jobs do, with `result`.
 
-    >>> def passes(taken):
-    ...     yield
-    ...     return sum(taken) if sum(taken) >= 3 else None
-    >>> list(enough([1, 2, 1], 4, passes))[-1]
+    >>> enough([1, 2, 1], 4, lambda taken: sum(taken) if sum(taken) >= 3 else None)
     ((1, 2, 0), 3)
     """
     too_few, number = 0, len(limits)
@@ -150,12 +133,12 @@ def enough(
     while number - too_few > 1:
         middle = (number + too_few) // 2
         taken = (*limits[:middle], *[0] * (len(limits) - middle))
-        found = yield from passes(taken)
+        found = passes(taken)
         if found is None:
             too_few = middle
         else:
             number, best, result = middle, taken, found
-    yield best, result
+    return best, result
 
 
 def ways(limits: Sequence[int], size: int) -> Iterator[Taken]:

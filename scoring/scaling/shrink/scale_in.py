@@ -24,7 +24,6 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
-from scoring.plan.steps import Steps, at_once
 from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
 from scoring.scaling.job import ElasticJob
@@ -36,7 +35,7 @@ from scoring.scaling.shrink.would_fit import Trial
 from scoring.scaling.workers import going
 
 
-def scale_in_in_steps(
+def scale_in(
     snapshot: Snapshot,
     plan: Plan,
     jobs: Sequence[ElasticJob],
@@ -45,10 +44,10 @@ def scale_in_in_steps(
     *,
     now_s: float,
     cache: PlannerCache | None = None,
-) -> Steps[ScaleIn]:
+) -> ScaleIn:
     """The jobs that give up workers for the first gang that waits, or why none does.
 
-    In steps of a placement (docs/safety.md S15). `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some
+    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some
     placements of one gang, at most about fifty, and one run of the planner where workers go.
 
     >>> from scoring.plan import plan
@@ -72,7 +71,7 @@ def scale_in_in_steps(
     if claimed is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
-        gangs = yield from different(begin_run(snapshot, policy, cache), gangs)
+        gangs = different(begin_run(snapshot, policy, cache), gangs)
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
@@ -82,44 +81,39 @@ def scale_in_in_steps(
             continue
         whole = options.condition is Condition.LEVELS
         trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache, whole=whole)
-        found = yield from _for_one(trial, jobs, options, gone)
+        found = _for_one(trial, jobs, options, gone)
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
         first = first or found
     return first or ScaleIn(None, reason=No.NOBODY_WAITS)
 
 
-scale_in = at_once(scale_in_in_steps)
-
-
-def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> Steps[ScaleIn]:
+def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> ScaleIn:
     """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
     run, ask = trial.run, trial.ask
     key = ask.gang.key
-    if trial.may_fit(gone) and (yield from trial.place_in_steps(gone)) is not None:
+    if trial.may_fit(gone) and trial.place(gone) is not None:
         words = f"{len(gone)} pods are going" if gone else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
-    yield
     turns = QueueOrder(run, now_s=trial.now_s)
     by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)
-    able, refusals = yield from candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
-    near, elsewhere = yield from near_ones(trial, able)
+    able, refusals = candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
+    near, elsewhere = near_ones(trial, able)
     refusals = (*refusals, *elsewhere)
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
     everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
-    perhaps = yield from trial.may_fit_in_steps(everything)
-    best = (yield from trial.place_in_steps(everything)) if perhaps else None
-    yield
+    perhaps = trial.may_fit(everything)
+    best = trial.place(everything) if perhaps else None
     if best is None:
         offered = f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=_sorted(refusals))
-    ordered = yield from in_order(run, trial.ahead, near, best)
-    taken, placed = yield from _chosen(run, trial, gone, ordered, best)
+    ordered = in_order(run, trial.ahead, near, best)
+    taken, placed = _chosen(run, trial, gone, ordered, best)
     made = _answer(key, ordered, taken, placed, refusals)
-    after = yield from trial.plan_in_steps([*gone, *_pods(ordered, taken)])
+    after = trial.plan([*gone, *_pods(ordered, taken)])
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
         return made
     refusals = (*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes))
@@ -128,37 +122,25 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
 
 def _chosen(
     run: Run, trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed
-) -> Steps[tuple[Taken, Placed]]:
+) -> tuple[Taken, Placed]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def gone_with(taken: Taken) -> list[Pod]:
         return [*gone, *_pods(ordered, taken)]
 
-    def passes(taken: Taken) -> Steps[Placed | None]:
-        return trial.place_in_steps(gone_with(taken))
+    def passes(taken: Taken) -> Placed | None:
+        return trial.place(gone_with(taken))
 
     limits = [len(one.steps) for one in ordered]
-    some: list[Taken] = []
-    for way in gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered]):
-        if way is not None:
-            some.append(way)
-        yield
+    some = gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered])
     found: tuple[Taken, Placed] | None = None
     for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
-        there = yield from passes(way)
-        yield
+        there = passes(way)
         if there is not None:
             found = way, there
             break
-    if found is None:
-        for look in enough(limits, best, passes):
-            found = look or found
-            yield
-    taken, placed = found if found is not None else (tuple(limits), best)
-    for look in fewer(limits, sum(taken), lambda some: trial.may_fit(gone_with(some)), passes):
-        taken, placed = look or (taken, placed)
-        yield
-    return taken, placed
+    found = found or enough(limits, best, passes)
+    return fewer(limits, sum(found[0]), lambda some: trial.may_fit(gone_with(some)), passes) or found
 
 
 def _answer(

@@ -15,14 +15,12 @@ from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, plan_in_steps, take_admissions, take_commitments
+from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, plan, take_admissions, take_commitments
 from scoring.plan.demand import ByClass, GangDemand, whole_of
-from scoring.plan.placement import place_minimum_in_steps
+from scoring.plan.placement import place_minimum
 from scoring.plan.result import Placed
-from scoring.plan.steps import Steps
 
 Mask: TypeAlias = NDArray[np.bool_]
-_PODS_A_STEP = 128
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})  # Why a gang waits that could start if there were room
 
 
@@ -66,26 +64,16 @@ class Trial:
         """Whether counting leaves it possible that the gang fits. Cost: O(pods · classes)."""
         return self.ledger.tally(gone).may_fit()
 
-    def may_fit_in_steps(self, gone: Sequence[Pod]) -> Steps[bool]:
-        """The same with a moment for others now and then (docs/safety.md S15)."""
-        tally = self.ledger.tally()
-        for begin in range(0, len(gone), _PODS_A_STEP):
-            for pod in gone[begin : begin + _PODS_A_STEP]:
-                tally.leave(pod)
-            yield
-        return tally.may_fit()
-
-    def place_in_steps(self, gone: Sequence[Pod]) -> Steps[Placed | None]:
-        """Where the gang's minimum set goes once the pods are gone, in steps; `None`: nowhere. Cost: one placement."""
+    def place(self, gone: Sequence[Pod]) -> Placed | None:
+        """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement."""
         run = self._beside_others(self._snapshot.without(gone))
-        yield
-        outcome = yield from place_minimum_in_steps(run, self.ask, now_s=self.now_s)
+        outcome = place_minimum(run, self.ask, now_s=self.now_s)
         return outcome if isinstance(outcome, Placed) else None
 
-    def plan_in_steps(self, gone: Sequence[Pod]) -> Steps[Plan]:
+    def plan(self, gone: Sequence[Pod]) -> Plan:
         """The plan that is made when the pods are gone."""
         then = self._snapshot.without(gone)
-        return plan_in_steps(then, self._policy, now_s=self.now_s, previous=self._plan, cache=self._cache)
+        return plan(then, self._policy, now_s=self.now_s, previous=self._plan, cache=self._cache)
 
     def _beside_others(self, snapshot: Snapshot) -> Run:
         run = begin_run(snapshot, self._policy, self._cache)

@@ -3,11 +3,10 @@
 import msgspec
 import pytest
 
-from extender.api.documents.queue import queue_in_steps
 from extender.controllers.events.waiting import PATIENCE_S
 from extender.schemas.queue import Queue
-from scoring.plan.steps import finish
 from tests.extender.api.asking import asking
+from tests.extender.beside import at_once
 from tests.extender.scheduling.world import World, node_json, running
 
 pytestmark = pytest.mark.looptime
@@ -17,7 +16,7 @@ PATIENT = {"starve_limit_s": 1e12}  # the pods of these tests say nothing of the
 
 
 def queue_of(world: World) -> Queue:
-    return finish(world.service.views.queue())
+    return at_once(world.service.views.queue())
 
 
 async def test_the_queue_of_a_running_service() -> None:
@@ -43,25 +42,6 @@ async def test_the_queue_of_a_running_service() -> None:
     assert heavy["waited_s"] + heavy["starves_in_s"] == 1e12
     assert runs["members"] == {"min_available": 3, "pending": 0, "running": 3, "succeeded": 0, "failed": 0}
     assert document["counts"] == {"WAITING": 2, "STARVING": 0, "RUNNING": 1, "COMPLETED": 0}
-
-
-async def test_a_long_queue_is_told_in_turns() -> None:
-    async with running(*NODES, queue=PATIENT) as world:
-        for number in range(70):
-            world.gang(f"g{number}", 2, cpu=str(1 + number % 9))
-        await world.settle()
-        found = queue_in_steps(world.service.cache, world.service.planner, world.clock)
-        whole, turns, shown = queue_of(world), 0, None
-        while shown is None:
-            try:
-                next(found)
-            except StopIteration as done:
-                shown = done.value
-            turns += 1
-            world.gang(f"late{turns}", 1)
-            world.service.planner.replan()
-        assert whole == shown
-        assert turns > 5
 
 
 async def test_mixed_priorities_are_refused_and_told() -> None:

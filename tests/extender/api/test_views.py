@@ -63,11 +63,11 @@ async def test_explain_knows_pods_and_gangs() -> None:
         [name] = world.gang("g", 1, annotations={"netgang.io/selection": "best"})
         world.pod("plain")
         await world.settle()
-        by_pod, plain = world.explained(name), world.service.views.explain("default", "plain")
+        by_pod, plain = world.explained(name), await world.service.views.explain("default", "plain")
         assert isinstance(plain, ExplainedPod)
         assert (by_pod.gang, [(one.pod, one.node) for one in by_pod.members]) == ("default/g", [(name, "n1")])
         assert plain.pod.own
-        assert world.service.views.explain("default", "unknown") is None
+        assert await world.service.views.explain("default", "unknown") is None
     [problem] = by_pod.problems
     assert problem == "netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used"
 

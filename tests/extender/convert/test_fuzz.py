@@ -92,7 +92,7 @@ async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture)
         await world.settle(5.0)
         views = world.service.views
         for namespace, name in sorted(names):
-            views.explain(namespace, name)
+            await views.explain(namespace, name)
         views.plan()
         assert world.offered("good-0")
         assert views.readiness().ready, views.readiness().reasons

@@ -11,7 +11,7 @@ import pytest
 
 from extender.network.maddash.grid import GridReading, read_grid_in_slices
 from scoring.network.matrix import Measurement, Metric
-from scoring.plan.steps import finish
+from tests.extender.beside import finish
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "maddash"
 

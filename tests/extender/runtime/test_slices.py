@@ -8,8 +8,7 @@ from weakref import ref
 
 import pytest
 
-from extender.runtime.slices import in_slices, next_slice
-from scoring.plan.steps import Steps
+from extender.runtime.slices import Steps, in_slices, next_slice
 
 
 async def shared(**works: int) -> list[tuple[str, int]]:

@@ -38,7 +38,7 @@ async def test_documents() -> None:
     shown = {
         "/v1/plan": service.views.plan(),
         "/v1/network": service.views.network(),
-        "/v1/explain/team-a/resnet": service.views.explain("team-a", "resnet"),
+        "/v1/explain/team-a/resnet": await service.views.explain("team-a", "resnet"),
         "/v1/network/n1/n2": service.views.link("n1", "n2"),
     }
     for path, document in shown.items():

@@ -8,14 +8,13 @@ from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.queue import queue_document
 from extender.web.page_sections import queue_section
 from scoring.explain.queue_report import report
-from scoring.plan.steps import finish
 from tests.scoring.explain.causes.cases import Case, explained
 
 
 def row_of(case: Case) -> dict[str, Any]:
     """As the stream of the page has it."""
     _, made, state = explained(case)
-    queue = finish(queue_document(report(state, made, case.policy, now_s=0.0)))
+    queue = queue_document(report(state, made, case.policy, now_s=0.0))
     section = msgspec.json.decode(msgspec.json.encode(queue_section(queue)))
     return next(row for row in section["rows"] if row["gang"] == case.wanted.key)
 

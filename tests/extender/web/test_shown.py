@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from extender.web.routes import Shown
-from scoring.plan.steps import Steps
 
 pytestmark = pytest.mark.looptime
 
@@ -22,15 +21,14 @@ class Cluster:
         self.sections |= sections
         self.version += 1
 
-    def steps(self) -> Steps[Mapping[str, bytes]]:
+    async def shown(self) -> Mapping[str, bytes]:
         self.looks += 1
-        yield
         return dict(self.sections)
 
 
 async def test_a_change_is_seen_within_a_second() -> None:
     cluster = Cluster()
-    shown = Shown(cluster.steps, lambda: cluster.version)
+    shown = Shown(cluster.shown, lambda: cluster.version)
     assert await shown.look() == (b'{"queue":1,"zones":1}', '"1"')
     cluster.change(zones=b"2")
     await asyncio.sleep(1.0)
@@ -42,7 +40,7 @@ async def test_a_change_is_seen_within_a_second() -> None:
 
 async def test_many_pages_cost_one_look() -> None:
     cluster = Cluster()
-    shown = Shown(cluster.steps, lambda: cluster.version)
+    shown = Shown(cluster.shown, lambda: cluster.version)
     answers = await asyncio.gather(*(shown.look() for _ in range(50)))
     assert (cluster.looks, len(set(answers))) == (1, 1)
     for _ in range(10):
@@ -53,7 +51,7 @@ async def test_many_pages_cost_one_look() -> None:
 
 async def test_without_news_and_without_pages_nothing_is_worked_out() -> None:
     cluster = Cluster()
-    shown = Shown(cluster.steps, lambda: cluster.version)
+    shown = Shown(cluster.shown, lambda: cluster.version)
     await asyncio.sleep(60.0)
     assert cluster.looks == 0
     for _ in range(10):

@@ -12,7 +12,6 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, begin_run, plan
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.steps import Steps
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -39,20 +38,6 @@ def row(count: int, *, zone: str = "a", cpu: str = "1", prefix: str = "n") -> li
 def planned(nodes: Iterable[Node], *gangs: Gang, now_s: float = 0.0, policy: Policy = POLICY, **fields: object) -> Plan:
     """Plan these gangs on these nodes."""
     return plan(snapshot(nodes, gangs, **fields), policy, now_s=now_s)  # type: ignore[arg-type]
-
-
-def in_turns(runs: Iterable[Steps[Plan]]) -> list[Plan]:
-    """The plans of runs that take turns after every step."""
-    made: dict[int, Plan] = {}
-    waiting = dict(enumerate(runs))
-    while waiting:
-        for number, steps in list(waiting.items()):
-            try:
-                next(steps)
-            except StopIteration as done:
-                made[number] = done.value
-                del waiting[number]
-    return [made[number] for number in sorted(made)]
 
 
 def answer(outcome: Plan, name: str) -> tuple[Reason, str] | list[str]:

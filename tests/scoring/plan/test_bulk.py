@@ -2,7 +2,6 @@
 
 import random
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -11,22 +10,19 @@ from hypothesis import strategies as st
 from scoring.feasibility import fit_counts
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import PlannerCache, plan, plan_in_steps
+from scoring.plan import PlannerCache, plan
 from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.result import Refused
-from scoring.plan.steps import Steps
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.example_counts import FEW
 from tests.scoring.plan.changing import world
-from tests.scoring.plan.planned import in_turns
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
 
 
-def none_at_once(*_: object) -> Steps[list[Refused]]:
+def none_at_once(*_: object) -> list[Refused]:
     """Counting is never enough."""
     return []
-    yield
 
 
 @pytest.mark.slow
@@ -90,15 +86,6 @@ def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPat
         gangs = [gang(f"g{i:03}", 3, cpu="3", memory=f"{i + 1}Mi") for i in range(begin, begin + 30)]
         state = snapshot(NODES, gangs, version=begin)
         assert plan(state, Policy(), now_s=0.0, cache=cache) == plan(state, Policy(), now_s=0.0)
-
-
-def test_of_two_plans_in_turns_each_says_what_it_says_alone() -> None:
-    """Two planners share a cache and take turns after every step: neither gives gangs the answers of the other."""
-    states = list(world(random.Random(11)))
-    cache, policy = PlannerCache(), Policy()
-    for one, other in pairwise(states):
-        found = in_turns(plan_in_steps(state, policy, now_s=2000.0, cache=cache) for state in (one, other))
-        assert found == [plan(state, policy, now_s=2000.0) for state in (one, other)]
 
 
 def test_gangs_of_many_kinds_are_told_the_same() -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from scoring.ids import GangKey
 from scoring.model.policy import Order, Policy, QueuePolicy
-from scoring.plan.expected_starts import ExpectedStart, Unknown, expected_starts_in_steps
-from scoring.plan.steps import finish
+from scoring.plan.expected_starts import ExpectedStart, Unknown, expected_starts
 from tests.builders import node
 from tests.example_counts import FEW
 from tests.scoring.plan.virtual import Job, World
@@ -25,7 +24,7 @@ def key(name: str) -> GangKey:
 
 def starts(world: World, policy: Policy = FIFO) -> dict[GangKey, ExpectedStart]:
     """What is expected of each gang that waits now."""
-    return finish(expected_starts_in_steps(world.snapshot(), world.plan, policy, now_s=world.now_s))
+    return expected_starts(world.snapshot(), world.plan, policy, now_s=world.now_s)
 
 
 def world(*jobs: Job, says_s: float | None = 100.0) -> World:

@@ -7,7 +7,6 @@ import numpy as np
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 from scoring.plan.running_gangs import Running, RunningGangs
-from scoring.plan.steps import finish
 from tests.builders import bound, gang, node, pod
 
 TABLE = NodeTable.of([node("n1"), node("n2")])
@@ -19,7 +18,7 @@ def runs(name: str, *nodes: str, said_s: float | None = 60.0, since_s: float | N
 
 
 def read(kept: RunningGangs, *gangs: Gang, stamp: object = 1) -> Running:
-    return finish(kept.read(gangs, TABLE, stamp))
+    return kept.read(gangs, TABLE, stamp)
 
 
 def test_entries_of_all_gangs_of_known_length() -> None:
@@ -49,9 +48,3 @@ def test_what_changed_is_read_again() -> None:
     assert read(kept, one).gangs == ("default/b",)
     first = read(kept, one, stamp=1)
     assert read(kept, one, stamp=2) is not first
-
-
-def test_many_are_read_in_steps() -> None:
-    """64 new ones a step."""
-    gangs = [runs(f"g{number:03}", "n1") for number in range(150)]
-    assert sum(1 for _ in RunningGangs().read(gangs, TABLE, 1)) == 2

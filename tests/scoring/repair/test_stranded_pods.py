@@ -13,7 +13,7 @@ from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from scoring.repair.stranded_pods import Loss, is_pinned, stranded, stranded_in_steps
+from scoring.repair.stranded_pods import Loss, is_pinned, stranded
 from tests.builders import bound, gang, node, pod, snapshot
 
 POLICY = Policy()
@@ -229,12 +229,3 @@ def _fits_somewhere(wanted: MemberClass, cluster: Snapshot, made: Plan) -> bool:
         if (request <= free).all():
             return True
     return False
-
-
-def test_a_large_cluster_is_looked_at_in_steps() -> None:
-    """Between two gangs with admitted members, and every few without, others have a turn."""
-    stuck = [gang(f"s{i}", members=[pinned(f"s{i}", "gone", gang=f"s{i}")]) for i in range(5)]
-    cluster = snapshot([node("n1")], [*stuck, *(gang(f"g{i:03}", 2, cpu="9") for i in range(300))])
-    made = plan(cluster, POLICY, now_s=0.0)
-    assert sum(1 for _ in stranded_in_steps(cluster, made, POLICY, now_s=0.0)) >= 5 + 300 // 64
-    assert set(stranded(cluster, made, POLICY, now_s=0.0)) == {one.key for one in stuck}

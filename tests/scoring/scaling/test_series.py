@@ -9,7 +9,6 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
-from scoring.plan.steps import Steps, finish
 from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.fits import Curve, fit_curve, trend_of
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
@@ -166,14 +165,13 @@ def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
     """After the bounded number of trials, or of counts that rule out; with hundreds of jobs none is gone through."""
     tried: list[Taken] = []
 
-    def passes(taken: Taken) -> Steps[None]:
+    def passes(taken: Taken) -> None:
         tried.append(taken)
-        yield
 
-    assert {*fewer([3] * 9, 99, lambda _: True, passes)} == {None}
+    assert fewer([3] * 9, 99, lambda _: True, passes) is None
     assert len(tried) == MOST_TRIALS + 1
-    assert {*fewer([4] * 15, 99, lambda _: False, passes)} == {None}
-    assert list(fewer([1] * 500, 9, lambda _: True, passes)) == []
+    assert fewer([4] * 15, 99, lambda _: False, passes) is None
+    assert fewer([1] * 500, 9, lambda _: True, passes) is None
     assert len(tried) == MOST_TRIALS + 1
 
 
@@ -181,11 +179,10 @@ def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
 def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
     """Found by halving, and all of them where nothing less passes."""
 
-    def passes(taken: Taken) -> Steps[str | None]:
-        yield
+    def passes(taken: Taken) -> str | None:
         return "fits" if sum(taken) >= needed else None
 
-    assert [one[0] for one in enough([2] * 5, "all", passes) if one is not None] == [first]
+    assert enough([2] * 5, "all", passes)[0] == first
 
 
 def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
@@ -222,7 +219,7 @@ def test_counting_is_never_wrongly_hopeless(made: tuple[Snapshot, list[ElasticJo
     gone = data.draw(st.lists(st.sampled_from(bound), unique_by=lambda p: p.uid))
     first = Plan(cluster.version, waiting={waits.key: Waiting(waits.key, 1, Reason.NO_ROOM)})
     trial = Trial(cluster, first, waits, TRUSTING, now_s=10.0, cache=PlannerCache())
-    assert trial.may_fit(gone) or finish(trial.place_in_steps(gone)) is None
+    assert trial.may_fit(gone) or trial.place(gone) is None
     tally, before = trial.ledger.tally(gone), trial.ledger.tally()
     for pod in gone:
         tally.come_back(pod)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Measurement, Metric, NetworkMatrix
-from scoring.plan.steps import finish
 from scoring.score.between_zones import crossings, mean_between
 from scoring.score.links import Links, among, among_sets, toward
 from scoring.score.pairs import pair_scores
@@ -58,7 +57,7 @@ def test_scores_among_sets_are_those_of_all_pairs(
     sets = np.array([*groups, *(i % 3 for i in range(unmeasured))])
     index = {name: row for row, name in enumerate(names)}
     want = among(network, names, score)
-    found = finish(among_sets(network, names, sets, crossings(network, index, sets).ends, score))
+    found = among_sets(network, names, sets, crossings(network, index, sets).ends, score)
     assert np.array_equal(points(want), points(found))
     assert np.array_equal(want.rank_among(None), found.rank_among(None))
     assert want.reference_bps == found.reference_bps

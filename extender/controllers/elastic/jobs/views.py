@@ -15,9 +15,9 @@ from extender.controllers.elastic.elastic_context import Parts, Retries, pods_jo
 from extender.controllers.elastic.kinds import MIN_WORKERS, Seen, State, Unsafe
 from extender.controllers.elastic.records import JobView
 from extender.controllers.events.recorder import Happening, pod_subject
+from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.plan.steps import Steps
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.options import Options

@@ -10,7 +10,7 @@ from typing import Final
 
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
-from scoring.plan.steps import Steps
+from extender.runtime.slices import Steps
 from scoring.scaling.job import ElasticJob, JobKey
 from scoring.scaling.metrics.policies import WorkerDemand, worker_demand
 from scoring.scaling.metrics.series import Series

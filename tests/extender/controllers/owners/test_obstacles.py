@@ -105,6 +105,6 @@ async def test_explain_says_it() -> None:
     async with running(node_json("n1", cpu="1")) as world:
         members(world, job(world, "train", activeDeadlineSeconds=3600))
         await world.settle()
-        document = await world.service.views.explain_in_turns("default", "g")
+        document = await world.service.views.explain("default", "g")
         assert isinstance(document, Explained)
         assert any("activeDeadlineSeconds" in note for note in document.notes)

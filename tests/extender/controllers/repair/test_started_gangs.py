@@ -15,8 +15,8 @@ from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import StoredText
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
-from scoring.plan.steps import finish
 from tests.builders import bound, gang, pod
+from tests.extender.beside import finish
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi

@@ -8,8 +8,8 @@ import pytest
 from extender.controllers.starts.expected_starts import EACH_S
 from extender.schemas.expected_start import ExpectedStart
 from extender.schemas.queue import Queue, QueuedGang
-from scoring.plan.steps import finish
 from tests.extender.api.asking import asking
+from tests.extender.beside import at_once
 from tests.extender.scheduling.world import World, key, node_json, running
 
 pytestmark = pytest.mark.looptime
@@ -49,7 +49,7 @@ def queued(world: World, name: str) -> QueuedGang:
 
 
 def queue_of(world: World) -> Queue:
-    return finish(world.service.views.queue())
+    return at_once(world.service.views.queue())
 
 
 def expected(world: World, name: str) -> ExpectedStart:

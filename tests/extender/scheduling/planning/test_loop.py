@@ -1,40 +1,41 @@
 """The planning loop: one run for many changes, none for none; docs/safety.md S15."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from typing import TypeVar
 
 import pytest
 
 from extender.cache import ClusterCache
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry
+from extender.runtime.worker import Worker, at_once
 from extender.scheduling.planning.loop import Planner
-from scoring.ids import gang_key
+from scoring.ids import NodeName, gang_key
 from scoring.model import Gang
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import Plan, plan
+from scoring.plan import Plan
 from tests.builders import mesh, node, pod
-from tests.extender.beside import counting_turns, playing
+from tests.extender.beside import playing
 from tests.fakes.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
 G = gang_key("default", "g")
+T = TypeVar("T")
 
 
 class SlowClock(LoopClock):
-    """A slow machine: each planner run takes `run_s`, and each look at the clock `look_s`."""
+    """A slow machine: each planner run takes `run_s`."""
 
-    def __init__(self, run_s: float = 0.0, *, look_s: float = 0.0) -> None:
+    def __init__(self, run_s: float) -> None:
         super().__init__()
         self._run_s = run_s
-        self._look_s = look_s
         self._ahead_s = 0.0
 
     def monotonic_s(self) -> float:
-        self._ahead_s += self._look_s
         return super().monotonic_s() + self._ahead_s
 
     def now_s(self) -> float:
@@ -42,19 +43,31 @@ class SlowClock(LoopClock):
         return super().now_s()
 
 
-def busy() -> SlowClock:
-    return SlowClock(look_s=0.004)
+class SlowWorker:
+    """A worker that takes so long for each work."""
+
+    def __init__(self, work_s: float) -> None:
+        self._work_s = work_s
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        made = work()
+        await asyncio.sleep(self._work_s)
+        return made
 
 
 class Desk:
     """A planner over a cache with one node, and the plans it made with their times."""
 
-    def __init__(self, policy: Policy | None = None, *, clock: LoopClock | None = None) -> None:
+    def __init__(
+        self, policy: Policy | None = None, *, clock: LoopClock | None = None, worker: Worker = at_once
+    ) -> None:
         self.cache = ClusterCache()
         self.cache.nodes.upsert(node("n1"))
         clock = clock or LoopClock()
         telemetry = Telemetry()
-        self.planner = Planner(self.cache, policy or Policy(), clock, telemetry, DecisionLog(), interval_s=0.05)
+        self.planner = Planner(
+            self.cache, policy or Policy(), clock, telemetry, DecisionLog(), worker=worker, interval_s=0.05
+        )
         self.cache.on_change = self.planner.mark_dirty
         self.plans: list[Plan] = []
         self.times_s: list[float] = []
@@ -97,8 +110,8 @@ async def test_nothing_is_planned_without_a_change() -> None:
         await asyncio.sleep(1.0)
         for _ in range(3):
             desk.planner.mark_dirty()
-            desk.planner.plan_for(gang)
-            desk.planner.replan()
+            assert not desk.planner.is_worth_a_wait(gang)
+            await desk.planner.replan()
             await asyncio.sleep(100.0)
         assert len(desk.plans) == 1
 
@@ -115,10 +128,18 @@ async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_
         assert pauses == pytest.approx([pause_s] * len(pauses), abs=within_s)
 
 
+async def asked(desk: Desk, gang: Gang) -> Plan:
+    """The plan by which a call for the gang is answered."""
+    if desk.planner.is_worth_a_wait(gang):
+        await desk.planner.soon()
+    return desk.planner.current
+
+
 async def test_a_gang_that_is_new_or_changed_is_planned_on_the_spot() -> None:
     desk = Desk()
-    assert desk.planner.plan_for(desk.gang(size=2, exists=1)).waiting[G].reason is Reason.INCOMPLETE
-    plan = desk.planner.plan_for(desk.gang(size=2))
+    assert (await asked(desk, desk.gang(size=2, exists=1))).waiting[G].reason is Reason.INCOMPLETE
+    await asyncio.sleep(1.0)
+    plan = await asked(desk, desk.gang(size=2))
     assert plan.admitted[G].members
     assert desk.plans[1:] == [plan]
 
@@ -127,12 +148,13 @@ async def test_a_waiting_gang_is_planned_on_the_spot_when_anything_changed() -> 
     desk = Desk()
     desk.cache.pods.upsert(pod("stranger", node="n1", cpu="8"))
     gang = desk.gang()
-    assert desk.planner.plan_for(gang).waiting[G].reason is Reason.NO_ROOM
+    assert (await asked(desk, gang)).waiting[G].reason is Reason.NO_ROOM
+    await asyncio.sleep(1.0)
     desk.cache.pods.delete("default/stranger")
-    plan = desk.planner.plan_for(gang)
+    plan = await asked(desk, gang)
     assert G in plan.admitted
     desk.cache.nodes.upsert(node("n2"))
-    assert desk.planner.plan_for(gang) is plan
+    assert await asked(desk, gang) is plan
 
 
 async def test_the_spot_has_a_budget() -> None:
@@ -140,9 +162,40 @@ async def test_the_spot_has_a_budget() -> None:
         desk.gang()
         await asyncio.sleep(0.01)
         late = desk.gang("late")
-        assert gang_key("default", "late") not in desk.planner.plan_for(late).admitted
+        assert gang_key("default", "late") not in (await asked(desk, late)).admitted
         await asyncio.sleep(0.6)
         assert gang_key("default", "late") in desk.planner.current.admitted
+
+
+async def test_a_caller_waits_for_some_milliseconds_at_most() -> None:
+    """A longer run goes on: until then the plan there is answers (docs/safety.md S15)."""
+    worker = SlowWorker(1.0)
+    desk = Desk(worker=worker)
+    gang, began_s = desk.gang(), asyncio.get_running_loop().time()
+    assert (await asked(desk, gang)).version == -1
+    assert asyncio.get_running_loop().time() - began_s < 0.01
+    await asyncio.sleep(1.0)
+    assert G in desk.planner.current.admitted
+
+
+async def test_changes_during_a_run_are_the_next_one_s() -> None:
+    async with at_work(Desk(worker=SlowWorker(1.0))) as desk:
+        desk.gang()
+        await asyncio.sleep(0.5)
+        desk.gang("late")
+        await asyncio.sleep(10.0)
+        assert [len(made.admitted) for made in desk.plans] == [1, 2]
+
+
+async def test_a_run_that_did_not_know_of_a_commitment_is_made_again() -> None:
+    async with at_work(Desk(worker=SlowWorker(1.0))) as desk:
+        desk.cache.nodes.upsert(node("n2"))
+        gang = desk.gang(cpu="8")
+        await asyncio.sleep(0.5)
+        desk.cache.on_change = lambda: None
+        desk.cache.set_commitment(gang.key, {gang.members[0].uid: NodeName("n2")})
+        await asyncio.sleep(10.0)
+        assert [made.admitted[G].committed for made in desk.plans] == [False, True]
 
 
 async def test_a_back_off_ends_without_any_event() -> None:
@@ -197,71 +250,5 @@ async def test_new_measurements_are_scored_before_they_are_planned_with(
     desk.gang(size=2, cpu="1")
     network = mesh(["n1", "n2"])
     await desk.planner.prepare(network)
-    assert bool(desk.planner.cache.scores) is in_a_thread
     desk.cache.set_network(network)
-    assert desk.planner.replan().admitted[G].score == 100.0
-
-
-async def test_a_long_run_lets_others_have_a_turn() -> None:
-    """docs/safety.md S15: thirty gangs at 4 ms a step are a run of many slices, and the plan is that of one go."""
-    desk = Desk(clock=busy())
-    desk.cache.nodes.replace([node(f"n{i}") for i in range(9)])
-    desk.singles(30)
-    async with counting_turns() as turns:
-        await desk.planner.replan_in_steps()
-        assert turns() >= 5
-    snapshot = desk.cache.snapshot()
-    assert desk.planner.current.node_of == plan(snapshot, desk.planner.policy, now_s=0.0).node_of
-
-
-async def test_a_run_in_steps_gives_way_to_a_newer_plan() -> None:
-    """A plan made on the spot meanwhile is of a newer cluster: it stays."""
-    desk = Desk(clock=busy())
-    desk.cache.nodes.replace([node("n1")])
-    desk.singles(10)
-    slow = asyncio.create_task(desk.planner.replan_in_steps())
-    await asyncio.sleep(0)
-    desk.gang("late")
-    newer = desk.planner.replan()
-    await slow
-    assert desk.planner.current is newer
-
-
-async def test_a_question_waits_for_one_slice_at_most() -> None:
-    """A longer run goes on by itself: until then the plan there is answers (docs/safety.md S15)."""
-    desk = Desk(clock=busy())
-    late = desk.singles(10)[-1]
-    before = desk.planner.current
-    assert desk.planner.plan_for(late) is before
-    assert desk.plans == []
-    desk.gang("late", cpu="1m")
-    async with at_work(desk):
-        await asyncio.sleep(2.0)
-    assert [len(made.admitted) for made in desk.plans] == [10, 11]
-
-
-async def test_new_measurements_end_a_run_of_the_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would drop the scores that were made ready; the next run is of the new data and finds them."""
-    monkeypatch.setattr("extender.scheduling.planning.loop._INLINE_NODES", 0)
-    desk = Desk(clock=busy())
-    desk.cache.nodes.replace([node("n1"), node("n2")])
-    desk.planner.plan_for(desk.singles(10)[0])
-    network = mesh(["n1", "n2"])
-    await desk.planner.prepare(network)
-    ready = dict(desk.planner.cache.scores)
-    desk.cache.set_network(network)
-    await desk.planner.replan_in_steps()
-    assert [made.network_version for made in desk.plans] == [network.version]
-    assert ready
-    assert all(desk.planner.cache.scores[key] is links for key, links in ready.items())
-
-
-async def test_a_new_plan_for_a_question_takes_one_slice_at_most() -> None:
-    """docs/safety.md S15: what was learned while somebody waits is planned with at once if that is quick, else soon."""
-    for clock, at_once in ((LoopClock(), True), (busy(), False)):
-        desk = Desk(clock=clock)
-        desk.singles(10)
-        assert bool(desk.planner.replan_for_a_slice().admitted) is at_once
-        async with at_work(desk):
-            await asyncio.sleep(1.0)
-            assert len(desk.planner.current.admitted) == 10
+    assert (await desk.planner.replan()).admitted[G].score == 100.0

@@ -1,4 +1,4 @@
-"""The decision of who leaves for whom, asked of the running planner: once per plan, and never for long at a time."""
+"""The decision of who leaves for whom, asked of the running planner: once per plan."""
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
@@ -10,8 +10,6 @@ from scoring.ids import GangKey
 from scoring.model.policy import Policy
 from scoring.model.policy import Preempting as Choice
 from tests.builders import node, pod
-from tests.extender.beside import counting_turns
-from tests.extender.scheduling.planning.test_loop import SlowClock
 from tests.fakes.clock import FakeClock
 
 NONE: frozenset[GangKey] = frozenset()
@@ -33,7 +31,7 @@ async def test_the_same_plan_is_answered_once() -> None:
     planner = planner_of(clock, singles=4)
     asks = Preempting(planner, clock)
     assert await asks(NONE, NONE) is None
-    planner.replan()
+    await planner.replan()
     first = await asks(NONE, NONE)
     assert first is not None
     assert first.victims == ("default/g0", "default/g1", "default/g2")
@@ -43,12 +41,3 @@ async def test_the_same_plan_is_answered_once() -> None:
     assert spared.victims == ("default/g1", "default/g2", "default/g3")
     assert await asks(NONE, frozenset({first.gang})) is None
     assert await asks(NONE, NONE) == first
-
-
-async def test_others_have_their_turn_while_it_is_decided() -> None:
-    clock = SlowClock(look_s=0.001)
-    planner = planner_of(clock, singles=20)
-    planner.replan()
-    async with counting_turns() as turns:
-        assert await Preempting(planner, clock)(NONE, NONE) is not None
-        assert turns() > 2

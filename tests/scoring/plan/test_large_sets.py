@@ -1,4 +1,4 @@
-"""A run in steps: what may happen between two of them, and how much is done in one."""
+"""Large sets of nodes: what is looked at of nodes that are alike, estimates of zones, and zones that are many."""
 
 from dataclasses import replace
 
@@ -11,75 +11,16 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, plan_in_steps, zone_order
+from scoring.plan import PlannerCache, Run, begin_run, plan, zone_order
 from scoring.plan.node_search import open_nodes
-from scoring.plan.steps import Steps, finish
 from scoring.selection import ClassDemand, Demand, Single, select_on_grid
 from tests.builders import gang, mesh, node, pod, snapshot
-from tests.scoring.plan.planned import in_turns
 
 POLICY = Policy(spill_wait_s=0.0)
 NODES = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "abc" for i in range(3)]
-GANGS = [
-    gang("one-zone", 3, created_s=-5.0),
-    gang("two-zones", 8, cpu="1", created_s=-4.0, options={"zone-policy": "preferred"}),
-    gang("near", 2, created_s=-3.0, options={"near": "b"}),
-    gang("too-large", 30, created_s=-2.0, options={"zone-policy": "preferred"}),
-]
+ONE_ZONE = gang("one-zone", 3)
+TWO_ZONES = gang("two-zones", 8, cpu="1", options={"zone-policy": "preferred"})
 SLOW = {"a0": {"delay_ms": 20.0}, "c2": {"throughput_bps": 1e7}}
-
-
-def state(version: int, bad: dict[str, dict[str, float]]) -> Snapshot:
-    """The same gangs over other measurements."""
-    return snapshot(NODES, GANGS, network=replace(mesh(NODES, bad=bad), version=version))
-
-
-def all_steps(steps: Steps[Plan]) -> tuple[int, Plan]:
-    """How many pauses there were, and the plan."""
-    count = 0
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return count, done.value
-        count += 1
-
-
-def test_runs_over_different_measurements_may_take_turns() -> None:
-    """Two runs share a cache step by step; each makes the plan that it makes alone."""
-    cache = PlannerCache()
-    states = [state(1, SLOW), state(2, {"b1": {"loss_ratio": 0.02}})]
-    made = in_turns(plan_in_steps(one, POLICY, now_s=0.0, cache=cache) for one in states)
-    assert made == [plan(one, POLICY, now_s=0.0) for one in states]
-
-
-def test_a_zone_and_a_pair_of_zones_are_a_step_each() -> None:
-    """One gang is many steps where measurements are new, and one where nothing has to be computed.
-
-    docs/safety.md S15.
-    """
-    cache = PlannerCache()
-    first, made = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=cache))
-    again, same = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=cache))
-    assert made == same
-    assert first > again >= len(GANGS)
-    assert first - again >= 3  # the means between three zones at least
-
-
-def test_a_run_that_is_given_up_leaves_the_cache_usable() -> None:
-    """Its generator is dropped in the middle, wherever that is: the next run plans as if it had never been."""
-    want = plan(state(1, SLOW), POLICY, now_s=0.0)
-    count, _ = all_steps(plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=PlannerCache()))
-    for stop in range(count):
-        cache = PlannerCache()
-        steps = plan_in_steps(state(1, SLOW), POLICY, now_s=0.0, cache=cache)
-        for _ in range(stop):
-            next(steps)
-        steps.close()
-        assert plan(state(1, SLOW), POLICY, now_s=0.0, cache=cache) == want
-
-
-# -- large sets of nodes -----------------------------------------------------------------------------------------
 
 
 def large(measured: int, unmeasured: int, *, cpu: str = "2") -> tuple[Run, Snapshot]:
@@ -112,9 +53,9 @@ TAKEN = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), 
 @given(TAKEN)
 def test_estimates_of_zones_are_those_made_from_nothing(taken: list[tuple[str, int, bool]]) -> None:
     """However room is taken between two looks: of some nodes, or everywhere and back again."""
-    found = state(1, SLOW)
+    found = snapshot(NODES, [ONE_ZONE], network=mesh(NODES, bad=SLOW))
     run = begin_run(found, POLICY, PlannerCache())
-    asks = run.view.demand(GANGS[0])
+    asks = run.view.demand(ONE_ZONE)
     members, zones = run.view.member_set(asks.need, asks), [ZoneName(zone) for zone in "abc"]
     for zone, number, back in [("a", 0, False), *taken]:
         run.capacity.take(members.classes[0][0], [NodeName(f"{zone}{number}")])
@@ -122,7 +63,7 @@ def test_estimates_of_zones_are_those_made_from_nothing(taken: list[tuple[str, i
             amounts = np.ones_like(run.capacity.room.free)
             run.capacity.room.shift(amounts)
             run.capacity.room.shift(-amounts)
-        estimates = finish(run.search.estimates(members, zones, score=POLICY.score))
+        estimates = run.search.estimates(members, zones, score=POLICY.score)
         fresh = replace(found, used=run.table.allocatable - run.capacity.room.free)
         other = begin_run(fresh, POLICY, PlannerCache())
         assert estimates == {zone: other.search.estimate(members, zone, score=POLICY.score) for zone in zones}
@@ -145,9 +86,9 @@ def test_what_is_left_out_of_many_nodes() -> None:
 def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last resort of a spread: of more nodes than that the zones with most room, and none without room."""
     monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 6)
-    found = snapshot(NODES, [GANGS[1]], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
+    found = snapshot(NODES, [TWO_ZONES], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
     run = begin_run(found, POLICY, PlannerCache())
-    demand = run.view.demand(GANGS[1])
+    demand = run.view.demand(TWO_ZONES)
     fits = run.capacity.zone_fits(run.view.member_set(demand.need, demand))
     assert zone_order._together(run, run.zones, fits) == ("a", "b")
     assert zone_order._together(run, run.zones[:2], fits) == ("a", "b")
