@@ -5,7 +5,7 @@ rest), because a caller may well try again.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -90,10 +90,16 @@ class Only:
         await (self.app if listed else problem_response(HTTPStatus.NOT_FOUND, self.elsewhere))(scope, receive, send)
 
 
-def answer_with_problems(app: FastAPI) -> None:
-    """Make `app` answer every error with a problem document."""
-    for kind in (HTTPException, RequestValidationError, BadRequestError, Exception):
+def answer_with_problems(app: FastAPI, *, failed: Callable[[], None] = lambda: None) -> None:
+    """Make `app` answer every error with a problem document; `failed` hears of one of ours, which the server logs."""
+
+    async def answer_ours(_request: Request, _error: Exception) -> Response:
+        failed()
+        return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "internal error; the log says more")
+
+    for kind in (HTTPException, RequestValidationError, BadRequestError):
         app.add_exception_handler(kind, _answer)
+    app.add_exception_handler(Exception, answer_ours)
 
 
 async def _answer(_request: Request, error: Exception) -> Response:
@@ -105,7 +111,5 @@ async def _answer(_request: Request, error: Exception) -> Response:
         case RequestValidationError():
             wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
             return problem_response(HTTPStatus.BAD_REQUEST, wrong)
-        case BadRequestError():
-            return problem_response(HTTPStatus.BAD_REQUEST, str(error))
         case _:
-            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, "internal error; the log says more")
+            return problem_response(HTTPStatus.BAD_REQUEST, str(error))

@@ -1,4 +1,4 @@
-"""The documents of netgang and their addresses, but for the page and reports of jobs.
+"""The app that answers at a port, and the documents in it; verbs, page and reports of jobs have modules of their own.
 
 Rules: a view is asked at each request, on the event loop, in slices where it is long, and answers from memory with a
 record of its schema, which is encoded once; it changes nothing, /v1/what-if included. /v1/record says everything that
@@ -14,6 +14,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
@@ -57,13 +58,27 @@ _JOB_PROBLEMS = {400: "The address is not one of ours", 404: "No job", 409: "Sev
 
 
 def create_documents_app(
-    views: Views, telemetry: Telemetry, *, readiness: Callable[[], Readiness], routers: Sequence[APIRouter] = ()
+    views: Views,
+    telemetry: Telemetry,
+    *,
+    readiness: Callable[[], Readiness],
+    failed: Callable[[], None],
+    routes: Sequence[BaseRoute] = (),
+    routers: Sequence[APIRouter] = (),
 ) -> FastAPI:
-    """Build the app that answers everything but the verbs; `routers` are added to it."""
+    """Build the app: `routes` first, the documents, and `routers`. `failed` hears of each error of ours."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
-    offline = FastAPIOffline(title="netgang", description=_VERBS, redoc_url=None, responses=mistakes)
+    offline = FastAPIOffline(
+        title="netgang",
+        description=_VERBS,
+        redoc_url=None,
+        responses=mistakes,
+        routes=[*routes],
+        redirect_slashes=False,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # else each call looks for exporters
+    )
     app = with_schemas(offline)
-    answer_with_problems(app)
+    answer_with_problems(app, failed=failed)
     for router in (_probes(telemetry, readiness), _documents(views), _jobs(views.jobs), *routers):
         app.include_router(router)
     return app

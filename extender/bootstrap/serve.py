@@ -15,7 +15,6 @@ import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
-from functools import partial
 from socket import socket
 from types import FrameType
 from typing import Any, cast
@@ -23,26 +22,21 @@ from typing import Any, cast
 import uvicorn
 import uvloop
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.common import LIMITS, Limits
 from extender.runtime.memory import can_watch_memory, keep_one_heap
-from extender.server.connections import Connections, PortLimits
-from extender.server.verb_protocol import PORTS, VerbProtocol
 from extender.settings.ports import is_loopback
 from extender.settings.settings import Settings
 
-_KEPT_S = 120.0
-"""Above the 90 s after which kube-scheduler's client drops an idle connection: it must never meet a closed one. Go's
-client repeats no POST of which something was written, and a /filter that fails costs its pod a second."""
-_BESIDE_HELD = PortLimits(connections=1024, per_peer=512, kept_s=_KEPT_S)
-"""Of `port`, besides the calls that are being answered; kept are four of the largest bodies, two of one peer."""
-_PEOPLE = PortLimits(connections=512, per_peer=256, kept_bytes=32 * 2**20, peer_bytes=16 * 2**20)
-"""Of `debug_port`, where all come from the loopback, and of `health_port`."""
-_REPORTING = PortLimits(connections=2048, per_peer=64, kept_bytes=64 * 2**20, peer_bytes=4 * 2**20)
-"""Of `reports.port`: each pod has an address of its own, and one or two jobs' reports to send; agents of the probe keep
-theirs. One with TLS costs 38 KiB; an agent that loses its connection opens another, for 1.3 ms of CPU (measured)."""
+_KEPT_S = 120
+"""How long a connection may idle after an answer. Above the 90 s after which kube-scheduler's client drops an idle
+connection: it must never meet a closed one. Go's client repeats no POST of which something was written, and a /filter
+that fails costs its pod a second. Agents of the probe keep theirs, too: 38 KiB each with TLS, a new one costs 1.3 ms of
+CPU (measured)."""
+_CROWD = 16384  # Agents of 15,000 nodes each keep one
 _HANDSHAKE_S = 5.0
 _FILES = 65536
 _DRAIN_S = 10
@@ -63,7 +57,7 @@ def run(settings: Settings, *, limits: Limits = LIMITS) -> None:
 
 
 class _Loop(uvloop.Loop):
-    """The event loop; a TLS handshake at our ports takes no longer than a first head may (docs/safety.md S28)."""
+    """The event loop; a TLS handshake at our ports takes no longer than a body may (docs/safety.md S28)."""
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
         """Listen; uvicorn has no setting for this, and the default is a minute."""
@@ -132,53 +126,51 @@ def configs(settings: Settings, service: Service) -> Iterator[tuple[str, uvicorn
     """Each port by its setting's name: the verbs', and those that are set for people, for probes and for reports."""
     tls, reports, host = service.tls, settings.reports, settings.host
     for_verbs, for_people = (tls.for_verbs, tls.for_people) if tls is not None else (None, None)
-
-    def counted(limits: PortLimits, port: str) -> Connections:
-        return Connections(limits, counted=partial(service.telemetry.connection_ended, port))
-
-    verbs = counted(_BESIDE_HELD, "verbs")
-    yield "port", port_config(service.app, host, settings.port, drain_s=_DRAIN_S, tls=for_verbs, connections=verbs)
+    yield "port", port_config(service.app, host, settings.port, verbs=True, tls=for_verbs)
     if settings.debug_port is not None:
         # On the loopback no other machine listens, and `kubectl port-forward` with curl needs no authority there.
         context = None if is_loopback(settings.debug_host) else for_people
-        address, people = (settings.debug_host, settings.debug_port), counted(_PEOPLE, "people")
-        yield "debug_port", port_config(service.debug_app, *address, tls=context, connections=people)
+        yield "debug_port", port_config(service.debug_app, settings.debug_host, settings.debug_port, tls=context)
     if settings.health_port is not None:
-        address, probes = (settings.health_host or host, settings.health_port), counted(_PEOPLE, "probes")
-        yield "health_port", port_config(service.health_app, *address, connections=probes)
+        yield "health_port", port_config(service.health_app, settings.health_host or host, settings.health_port)
     if reports.port is not None and service.reports_app is not None:
         # No client certificate is asked for: pods have none.
-        address, jobs = (host, reports.port), counted(_REPORTING, "reports")
-        yield "reports.port", port_config(service.reports_app, *address, tls=for_people, connections=jobs)
+        yield "reports.port", port_config(service.reports_app, host, reports.port, tls=for_people)
 
 
 def port_config(
-    app: ASGIApp,
-    host: str,
-    port: int,
-    *,
-    drain_s: int = _DEBUG_DRAIN_S,
-    tls: ssl.SSLContext | None = None,
-    connections: Connections | None = None,
+    app: ASGIApp, host: str, port: int, *, verbs: bool = False, tls: ssl.SSLContext | None = None
 ) -> uvicorn.Config:
-    """How a port is served: one HTTP protocol, and time to answer what is under way when it ends."""
-    config = uvicorn.Config(
+    """How a port is served: as uvicorn does it, with time to answer what is under way when it ends.
+
+    Of uvicorn's protocols the one for `verbs` is fast and bounds no head; the others' callers may be anybody.
+    """
+    return uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=VerbProtocol,
+        http="httptools" if verbs else _Crowded,
+        ws="none",
+        interface="asgi3",
         lifespan="off",
         log_config=None,
         access_log=False,
-        timeout_keep_alive=int(_KEPT_S),  # `connections` is stricter
-        timeout_graceful_shutdown=drain_s,
+        timeout_keep_alive=_KEPT_S,
+        timeout_graceful_shutdown=_DRAIN_S if verbs else _DEBUG_DRAIN_S,
         server_header=False,
         proxy_headers=False,
         ssl_context_factory=(lambda _config, _make: tls) if tls is not None else None,
     )
-    if connections is not None:
-        PORTS[config] = connections
-    return config
+
+
+class _Crowded(H11Protocol):
+    """uvicorn's protocol, with at most so many connections: files must be left for those to the API server."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """A client connected."""
+        super().connection_made(transport)
+        if len(self.connections) > _CROWD:
+            transport.abort()
 
 
 @asynccontextmanager

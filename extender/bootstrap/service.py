@@ -36,8 +36,8 @@ from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.verbs import Verbs
 from extender.scheduling.watch_catchup import CatchUp
 from extender.schemas.readiness import Watch
-from extender.server.app import App, create_app
-from extender.server.dispatch import Callers
+from extender.server.app import ForPeople, create_app
+from extender.server.dispatch import PATHS, Callers
 from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
 from extender.web.page_sections import sections_of, version
@@ -208,10 +208,8 @@ def _recorder_of(common: Common) -> Recorder | None:
     return recorder
 
 
-def _ports_of(settings: Settings, app: App) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
+def _ports_of(settings: Settings, app: ASGIApp) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
     """Served for the verbs, people and probes; with client certificates nothing else is beside the verbs."""
     probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
-    if settings.tls.client_ca_file is None:
-        return app, app.for_people(), probes
-    documents = Only(app, PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
-    return App(app.dispatch, documents), app.for_people(), probes
+    alone = Only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
+    return app if settings.tls.client_ca_file is None else alone, ForPeople(app), probes

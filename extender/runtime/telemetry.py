@@ -143,15 +143,6 @@ class Telemetry:
             "came), not expected (a result of no burst of that agent)",
             "outcome",
         )
-        self.connection_ended = count(
-            "connections_ended",
-            "Connections that we ended; port: verbs, people, probes, reports; outcome: idle, too slow, ended for "
-            "another, too many bytes",
-            *("port", "outcome"),
-        )
-        self.tls_handshake = count(
-            "tls_handshakes", "TLS handshakes of our ports; outcome: accepted, or why not", "outcome"
-        )
         self.tls_reloaded = count("tls_reloads", "New certificate files; outcome: loaded or refused", "outcome")
         self.tls_expiry = gauge(
             "tls_expiry_timestamp_seconds",

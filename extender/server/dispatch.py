@@ -1,4 +1,4 @@
-"""From the whole body of a call to the reply of its verb, whether `verb_protocol` or `app` carries the bytes.
+"""From the whole body of a call to the reply of its verb; `app` carries the bytes.
 
 Rules:
 - The three verbs always answer 200: kube-scheduler does not read the body of any other status. What is wrong stands in
@@ -7,14 +7,14 @@ Rules:
   the process unready for a while; this dispatch is the supervisor of the verbs.
 - filter and prioritize are answered at once; only filter waits for the watch, for some milliseconds, when the question
   shows that it is behind (`Verbs.caught_up`). An answer that takes time is a coroutine and costs a task; others do not.
-- A call with `?debug` in its address, which kube-scheduler cannot send, and one that comes from people (`Callers`) is
-  a look: the service knows it, and nothing is bound (docs/safety.md S2).
+- A call with `?debug` in its address, which kube-scheduler cannot send, and one of curl (`Callers`) is a look: the
+  service knows it, and nothing is bound (docs/safety.md S2).
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, assert_never
 
@@ -28,7 +28,7 @@ UNREADY_AFTER_ERROR_S: Final = 30.0  # How long /readyz says no after an interna
 
 DEBUG_BINDS_NOTHING: Final = "netgang: a debugging call binds nothing"
 
-CURL: Final = b"curl/"  # A User-Agent of curl's. kube-scheduler's is its HTTP library's: `Go-http-client/1.1`
+PATHS: Final = frozenset({"/filter", "/prioritize", "/bind"})
 
 _log = logging.getLogger("netgang.http")
 
@@ -38,7 +38,6 @@ class Callers(Enum):
 
     SCHEDULER = "all calls count: kube-scheduler, or a client that plays it"
     SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
-    PEOPLE = "people looking; kube-scheduler is not sent here"
 
 
 class Verbs(Protocol):
@@ -100,6 +99,10 @@ class Supervisor:
     def caught(self, place: str) -> None:
         """Log and count the exception that is being handled, and be unready for a while."""
         _log.exception("internal error in %s", place)
+        self.failed(place)
+
+    def failed(self, place: str) -> None:
+        """The same for one that another logs."""
         self.telemetry.internal_error(place)
         self.unready_until_s = asyncio.get_running_loop().time() + UNREADY_AFTER_ERROR_S
 
@@ -128,14 +131,9 @@ class Dispatch:
             "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error)),
         }
 
-    def for_people(self) -> "Dispatch":
-        """The same service for another port: every call to it only looks."""
-        return replace(self, serving=replace(self.serving, callers=Callers.PEOPLE))
-
     def answer(self, verb: Verb, body: bytes, gone: asyncio.Future[None], *, marked: bool, curl: bool) -> Answer:
         """The reply, at once or in time; neither raises. `marked`: `?debug` in the address; `curl`: from curl."""
-        callers = self.serving.callers
-        debug = marked or callers is Callers.PEOPLE or (curl and callers is Callers.SCHEDULER_AND_CURL)
+        debug = marked or (curl and self.serving.callers is Callers.SCHEDULER_AND_CURL)
         try:
             answer = verb.answer(body, gone, debug)
         except Exception as error:  # noqa: BLE001  (the verbs' supervisor: a bug is no 500, nor "all nodes pass")
@@ -149,10 +147,6 @@ class Dispatch:
     def too_late(self, verb: Verb) -> Reply:
         """The reply to a body that does not come."""
         return _malformed(verb, b"", f"the body did not arrive within {self.serving.body_timeout_s:g} s", last=True)
-
-    def too_much(self, verb: Verb) -> Reply:
-        """The reply to a body for which there is no room beside the others."""
-        return Reply(verb.failure(b"", "netgang: too many large requests at once"), "malformed", last=True)
 
     def done(self, verb: Verb, reply: Reply, *, duration_s: float) -> None:
         """Count a call that was answered, or whose caller is gone."""

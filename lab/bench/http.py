@@ -26,10 +26,8 @@ from typing import NamedTuple
 
 import uvicorn
 
-from extender.server.verb_protocol import VerbProtocol
-
 VERBS = ("filter", "prioritize")
-GOALS = {("filter", 5000): 0.35, ("prioritize", 5000): 0.6}
+GOALS = {("filter", 5000): 0.5, ("prioritize", 5000): 0.6}
 """(verb, names) → the largest ratio of medians, netgang to Go, that we accept."""
 _SOURCES = Path(__file__).parent / "goecho"
 _WARM_UP_CALLS = 20
@@ -169,7 +167,7 @@ def serve() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
-        create_app(), loop="uvloop", http=VerbProtocol, access_log=False, log_level="warning", timeout_keep_alive=120
+        create_app(), loop="uvloop", http="httptools", access_log=False, log_level="warning", timeout_keep_alive=120
     )
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -33,7 +33,6 @@ from typing import Any
 import grimp
 import uvicorn
 
-from extender.server.verb_protocol import VerbProtocol
 from lab.bench import bed, sizes
 from lab.bench.http import request
 from scoring.model.policy import Policy
@@ -149,7 +148,7 @@ async def service_walks() -> tuple[Walk, Walk]:
         content = json.dumps(body).encode()
         message = head + b"Content-Length: %d\r\nContent-Type: application/json\r\n\r\n" % len(content) + content
         listener = socket.create_server(("127.0.0.1", 0))
-        config = uvicorn.Config(world.service.app, http=VerbProtocol, log_config=None, access_log=False, lifespan="off")
+        config = uvicorn.Config(world.service.app, http="httptools", log_config=None, access_log=False, lifespan="off")
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         reader, writer = await asyncio.open_connection(*listener.getsockname())

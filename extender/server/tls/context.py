@@ -6,99 +6,41 @@ checked as a whole beforehand, and `LivingContext` hands it to each new connecti
 
 Rules:
 - A connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake.
-- Sessions are not resumed by ticket, and never over a change: each new connection shows its certificate again.
 - A refused client gets a TLS alert, so that its own log names the cause and not just a lost connection.
 """
 
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
-
-class Outcome(StrEnum):
-    """How a handshake ended."""
-
-    ACCEPTED = "accepted"
-    NO_CERTIFICATE = "no_certificate"
-    EXPIRED = "expired"
-    NOT_YET_VALID = "not_yet_valid"
-    UNKNOWN_AUTHORITY = "unknown_authority"
-    WRONG_PURPOSE = "wrong_purpose"
-    WRONG_NAME = "wrong_name"
-    REFUSED_BY_CLIENT = "refused_by_client"
-    NO_TLS = "no_tls"
-    OTHER = "other"
-
-
-_BY_CODE: Final[Mapping[int, Outcome]] = {  # X509_V_ERR_… of OpenSSL → what it means
-    2: Outcome.UNKNOWN_AUTHORITY,
-    9: Outcome.NOT_YET_VALID,
-    10: Outcome.EXPIRED,
-    18: Outcome.UNKNOWN_AUTHORITY,
-    19: Outcome.UNKNOWN_AUTHORITY,
-    20: Outcome.UNKNOWN_AUTHORITY,
-    21: Outcome.UNKNOWN_AUTHORITY,
-    26: Outcome.WRONG_PURPOSE,
-}
-
-_BY_REASON: Final[Mapping[str, Outcome]] = {
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": Outcome.NO_CERTIFICATE,
-    "HTTP_REQUEST": Outcome.NO_TLS,
-    "WRONG_VERSION_NUMBER": Outcome.NO_TLS,
-}
-HandshakeEnded: TypeAlias = Callable[[Outcome, str], None]  # Hears the outcome, and more for people
-
-
-class WrongNameError(ssl.SSLCertVerificationError):
-    """The client's certificate is good, and names no client that may connect."""
+Refused: TypeAlias = Callable[[str], None]  # Hears why a client was refused, for people
 
 
 class LivingContext(ssl.SSLContext):
     """The context that a server is given once: each connection gets the newest of `use`."""
 
-    _current: "GuardedContext"
-
-    @classmethod
-    def of(cls, first: "GuardedContext") -> "LivingContext":
-        """A context that hands out `first` until another one is used."""
-        living = cls(ssl.PROTOCOL_TLS_SERVER)
-        living.use(first)
-        return living
-
-    def use(self, current: "GuardedContext") -> None:
-        """Take another context for all connections from now on; those that exist keep theirs."""
-        self._current = current
-
-    def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """The TLS of one new connection; the event loop calls this."""
-        return self._current.wrap_bio(*arguments, **more)
-
-
-class GuardedContext(ssl.SSLContext):
-    """A server's context: TLS 1.2 at least, HTTP/1.1, no resumption by ticket, each handshake's end is reported."""
-
-    _ended: HandshakeEnded
+    _current: ssl.SSLContext
+    _refused: Refused
     _allowed: frozenset[str]
 
     @classmethod
-    def guarding(cls, ended: HandshakeEnded, *, allowed: frozenset[str] = frozenset()) -> "GuardedContext":
-        """A context without certificates yet; `allowed` are the names of clients, none: any client."""
-        context = cls(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
-        context.num_tickets = 0
-        context.set_alpn_protocols(["http/1.1"])
-        context.sslobject_class = _Connection
-        context._ended = ended
-        context._allowed = allowed
-        return context
+    def of(cls, first: ssl.SSLContext, refused: Refused, *, allowed: frozenset[str] = frozenset()) -> "LivingContext":
+        """A context that hands out `first` until another one is used; `allowed`: names of clients, none: any client."""
+        living = cls(ssl.PROTOCOL_TLS_SERVER)
+        living._refused, living._allowed = refused, allowed
+        living.use(first)
+        return living
+
+    def use(self, current: ssl.SSLContext) -> None:
+        """Take another context for all connections from now on; those that exist keep theirs."""
+        current.sslobject_class = _Connection
+        self._current = current
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """The TLS of one connection, which knows where its alerts go."""
-        connection = super().wrap_bio(incoming, outgoing, *arguments, **more)
+        """The TLS of one new connection, which knows where its alerts go; the event loop calls this."""
+        connection = self._current.wrap_bio(incoming, outgoing, *arguments, **more)
         assert isinstance(connection, _Connection)
-        connection.outgoing, connection.ended, connection.allowed = outgoing, self._ended, self._allowed
+        connection.outgoing, connection.refused, connection.allowed = outgoing, self._refused, self._allowed
         return connection
 
 
@@ -106,7 +48,7 @@ class _Connection(ssl.SSLObject):
     """One connection's TLS. A failure is final: whatever comes afterwards, the handshake never succeeds."""
 
     outgoing: ssl.MemoryBIO  # Where bytes for the client go
-    ended: HandshakeEnded
+    refused: Refused
     allowed: frozenset[str]
     _failure: ssl.SSLError | None = None
 
@@ -122,31 +64,24 @@ class _Connection(ssl.SSLObject):
             found = names_of(self.getpeercert() or {}) if self.allowed else self.allowed
             if self.allowed and not found & self.allowed:
                 named = ", ".join(sorted(found)) or "no client"
-                raise WrongNameError(f"the client's certificate names {named}, which tls.client_names does not allow")
+                why = f"the client's certificate names {named}, which tls.client_names does not allow"
+                raise ssl.SSLError(ssl.SSL_ERROR_SSL, why)
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise
         except ssl.SSLError as error:
             self._failure = error
-            self.ended(*_meaning(error))
+            self.refused(words_of(error))
             if self.outgoing.pending:
                 raise ssl.SSLWantReadError from error
             raise
-        self.ended(Outcome.ACCEPTED, "")
-
-
-def _meaning(error: ssl.SSLError) -> tuple[Outcome, str]:
-    """What a failed handshake means, as one of few constant words, and in OpenSSL's words."""
-    if isinstance(error, WrongNameError):
-        return Outcome.WRONG_NAME, str(error)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _BY_CODE.get(error.verify_code, Outcome.OTHER), error.verify_message
-    alert = Outcome.REFUSED_BY_CLIENT if "_ALERT_" in (error.reason or "") else Outcome.OTHER
-    return _BY_REASON.get(error.reason or "", alert), words_of(error)
 
 
 def words_of(error: ssl.SSLError) -> str:
     """OpenSSL's reason in words."""
-    return (error.reason or str(error)).replace("_", " ").lower()
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    reason = getattr(error, "reason", None)  # only OpenSSL's own have one
+    return reason.replace("_", " ").lower() if reason else str(error)
 
 
 def names_of(certificate: Mapping[str, Any]) -> frozenset[str]:

@@ -314,7 +314,7 @@ def test_the_documented_commands_make_what_is_mounted(guarded: list[Object], tmp
     assert subject.strip() == "subject=CN=netgang-scheduler"
     pair = {"cert_file": tmp_path / "netgang.crt", "key_file": tmp_path / "netgang.key"}
     settings = TlsSettings(**pair, client_ca_file=tmp_path / "ca.crt")
-    load(settings, lambda _outcome, _more: None, now_s=SystemClock().now_s)
+    load(settings, now_s=SystemClock().now_s())
     assert {path.stat().st_mode & 0o077 for path in tmp_path.glob("*.key")} == {0}
     found = {}
     for command in commands("create secret").replace("\\\n", " ").strip().splitlines():

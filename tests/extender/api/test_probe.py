@@ -19,7 +19,6 @@ from extender.network.probe.agent_pods import POD_NAME, POD_UID, AgentPods
 from extender.network.probe.agents import Agents
 from extender.ports import Identity
 from extender.runtime.telemetry import Telemetry
-from extender.server.connections import Connections, PortLimits
 from scoring.ids import NodeName
 from tests.example_counts import times
 from tests.extender.network.probe.probing import GOOD, report
@@ -163,7 +162,7 @@ async def test_thousands_of_hostile_reports_change_nothing() -> None:
     """Changed reports, repeated ones, right ones with a foreign token, over HTTP: refused, counted, no trace left."""
     port, rng = Port(), random.Random(24)
     port.agents.assign({NodeName("n1"): [NodeName("n2")], NodeName("n2"): [NodeName("n1")]})
-    config = port_config(port.door, "127.0.0.1", 0, connections=Connections(PortLimits()))
+    config = port_config(port.door, "127.0.0.1", 0)
     async with listening(config) as server, httpx.AsyncClient(timeout=LIVENESS_S) as client:
         url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/v1/probe"
 

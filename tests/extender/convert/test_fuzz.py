@@ -72,6 +72,7 @@ def _kept_bytes(traced: tracemalloc.Snapshot) -> int:
 SERVED: Mapping[str, Resource] = {"pods": PODS, "nodes": NODES, "podgroups": POD_GROUPS}
 
 
+@pytest.mark.slow
 @pytest.mark.looptime
 async def test_a_service_among_hostile_objects(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)

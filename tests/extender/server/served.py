@@ -1,10 +1,9 @@
-"""The app behind the real server; of its peers 127.0.0.1 is kube-scheduler, others are another client."""
+"""The app behind the real server."""
 
 import asyncio
 import json
 import socket
 import ssl
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from extender.bootstrap.serve import PortServer, port_config
 from extender.convert.wire import BindArgs
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import create_app
-from extender.server.connections import Connections, PortLimits
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
@@ -98,16 +96,12 @@ class Served:
 
     server: Server
     telemetry: Telemetry
-    connections: Connections
-    ended: Counter[str]
     secured: ssl.SSLContext | None
     clients: list[Connection] = field(default_factory=list)
 
-    async def connect(self, address: str = "127.0.0.1") -> Connection:
+    async def connect(self) -> Connection:
         port = self.server.servers[0].sockets[0].getsockname()[1]
-        streams = await asyncio.open_connection(
-            "127.0.0.1", port, limit=1 << 20, ssl=self.secured, local_addr=(address, 0)
-        )
+        streams = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20, ssl=self.secured)
         self.clients.append(Connection(*streams))
         return self.clients[-1]
 
@@ -122,27 +116,17 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    verbs: FakeVerbs | None = None,
-    limits: PortLimits | None = None,
-    telemetry: Telemetry | None = None,
-    *,
-    tls: bool = False,
-    drain_s: float | None = None,
-    **app: Any,
+    verbs: FakeVerbs | None = None, telemetry: Telemetry | None = None, *, tls: bool = False, **app: Any
 ) -> AsyncIterator[Served]:
-    """A port; `app`: options of `create_app`."""
-    telemetry, ended = telemetry or Telemetry(), Counter[str]()
-    connections = Connections(limits or PortLimits(), counted=lambda why: ended.update([why]))
-    secured, context = None, None
+    """The verbs' port; `app`: options of `create_app`."""
+    telemetry, secured, context = telemetry or Telemetry(), None, None
     if tls:
         context, secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(CERTIFICATE))
         context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
         secured.check_hostname = False
     made = create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **app)
-    config = port_config(made, "127.0.0.1", 0, tls=context, connections=connections)
-    config.timeout_graceful_shutdown = drain_s  # type: ignore[assignment]
-    async with listening(config) as server:
-        served = Served(server, telemetry, connections, ended, secured)
+    async with listening(port_config(made, "127.0.0.1", 0, verbs=True, tls=context)) as server:
+        served = Served(server, telemetry, secured)
         try:
             yield served
         finally:

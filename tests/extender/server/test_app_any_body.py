@@ -198,6 +198,7 @@ def test_any_body_gets_a_documented_answer(direct: Direct, body: bytes, place: i
         check(direct, relative)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @settings(THOROUGH, suppress_health_check=list(HealthCheck))
 @given(body=deep())

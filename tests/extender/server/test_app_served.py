@@ -1,12 +1,19 @@
 """What in-process calls cannot show about connections: kept open, in pieces, held, hung up, closed by a standby."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import uvloop
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
 
-from tests.extender.server.served import ASK, BIND, NODES, Holding, serving
-from tests.fakes.verbs import FakeVerbs
+from extender.bootstrap import serve
+from extender.runtime.telemetry import Telemetry
+from extender.server.app import create_app
+from tests.extender.server.served import ASK, BIND, NODES, Connection, Holding, listening, serving
+from tests.fakes.verbs import FakeVerbs, FakeViews
 
 
 @pytest.fixture
@@ -51,29 +58,82 @@ async def test_one_connection_s_end_is_not_another_s() -> None:
     assert (served.counted("bind", "gone"), served.counted("bind", "bound")) == (1, 2)
 
 
-async def test_a_call_behind_a_held_one_waits_its_turn() -> None:
-    holding = Holding()
-    verbs = holding.verbs()
-    async with serving(verbs) as served:
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
+async def test_a_body_that_does_not_come_is_answered(verb: str) -> None:
+    async with serving(body_timeout_s=0.05) as served:
         connection = await served.connect()
-        connection.send("bind", BIND)
-        await holding.held.wait()
-        connection.send("filter", ASK)
-        connection.writer.write(b"GET /healthz HTTP/1.1\r\nHost: netgang\r\n\r\n")
-        await connection.writer.drain()
-        await asyncio.sleep(0.02)
-        assert not verbs.filtered
-        holding.released.set()
-        assert (await connection.reply())[1] == {"Error": ""}
-        assert len((await connection.reply())[1]["NodeNames"]) == 2500
-        assert (await connection.reader.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK\r\n")
-    assert (len(verbs.bound), len(verbs.filtered)) == (1, 1)
+        connection.writer.write(f"POST /{verb} HTTP/1.1\r\nHost: netgang\r\nContent-Length: 9\r\n\r\n{{".encode())
+        head, reply = await connection.reply()
+        assert "connection: close" in head
+        assert reply == [] or "the body did not arrive within 0.05 s" in reply["Error"]
+        assert await connection.reader.read() == b""
+
+
+async def test_many_binds_are_held_at_once() -> None:
+    """Each on a connection of its own, as kube-scheduler holds them."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def hold(*_: object) -> None:
+        waiting.append(asyncio.get_running_loop().create_future())
+        await waiting[-1]
+
+    async with serving(FakeVerbs(on_bind=hold)) as served:
+        clients = [await served.connect() for _ in range(200)]
+        for client in clients:
+            client.send("bind", BIND)
+        await served.until(lambda: len(waiting) == len(clients))
+        assert (await (await served.connect()).post("filter", ASK))[1]["Error"] == ""
+        for one in waiting:
+            one.set_result(None)
+        assert [(await client.reply())[1] for client in clients] == [{"Error": ""}] * 200
+
+
+class Renders(Collector):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def collect(self) -> Iterator[Metric]:
+        self.count += 1
+        yield from ()
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
+    telemetry, renders = Telemetry(), Renders()
+    telemetry.registry.register(renders)
+    loop = asyncio.get_running_loop()
+    async with serving(telemetry=telemetry) as served:
+        clients = [await served.connect() for _ in range(20)]
+        began_s = loop.time()
+        for _ in range(5):
+            await asyncio.gather(*(client.get("/metrics") for client in clients))
+        assert 1 <= renders.count <= 1 + int(loop.time() - began_s)
+
+
+async def test_ports_that_pods_reach_have_room_and_take_no_long_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "_CROWD", 2)
+    app = create_app(FakeVerbs(), FakeViews(), Telemetry())
+    async with listening(serve.port_config(app, "127.0.0.1", 0)) as server:
+        address = server.servers[0].sockets[0].getsockname()
+        clients = [Connection(*await asyncio.open_connection(*address)) for _ in range(2)]
+        assert (await clients[1].get("/healthz")).startswith("http/1.1 200 ok")
+        late = Connection(*await asyncio.open_connection(*address))
+        with suppress(ConnectionError):
+            assert await late.reader.read() == b""
+        clients[0].writer.write(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 200_000)
+        with suppress(ConnectionError):
+            assert (await clients[0].reader.read()).startswith(b"HTTP/1.1 400")
+        assert (await clients[1].get("/healthz")).startswith("http/1.1 200 ok")
+        for client in (*clients, late):
+            client.hang_up()
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "secured"])
 async def test_a_held_bind_is_answered_at_shutdown(tls: bool) -> None:
     holding = Holding()
-    async with serving(holding.verbs(), tls=tls, drain_s=5) as served:
+    async with serving(holding.verbs(), tls=tls) as served:
         idle, fresh, busy = [await served.connect() for _ in range(3)]
         assert (await idle.post("filter", ASK))[1]["Error"] == ""
         busy.send("bind", BIND)

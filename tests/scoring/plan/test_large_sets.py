@@ -50,6 +50,7 @@ TAKEN = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.integers(0, 2), 
 """(zone, number of its node, whether room is given back as well) in turn"""
 
 
+@pytest.mark.slow
 @given(TAKEN)
 def test_estimates_of_zones_are_those_made_from_nothing(taken: list[tuple[str, int, bool]]) -> None:
     """However room is taken between two looks: of some nodes, or everywhere and back again."""

@@ -35,6 +35,7 @@ V = TypeVar("V")
 # -- soundness -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(clusters(), st.sampled_from([0.0, LATE_S]), st.sampled_from([0, 1, 2]))
 def test_members_go_only_where_they_may_and_room_is_given_once(state: Snapshot, now_s: float, known: int) -> None:
@@ -134,6 +135,7 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
     assert sorted(ranks) == list(range(1, len(asking) + 1))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(clusters(), st.randoms(use_true_random=False))
 def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
@@ -157,6 +159,7 @@ def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
     assert plan(other, POLICY, now_s=LATE_S) == plan(state, POLICY, now_s=LATE_S)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(clusters())
 def test_commitments_are_never_moved(state: Snapshot) -> None:
@@ -261,6 +264,7 @@ def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     assert want == (first.key in plan(state, POLICY, now_s=0.0).admitted)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(clusters(zones="a", most_nodes=4, most_gangs=3))
 def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
@@ -361,6 +365,7 @@ def admitted(
     return [g.key in outcome.admitted for g in gangs]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(equal_gangs(), st.data())
 def test_more_room_never_unplaces_the_first_gang(

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def key_of(gangs: tuple[Gang, ...]) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.slow
 @given(clusters())
 def test_it_is_the_smallest_of_all_sufficient_sets(state: Snapshot) -> None:
     """For the first in the queue for whom any set suffices, the best of all subsets; for none when none does."""

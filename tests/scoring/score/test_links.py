@@ -48,6 +48,7 @@ def test_scores_among_nodes_are_those_of_all_pairs(network: NetworkMatrix, size:
     assert want.reference_bps == found.reference_bps
 
 
+@pytest.mark.slow
 @given(matrices(), st.lists(st.integers(0, 2), min_size=8, max_size=8), st.integers(0, 8), score_policies())
 def test_scores_among_sets_are_those_of_all_pairs(
     network: NetworkMatrix, groups: list[int], unmeasured: int, score: ScorePolicy

@@ -172,6 +172,7 @@ async def test_the_room_is_kept_while_members_end() -> None:
         assert claims(world) == {}
 
 
+@pytest.mark.slow
 async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
     async with full(("two", 2), ("three", 3), settings=ON) as (world, stack, jobs):
         jobs["two"].ends = False

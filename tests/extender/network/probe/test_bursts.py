@@ -135,6 +135,7 @@ async def test_an_agent_that_is_gone_lets_the_burst_lapse_and_the_next_follows()
     assert {*throughputs(found)} == {("n1", "n3"), ("n3", "n1")}
 
 
+@pytest.mark.slow
 async def test_a_new_leader_waits_until_the_last_burst_has_ended() -> None:
     found = mesh("n1", "n2")
     await found.rounds(25)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -39,11 +38,6 @@ class Served:
 
     def count(self, name: str, **labels: str) -> float:
         return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
-
-    def outcomes(self) -> dict[str, float]:
-        text = self.service.telemetry.exposition().decode()
-        found = re.findall(r'^netgang_tls_handshakes_total{outcome="(\w+)"} (\S+)$', text, re.MULTILINE)
-        return {outcome: float(value) for outcome, value in found}
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.server.tls.files import CLIENT_CA, SERVER, Loaded, load, marks_of
+from extender.server.tls.files import CLIENT_CA, SERVER, load, marks_of
 from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair
 from tests.extender.server.tls.conftest import Certificates
@@ -18,18 +18,14 @@ DAY_S = 86_400.0
 NOW_S = SystemClock().now_s
 
 
-def _loaded(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> Loaded:
-    return load(settings, lambda _outcome, _more: None, now_s=now_s)
-
-
-def _refusal(settings: TlsSettings, *, now_s: Callable[[], float] = NOW_S) -> str:
+def _refusal(settings: TlsSettings) -> str:
     with pytest.raises(ConfigError) as caught:
-        _loaded(settings, now_s=now_s)
+        load(settings, now_s=NOW_S())
     return str(caught.value)
 
 
 def test_good_files_make_a_context_that_demands_a_certificate(certificates: Certificates) -> None:
-    loaded = _loaded(certificates.settings())
+    loaded = load(certificates.settings(), now_s=NOW_S())
     assert (loaded.for_verbs.verify_mode, loaded.for_people.verify_mode) == (ssl.CERT_REQUIRED, ssl.CERT_NONE)
     assert {loaded.for_verbs.minimum_version, loaded.for_people.minimum_version} == {ssl.TLSVersion.TLSv1_2}
     assert loaded.ends_s.keys() == {SERVER, CLIENT_CA}
@@ -45,28 +41,32 @@ def _block(kind: str, content: str) -> str:
     return f"-----BEGIN {kind}-----\n{content}\n-----END {kind}-----\n"
 
 
+def _files(pair: Pair) -> dict[str, Path]:
+    return {"cert_file": pair.cert, "key_file": pair.key}
+
+
 NO_FILE = "cannot be read: No such file or directory; accepted: a PEM file with"
 NOT_ITS_KEY = "is not the key of the certificate in tls.cert_file = …; give the key that"
 Made = Callable[[Certificates, Path], dict[str, Path]]
 UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; settings that are not good)
     "no certificate": (f"tls.cert_file = …/none: {NO_FILE} the server's", lambda _, tmp: {"cert_file": tmp / "none"}),
     "a damaged certificate": (
-        "tls.cert_file = …: not a certificate: …; accepted: a PEM file",
+        "tls.cert_file = …, tls.key_file = …: OpenSSL cannot use them: …; accepted: PEM",
         lambda _, tmp: {"cert_file": _text(tmp / "x", _block("CERTIFICATE", "MAAA"))},
     ),
     "no key file": (f"tls.key_file = …/none: {NO_FILE} a private key", lambda _, tmp: {"key_file": tmp / "none"}),
     "another key": (f"tls.key_file = …: {NOT_ITS_KEY}", lambda all_, _: {"key_file": all_.client.key}),
     "an expired certificate": (
-        "tls.cert_file = …: expired on 20… UTC; renew it",
-        lambda all_, tmp: {"cert_file": all_.ours.server("old", days=-1, file=str(tmp / "old")).cert},
+        "tls.cert_file = …: no client would accept it: certificate has expired; renew it",
+        lambda all_, tmp: _files(all_.ours.server("old", days=-1, file=str(tmp / "old"))),
     ),
     "no authorities": (f"tls.client_ca_file = …/none: {NO_FILE}", lambda _, tmp: {"client_ca_file": tmp / "none"}),
     "a client's certificate for an authority": (
-        "tls.client_ca_file = …: holds certificates, but of no authority (CA:TRUE); accepted",
+        "tls.client_ca_file = …: holds no certificate of an authority (CA:TRUE); accepted",
         lambda all_, _: {"client_ca_file": all_.client.cert},
     ),
     "an expired authority": (
-        "tls.client_ca_file = …: expired on … UTC; renew it",
+        "tls.client_ca_file = …: every certificate in it has expired; renew it",
         lambda _, tmp: {"client_ca_file": Authority.made(tmp, "old", days=-1).cert},
     ),
 }  # fmt: skip
