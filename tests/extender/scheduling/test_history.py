@@ -71,7 +71,8 @@ async def least(world: World, scheduler: KubeScheduler, numbers: "count[int]") -
 async def test_nothing_is_kept_of_who_came_and_went() -> None:
     async with unfinished(*(node_json(f"n{i}") for i in range(6))) as world:
         scheduler, numbers = KubeScheduler(), count()
-        before = await least(world, scheduler, numbers)
+        for _ in range(3):  # by then the books of gangs that are gone are as full as they get
+            before = await least(world, scheduler, numbers)
         after = await least(world, scheduler, numbers)
         assert world.counted("bindings_total", outcome="bound") > GENERATIONS, "gangs start"
         assert world.plan.waiting, "and others wait"
