@@ -216,7 +216,7 @@ class CurrentPlan(Protocol):
         """What runs may reuse of earlier ones, for looks on the event loop."""
 
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """The worker's answer to a long question; it is given the cache besides."""
+        """The answer to a long question, in a thread of their own; it is given a cache besides."""
 
 
 class NetworkSource(Protocol):

@@ -55,7 +55,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
     clock = clock or SystemClock()
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     async with AsyncExitStack() as stack:
-        worker = stack.enter_context(WorkerThread())
+        worker, questions = stack.enter_context(WorkerThread("plan")), stack.enter_context(WorkerThread("ask"))
         server = load_credentials(settings.kubeconfig, clock=clock)
         kube = KubeClient(server, clock=clock, rng=rng)
         api = await stack.enter_async_context(kube)
@@ -71,7 +71,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
             sources=sources, reviews=reviews, stands=stands, started_store=started,
-            limits=limits, worker=worker,
+            limits=limits, worker=worker, questions=questions,
         )  # fmt: skip
 
 
@@ -88,6 +88,7 @@ def following(
     started_store: TextStore | None = None,
     limits: Limits = LIMITS,
     worker: Worker = at_once,
+    questions: Worker = at_once,
 ) -> Service:
     """The service over any ClusterApi; `stands`: acts only while it leads."""
     cache = empty_cache(settings, limits)
@@ -100,7 +101,7 @@ def following(
     common = Common(
         settings, cache, api, clock, rng,
         notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
-        limits=limits, worker=worker, started_store=started_store,
+        limits=limits, worker=worker, questions=questions, started_store=started_store,
     )  # fmt: skip
     return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard)
 

@@ -107,7 +107,8 @@ class Common:
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None
     limits: Limits = LIMITS
-    worker: Worker = at_once  # What plans and explains
+    worker: Worker = at_once  # What plans
+    questions: Worker = at_once  # What explains, and decides who is resized or leaves
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
 
     def __post_init__(self, stands: Candidacy | None) -> None:
@@ -123,7 +124,9 @@ class Common:
         self.recent = RecentDecisions(clock, exists=self.cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
         self.policy = self.settings.policy(self.limits.policy)
-        self.planner = Planner(self.cache, self.policy, clock, self.telemetry, self.log, worker=self.worker)
+        self.planner = Planner(
+            self.cache, self.policy, clock, self.telemetry, self.log, worker=self.worker, questions=self.questions
+        )
 
     @property
     def followed(self) -> dict[str, Reflector[Any]]:

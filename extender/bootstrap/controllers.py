@@ -98,7 +98,7 @@ class Caring:
         label_problems = LabelProblems(context, policy)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
         planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
-        self.expected = ExpectedStarts(policy, clock, planned, planner.worker)
+        self.expected = ExpectedStarts(policy, clock, planned, planner.questions)
         waits = Waits(
             context,
             explain=lambda gang: planner.ask(

@@ -33,7 +33,7 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot
 from scoring.plan import Plan
 from scoring.score.pairs import extender_scores
-from scoring.verbs.alternatives import Alternatives
+from scoring.verbs.alternatives import Alternative, Alternatives
 from scoring.verbs.prioritize import Preference, prefer
 
 _SCORES_KEPT = 64
@@ -65,6 +65,7 @@ class Verbs:
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
     _native: NativeZones = field(default_factory=NativeZones, init=False)
     _beside: tuple[int, Plan, Alternatives] | None = field(default=None, init=False)
+    _last_other: tuple[Alternatives, Pod, Sequence[NodeName], Alternative] | None = field(default=None, init=False)
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
@@ -127,7 +128,7 @@ class Verbs:
             gang.source.is_native
         ):  # its members are tried together, also zone by zone: a node is left out for that alone
             return False
-        other, now_s = self._alternatives().of(gang, pod, asked), self.clock.monotonic_s()
+        other, now_s = self._other(gang, pod, asked), self.clock.monotonic_s()
         if other.node is not None or not self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
             return False
         self.binds.lapses.abandoned(gang.key)
@@ -248,7 +249,7 @@ class Verbs:
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
         if node is not None and not offered and not args.debug and pod.nominated_node is None:
-            other = self._alternatives().of(gang, pod, asked)
+            other = self._other(gang, pod, asked)
             node, offered = (node, False) if other.node is None else (other.node, True)
         if node is not None and offered:
             if not args.debug:
@@ -258,6 +259,13 @@ class Verbs:
                 self._guard.forget(pod.uid)
             return Passed([node])
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
+
+    def _other(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
+        """Another node for the pod, looked for once in a call that learns and answers."""
+        beside, known = self._alternatives(), self._last_other
+        if known is None or known[0] is not beside or known[1] is not pod or known[2] is not asked:
+            known = self._last_other = (beside, pod, asked, beside.of(gang, pod, asked))
+        return known[3]
 
     def _alternatives(self) -> Alternatives:
         snapshot, plan = self.cache.snapshot(), self.planner.current

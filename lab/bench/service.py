@@ -4,6 +4,7 @@ Nothing is a stand-in but the API server, which is not asked here: the verbs fin
 siblings and their links in the network matrix.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,10 +29,9 @@ def create_app() -> ASGIApp:
     listed = bed.nodes(NODES, zones=ZONES, cpu=64)
     service = bootstrap.in_memory(Settings(scheduler_names=("netgang",)), _cluster(listed))
     service.cache.set_network(bed.mesh(listed, measured_per_zone=30))
-    service.planner.replan_at_once()
-    asked = service.cache.gang(gang_key("team-a", "resnet"))
-    assert asked is not None
-    assert len(service.planner.current.admitted[asked.key].members) == asked.min_member
+    asyncio.run(service.planner.run_once())
+    asked = service.planner.current.admitted[gang_key("team-a", "resnet")]
+    assert len(asked.members) == 4
     return service.app
 
 

@@ -1,7 +1,7 @@
 """Keep expected starts of waiting gangs, for the queue, explanations, the page and Events.
 
 Why kept and not computed when asked: beside 5,000 nodes 64 gangs take a second. Rule: computed again a few seconds
-after the plan changed, by the worker, and never for more than a twentieth of the time.
+after the plan changed, in a thread, and never for more than a twentieth of the time.
 """
 
 import asyncio

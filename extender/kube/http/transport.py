@@ -27,9 +27,10 @@ from extender.kube.http.faults import mapped, refusal
 _MIB = 1024 * 1024
 _ERROR_BODY_BYTES = 64 * 1024  # Enough for a Status
 _IDLE_CONNECTION = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
-SILENT_S = 150.0  # Longer than any watch may be silent
-UNSENT_S = 5.0
-"""How long the kernel tries to deliver what was sent: a Binding must not arrive when another leads (docs/safety.md)."""
+_SILENT_S = 150.0  # Longer than any watch may be silent
+_UNSENT_S = (
+    5.0  # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +47,19 @@ FEW = TransportLimits(concurrency=4)  # For what must not wait behind Bindings: 
 
 
 def client_of(server: ApiServer, *, connect_s: float, agent: str = "netgang") -> Client:
-    """Pyreqwest's client for one API server, with its trust and identity; close it."""
+    """A client of pyreqwest for one API server, with its trust and identity; close it."""
     builder = (
         ClientBuilder()
         .no_proxy()
         .follow_redirects(False)
         .referer(False)
-        .gzip(False)  # and the others: it would cost both sides more CPU than a cluster's network costs time
-        .brotli(False)
-        .zstd(False)
-        .deflate(False)
         .user_agent(agent)
+        # gzip would cost both sides more CPU than a cluster's network costs time.
         .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
         .connect_timeout(timedelta(seconds=connect_s))
         .pool_idle_timeout(_IDLE_CONNECTION)
-        .tcp_user_timeout(timedelta(seconds=UNSENT_S))
-        .read_timeout(timedelta(seconds=SILENT_S))
+        .tcp_user_timeout(timedelta(seconds=_UNSENT_S))
+        .read_timeout(timedelta(seconds=_SILENT_S))
     )
     if server.proxy is not None:
         builder = builder.proxy(ProxyBuilder.all(server.proxy))

@@ -61,20 +61,14 @@ class Housekeeping:
         """Tidy once a second until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
-            await self.tidy()
-
-    async def tidy(self) -> None:
-        """One round, with a moment for others between its parts (docs/safety.md S15)."""
-        await in_slices(self._tidy())
-        if not self.acting():
-            return
-        for look in (*self.also, self._look_at_clocks):
-            found = look()
-            if isinstance(found, Iterator):
-                for _ in found:
-                    await next_slice()
-            elif found is not None:
-                await found
+            await in_slices(self._tidy())
+            for look in (*self.also, self._look_at_clocks) if self.acting() else ():
+                found = look()
+                if isinstance(found, Iterator):
+                    for _ in found:
+                        await next_slice()
+                elif found is not None:
+                    await found
 
     def _tidy(self) -> Steps[None]:
         self.cache.expire(self.clock.now_s())

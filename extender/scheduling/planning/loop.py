@@ -47,6 +47,7 @@ class Planner:
     log: DecisionLog
     _: KW_ONLY
     worker: Worker = at_once
+    questions: Worker = at_once  # Another one, so that no plan waits for them
     interval_s: float = INTERVAL_S
 
     def __post_init__(self) -> None:
@@ -97,31 +98,21 @@ class Planner:
 
     async def soon(self) -> None:
         """A short wait for a plan of the cluster as it is now."""
-        under_way = self._running is not None
         with suppress(TimeoutError):
             async with asyncio.timeout(_CALLER_WAITS_S):
-                await self.replan()
-                if under_way:
+                for _ in range(1 if self._running is None else 2):
                     await self.replan()
 
     async def replan(self) -> Plan:
         """Plan the cluster as it is now, unless a run is under way; if unchanged, only when time alone may decide."""
         if self._running is None:
-            self._running = asyncio.create_task(self._run(), name="planner run")
+            self._running = asyncio.create_task(self.run_once(), name="planner run")
         await asyncio.shield(self._running)
         return self.current
 
-    def replan_at_once(self) -> Plan:
-        """As `replan`, and nothing else happens meanwhile: where the worker is the caller itself."""
-        if (snapshot := self._fresh_snapshot()) is not None:
-            began_s, now_s = self.clock.monotonic_s(), self.clock.now_s()
-            made, cache = self._made(snapshot, self.current, now_s)
-            self._adopt(made, snapshot, cache, now_s=now_s, began_s=began_s)
-        return self.current
-
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
-        """The answer of the worker to a long question, with `cache`: what the planner keeps from run to run."""
-        return await self.worker(partial(work, *arguments, cache=self._cache, **named))
+        """The answer to a long question, with a `cache` of its own that begins with what the last run knew."""
+        return await self.questions(partial(work, *arguments, cache=self.cache.borrowed(), **named))
 
     def answers(self, gang: Gang) -> bool:
         """Whether the current plan says of the gang what a new one would say, as far as is known."""
@@ -132,13 +123,17 @@ class Planner:
             and (gang.key in self.current.admitted or self.cluster.version == snapshot.version)
         )
 
-    async def _run(self) -> None:
+    async def run_once(self) -> None:
+        """As `replan`, after a run that is under way."""
         try:
             async with self._turn:
                 if (snapshot := self._fresh_snapshot()) is None:
                     return
                 began_s, now_s = self.clock.monotonic_s(), self.clock.now_s()
                 made, cache = await self.worker(partial(self._made, snapshot, self.current, now_s))
+        except BaseException:
+            self._dirty.set()  # the caller may wait no more: what went wrong is the planner's own run to hear
+            raise
         finally:
             self._running = None
         self._adopt(made, snapshot, cache, now_s=now_s, began_s=began_s)

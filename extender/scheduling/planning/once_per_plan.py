@@ -1,4 +1,4 @@
-"""Long questions about the current plan: answered by the worker, and once for each plan (docs/safety.md S15)."""
+"""Long questions about the current plan: answered in a thread, and once for each plan (docs/safety.md S15)."""
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field

@@ -217,7 +217,7 @@ class World:
         for _ in range(2):
             if not debug and (wait := verbs.planned(args)) is not None:
                 wait.close()
-                self.service.planner.replan_at_once()
+                at_once(self.service.planner.run_once())
         return verbs.filter(args)
 
     async def ask(self, pod: str, **how: Any) -> FilterAnswer:

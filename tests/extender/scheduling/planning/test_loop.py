@@ -27,22 +27,6 @@ G = gang_key("default", "g")
 T = TypeVar("T")
 
 
-class SlowClock(LoopClock):
-    """A slow machine: each planner run takes `run_s`."""
-
-    def __init__(self, run_s: float) -> None:
-        super().__init__()
-        self._run_s = run_s
-        self._ahead_s = 0.0
-
-    def monotonic_s(self) -> float:
-        return super().monotonic_s() + self._ahead_s
-
-    def now_s(self) -> float:
-        self._ahead_s += self._run_s
-        return super().now_s()
-
-
 class SlowWorker:
     """A worker that takes so long for each work."""
 
@@ -116,16 +100,16 @@ async def test_nothing_is_planned_without_a_change() -> None:
         assert len(desk.plans) == 1
 
 
-@pytest.mark.parametrize(("run_s", "pause_s", "within_s"), [(0.1, 0.5, 0.01), (3.0, 2.0, 0.2)])
-async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_s: float, within_s: float) -> None:
+@pytest.mark.parametrize(("run_s", "pause_s"), [(0.1, 0.5), (3.0, 2.0)])
+async def test_the_pause_stretches_with_the_length_of_a_run(run_s: float, pause_s: float) -> None:
     """Five times as long, a sixth of the loop at most, but never longer than two seconds (docs/safety.md S15)."""
-    async with at_work(Desk(clock=SlowClock(run_s))) as desk:
+    async with at_work(Desk(worker=SlowWorker(run_s))) as desk:
         for number in range(60):
             desk.gang(f"g{number}")
-            await asyncio.sleep(max(0.05, run_s / 15))
+            await asyncio.sleep(max(0.05, run_s / 5))
         pauses = [later - earlier for earlier, later in pairwise(desk.times_s)]
         assert len(pauses) >= 3
-        assert pauses == pytest.approx([pause_s] * len(pauses), abs=within_s)
+        assert pauses == pytest.approx([run_s + pause_s] * len(pauses))
 
 
 async def asked(desk: Desk, gang: Gang) -> Plan:
@@ -158,12 +142,12 @@ async def test_a_waiting_gang_is_planned_on_the_spot_when_anything_changed() -> 
 
 
 async def test_the_spot_has_a_budget() -> None:
-    async with at_work(Desk(clock=SlowClock(0.1))) as desk:
+    async with at_work(Desk(worker=SlowWorker(0.1))) as desk:
         desk.gang()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.11)
         late = desk.gang("late")
         assert gang_key("default", "late") not in (await asked(desk, late)).admitted
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(0.7)
         assert gang_key("default", "late") in desk.planner.current.admitted
 
 
@@ -176,6 +160,15 @@ async def test_a_caller_waits_for_some_milliseconds_at_most() -> None:
     assert asyncio.get_running_loop().time() - began_s < 0.01
     await asyncio.sleep(1.0)
     assert G in desk.planner.current.admitted
+
+
+async def test_a_long_question_holds_up_no_plan() -> None:
+    async with at_work(Desk()) as desk:
+        desk.planner.questions = SlowWorker(60.0)
+        async with playing(desk.planner.ask(lambda *, cache: cache)):
+            desk.gang()
+            await asyncio.sleep(0.1)
+            assert G in desk.planner.current.admitted
 
 
 async def test_changes_during_a_run_are_the_next_one_s() -> None:
