@@ -5,9 +5,11 @@ shown, 1 without an answer, 2 for wrong use; errors are sentences, never a trace
 `--json` prints for machines; only a terminal has colours. Commands import what they need when they run.
 """
 
+import atexit
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Final
 
 import typer
@@ -88,14 +90,35 @@ def _program(
 
 def main() -> None:
     """Run the command line."""
-    single_threaded()
-    app()
+    _run()
 
 
 def kubectl() -> None:
     """Run the command line as kubectl's plugin, which kubectl finds as `kubectl-netgang` in PATH."""
+    _run(prog_name=KUBECTL)
+
+
+def _run(**named: str) -> None:
+    """Run the command line, and end the process without the interpreter's own end.
+
+    Why: pyreqwest's thread may be about to hold the interpreter when Python ends, and then Python aborts the process
+    (3 of 100 short commands; the same as github.com/PyO3/pyo3-async-runtimes/issues/40).
+    """
+    code = 1
+
+    def leave() -> None:
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+    atexit.register(leave)  # runs after the handlers that commands register
     single_threaded()
-    app(prog_name=KUBECTL)
+    try:
+        app(**named)
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        raise
 
 
 def single_threaded() -> None:

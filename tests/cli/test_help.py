@@ -79,6 +79,15 @@ def test_kubectl_runs_it(tmp_path: Path) -> None:
         assert any("/services/netgang:8889/proxy/v1/queue" in one for one in site.asked)
 
 
+@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nonsense", 2)])
+def test_a_command_ends_before_the_interpreter_does(argument: str, code: int) -> None:
+    """pyreqwest's thread would abort the process in 3 of 100 short commands."""
+    last = "last = type('Last', (), {'__del__': lambda self: print('interpreter ended')})()"
+    command = [sys.executable, "-c", f"from cli.main import main; {last}; main()", argument]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, timeout=LIVENESS_S)
+    assert (b"interpreter ended" in done.stdout, done.returncode) == (False, code)
+
+
 def test_the_installed_programs_are_these() -> None:
     import tomllib
 

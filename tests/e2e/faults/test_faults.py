@@ -30,6 +30,9 @@ async def test_a_refused_pod_is_quiet_and_quick(stage: Stage) -> None:
     await stage.add_nodes(*nodes)
     netgang = await stage.netgang()
     await stage.create_pod("x", on="node1")
+    await stage.until_pods(
+        lambda pods: pods[0]["status"]["phase"] == "Running", "x runs", begin="x"
+    )  # before the quiet
     await stage.create_gang("g", 2)
     await stage.until_refused(2)
     before, nudged = await filter_calls(netgang), await metric(netgang, "netgang_nudges_total", action="nudge")
