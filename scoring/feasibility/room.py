@@ -6,24 +6,34 @@ rows that changed. Rule: room only shrinks during a run, so what did not fit onc
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.network.matrix import Ints
 
-Counts: TypeAlias = NDArray[np.int32]  # Members that fit nodes, where many are kept: half as large as `Ints`
 MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
 
 
 def fit_counts(free: Ints, request: Ints) -> Ints:
-    """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`."""
-    asked = request > 0
-    if not asked.any():
+    """How many times `request` (r,) fits into each row of `free` (n, r); (n,), from 0 to `MOST_ON_A_NODE`.
+
+    Only rows with room are divided: that is slow, and in a full cluster they are few.
+    """
+    asked = [(free[:, column], amount) for column, amount in enumerate(request.tolist()) if amount > 0]
+    if not asked:
         return np.full(len(free), MOST_ON_A_NODE, np.int64)
-    counts = (free[:, asked] // request[asked]).min(axis=1)
-    return np.asarray(np.minimum(np.maximum(counts, 0), MOST_ON_A_NODE), dtype=np.int64)
+    able = np.ones(len(free), np.bool_)
+    for there, amount in asked:
+        able &= there >= amount
+    rows = able.nonzero()[0]
+    least = np.full(len(rows), MOST_ON_A_NODE, np.int64)
+    for there, amount in asked:
+        np.minimum(least, there[rows] // amount if amount > 1 else there[rows], out=least)
+    counts = np.zeros(len(free), np.int64)
+    counts[rows] = least
+    return counts
 
 
 def rows_with(matrix: NDArray[np.generic]) -> Ints:

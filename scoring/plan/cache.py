@@ -14,12 +14,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.feasibility.fit_counts import FitCounts
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.demand import Counting, GangDemand, KnownDemands
+from scoring.plan.demand import GangDemand, KnownDemands
 from scoring.plan.order_keys import OrderKeys
 from scoring.plan.running_gangs import RunningGangs
 from scoring.score.between_zones import Crossings
@@ -30,8 +29,6 @@ MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
 _GONE = 32
 """Gangs that may be gone before anything is forgotten"""
-_CLASSES = 512
-"""Counted classes of members that no gang asks for any more before all are counted again"""
 _TABLES = 4
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
@@ -81,10 +78,6 @@ class PlannerCache:
 
     demands: KnownDemands = field(default_factory=KnownDemands)
     order_keys: OrderKeys = field(default_factory=OrderKeys)
-    countings: dict[GangKey, tuple[GangDemand, Counting]] = field(default_factory=dict)
-    """gang → its demand, and what counting needs of it"""
-    same_counting: dict[object, Counting] = field(default_factory=dict)
-    """axis, classes with members, zones → what stands for all gangs that ask for these"""
     footprints: dict[GangKey, Footprint] = field(default_factory=dict)
     """gang → what its members take at the place it had last"""
     running: RunningGangs = field(default_factory=RunningGangs)
@@ -92,12 +85,10 @@ class PlannerCache:
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
-    fit_counts: FitCounts = field(default_factory=FitCounts)
-    """Of the room before a run"""
-    empty_counts: FitCounts = field(default_factory=FitCounts)
-    """Of the room there would be if no pod ran"""
-    masks: dict[int, dict[Constraints, NDArray[np.bool_]]] = field(default_factory=dict)
-    """node table version → (constraints → allowed nodes)"""
+    tables: dict[int, tuple[dict[Constraints, NDArray[np.bool_]], dict[MemberClass, Ints]]] = field(
+        default_factory=dict
+    )
+    """node table version → constraints → allowed nodes, and class → how many of its members could ever fit each zone"""
     layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
     """layout → the names and zones of a node table that it stands for, kept alive"""
 
@@ -131,23 +122,13 @@ class PlannerCache:
                 getattr(self, name).clear()
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
-        """Forget gangs that are gone, once these are many. Cost: O(known gangs), then.
-
-        All counts are forgotten when most of their classes belong to no gang: an admitted pod is of a class of its own.
-        """
+        """Forget gangs that are gone, once these are many. Cost: O(known gangs), then."""
         known = self.demands.known
         if len(known) <= len(gangs) + _GONE:
             return
         self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
         self.order_keys.keep_only(gangs)
-        self.countings = {key: one for key, one in self.countings.items() if key in gangs}
-        self.same_counting.clear()
         self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
-        asked_for = sum(len(one.need) + len(one.more) for _, _, _, one, _ in known.values())
-        if max(len(self.fit_counts.row_of), len(self.empty_counts.row_of)) > 2 * asked_for + _CLASSES:
-            self.masks.clear()
-            self.countings.clear()
-            self.fit_counts, self.empty_counts = FitCounts(), FitCounts()
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""
@@ -165,7 +146,7 @@ class PlannerCache:
         """
         made = PlannerCache(
             demands=self.demands.copy(),
-            masks={version: dict(masks) for version, masks in self.masks.items()},
+            tables={version: (dict(masks), dict(ever)) for version, (masks, ever) in self.tables.items()},
             layouts=dict(self.layouts),
             next_layout=self.next_layout,
             network_version=self.network_version,
@@ -208,8 +189,8 @@ class PlannerCache:
         self.layouts[self.next_layout] = (names, zones)
         return self.next_layout
 
-    def masks_of(self, table: NodeTable) -> dict[Constraints, NDArray[np.bool_]]:
-        """For a node table: constraints → nodes that they allow."""
-        if table.version not in self.masks and len(self.masks) >= _TABLES:
-            self.masks.pop(next(iter(self.masks)))
-        return self.masks.setdefault(table.version, {})
+    def of_table(self, table: NodeTable) -> tuple[dict[Constraints, NDArray[np.bool_]], dict[MemberClass, Ints]]:
+        """What follows from a node table alone."""
+        if table.version not in self.tables and len(self.tables) >= _TABLES:
+            self.tables.pop(next(iter(self.tables)))
+        return self.tables.setdefault(table.version, ({}, {}))

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from scoring.feasibility.quorum import minimum_members, quorum_of
-from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
 from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
 
-"""Gangs whose demands are read between two steps"""
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
 
@@ -151,22 +150,6 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
             members = by_object[id(pod.member_class)] = grouped.setdefault(pod.member_class, [])
         members.append(pod)
     return tuple((member_class, tuple(members)) for member_class, members in grouped.items())
-
-
-@dataclass(slots=True, eq=False)
-class Counting:
-    """What counting needs of the demands of gangs that ask for the same."""
-
-    demand: GangDemand
-    """The first of them"""
-    axis: object
-    """Of the nodes for which it was made: whether they count a resource decides whether counting is enough"""
-    classes: tuple[tuple[MemberClass, int], ...]
-    """Class, members; empty: counting is not enough"""
-    zones: tuple[ZoneName, ...] | None
-    """Zones that the gangs name"""
-    fits_empty: tuple[object, bool] = (None, False)
-    """Node table, and whether the gang would fit one of its zones if no pod ran there"""
 
 
 @dataclass(slots=True)

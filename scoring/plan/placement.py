@@ -208,9 +208,6 @@ def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
 
 def could_ever_start(run: Run, demand: GangDemand) -> bool:
     """Whether a gang without placed members would fit an empty cluster, however its members are spread."""
-    known = run.cache.countings.get(demand.gang.key)
-    if known is not None and known[0] is demand and known[1].fits_empty[0] is run.table:
-        return known[1].fits_empty[1]
     kind = kind_of(run, demand)
     if possible(run, demand, kind):
         return True

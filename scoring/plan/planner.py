@@ -12,8 +12,8 @@ Steps:
    (`backfill`); a STARVING gang without known ends keeps what is free (`starvation_reservations`).
 6. Zone order: which zones are tried first (`zone_order`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
-   asked for, together (`placement`). Gangs for which counting shows that no zone has room are refused many at once
-   (`bulk_refusal`).
+   asked for, together (`placement`). Counting comes first: a gang for which some class of its members has less room in
+   every zone than its minimum needs is refused, and nothing is searched.
 8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
 9. Result.
@@ -26,21 +26,19 @@ network data, or a node that does not do any more, make a gang be placed again.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.backfill import KeptRoom, promised_first
-from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
 from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.placement import could_ever_start, place_anywhere, place_minimum, with_more
+from scoring.plan.placement import could_ever_start, has_room, place_anywhere, place_minimum, with_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
 from scoring.plan.run import Run
@@ -92,8 +90,7 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     view = ClusterView(snapshot, policy, cache)
     capacity = Capacity(view)
     search = NodeSearch(view, capacity)
-    nodes = Nodes(view.table.names, view.zone_number, view.zones, view.table.axis)
-    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, nodes)
+    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones)
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
@@ -151,7 +148,8 @@ class _Turns:
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = KeptRoom(run, self._previous.promise, now_s=now_s) if backfills else None
-        self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys(), promised=self._room)
+        self._reserved: StarvationReservations | None = None
+        """Made for the first gang that room is kept for"""
         self._by_ends: dict[object, tuple[object, Refused, Refused]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._late: list[int] = []
@@ -162,7 +160,7 @@ class _Turns:
     @property
     def reservations(self) -> Mapping[GangKey, Reservation]:
         """Room that is kept for gangs that wait."""
-        starving = self._bulk.reserved.made if self._bulk.reserved is not None else {}
+        starving = self._reserved.made if self._reserved is not None else {}
         promised = self._room.reservation if self._room is not None else None
         return starving if promised is None else {**starving, promised.gang: promised}
 
@@ -173,18 +171,9 @@ class _Turns:
 
     def all(self) -> None:
         """Admit or refuse every gang, in order."""
-        by_room_alone = self._quota is None
-        place = 0
-        while place < len(self._demands):
-            refused = self._bulk.refused_from(place, self._kept) if by_room_alone else []
-            for answer in refused:
-                self._refuse(self._demands[place], place, answer)
-                place += 1
-            if refused:
-                continue
+        for place in range(len(self._demands)):
             if not self._keeps_its_place(place):
                 self._decide(place)
-            place += 1
         late, self._late = self._late, []
         for place in late:
             self._decide(place, again=True)
@@ -219,16 +208,16 @@ class _Turns:
             if self._kept is not None:
                 self._kept.settle()
             whole = demand if again else self._whole(demand)
-            outcome = self._place(whole, place)
+            outcome = self._place(whole)
             if isinstance(outcome, Refused) and self._room is not None:
-                outcome = self._by_end_times(self._room, whole, outcome, final=self._bulk.is_final(place))
+                outcome = self._by_end_times(self._room, whole, outcome)
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
             if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
                 self._late.append(place)
                 return
         if isinstance(outcome, Refused):
-            self._refuse(demand, place, self._reserve(demand, outcome, final=self._bulk.is_final(place)))
+            self._refuse(demand, place, self._reserve(demand, outcome))
             return
         if self._kept is not None:
             self._kept.doubt(key, outcome.nodes)
@@ -252,12 +241,19 @@ class _Turns:
         return Refused(Reason.OVER_SHARE, over) if over is not None else None
 
     def _whole(self, demand: GangDemand) -> GangDemand:
-        """All that a gang asks for which has nothing yet, if that is more than its minimum; else `demand` itself."""
+        """All that a gang asks for which has nothing yet, if that is more than its minimum; else `demand` itself.
+
+        Also if there is no room for its minimum: then the second look could only tell it the same.
+        """
         key, snapshot = demand.gang.key, self._run.snapshot
         known = key in self._before or key in snapshot.commitments or key in snapshot.claims or key in self._order.aged
         if known or demand.siblings:
             return demand
-        return demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
+        whole = demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
+        if whole is demand or has_room(self._run, demand):
+            return whole
+        by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
+        return whole if by_ends else demand
 
     def _waits_whole(self, whole: GangDemand) -> bool:
         """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
@@ -266,30 +262,26 @@ class _Turns:
             return False
         return is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
-    def _place(self, demand: GangDemand, place: int) -> Placed | Refused:
+    def _place(self, demand: GangDemand) -> Placed | Refused:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
         run, before = self._run, self._before.get(demand.gang.key)
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
         if before is None or self._kept is None:
-            refused = self._bulk.refusal(place)
-            return refused or place_anywhere(run, demand, now_s=self._now_s)
+            return place_anywhere(run, demand, now_s=self._now_s)
         return (
             keep_place(run, demand, before)
             or move_aside(run, demand, self._kept, now_s=self._now_s)
             or place_anywhere(run, demand, now_s=self._now_s)
         )
 
-    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused, *, final: bool) -> Placed | Refused:
-        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start.
-
-        `final`: it would be refused if nothing were kept.
-        """
+    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused) -> Placed | Refused:
+        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
         key, before = demand.gang.key, self._before.get(demand.gang.key)
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
             return refused
-        fills = not final and room.fills(demand)
-        alike = (id(kind_of(self._run, demand)), fills, final)
+        fills = room.fills(demand)
+        alike = (id(kind_of(self._run, demand)), fills)
         known = self._by_ends.get(alike)
         same = known is not None and known[:2] == (self._run.capacity.room.moment, refused)
         if known is not None and same and before is None and not room.wants(demand):
@@ -304,7 +296,7 @@ class _Turns:
             if isinstance(found, Placed):
                 return found
         if not room.wants(demand):
-            told = refused if final else room.explained(demand, refused)
+            told = room.explained(demand, refused)
             if room.promise is None or room.promise.gang != key:
                 self._by_ends[alike] = (self._run.capacity.room.moment, refused, told)
             return told
@@ -316,7 +308,7 @@ class _Turns:
         after = f"after {promise.after} ends" if promise.after is not None else "next"
         return Refused(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zone}")
 
-    def _reserve(self, demand: GangDemand, refused: Refused, *, final: bool) -> Refused:
+    def _reserve(self, demand: GangDemand, refused: Refused) -> Refused:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
         if refused.reason not in WANTS_ROOM:
             return refused
@@ -324,11 +316,11 @@ class _Turns:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
-        if self._bulk.reserved is None and (claim is not None or starving):
-            self._bulk.reserved = StarvationReservations(self._run, self._previous.reservations)
-        if self._bulk.reserved is None:
+        if self._reserved is None and (claim is not None or starving):
+            self._reserved = StarvationReservations(self._run, self._previous.reservations)
+        if self._reserved is None:
             return refused
-        found, rows = self._bulk.reserved.reserve(demand, refused, claim, starving=starving, final=final)
+        found, rows = self._reserved.reserve(demand, refused, claim, starving=starving)
         if self._kept is not None:
             self._kept.distrust(rows)
         return found

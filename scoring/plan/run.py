@@ -6,7 +6,6 @@ Made by `scoring.plan.planner.begin_run`.
 
 from dataclasses import dataclass, field
 
-from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import ZoneName
 from scoring.model.policy import Policy, ScorePolicy
 from scoring.model.snapshot import NodeTable, Snapshot
@@ -65,9 +64,6 @@ class Run:
     table: NodeTable
     zones: tuple[ZoneName, ...]
     """All, in the order in which results are indexed"""
-    nodes: Nodes
-    token: object = field(default_factory=object)
-    """Stands for the snapshot's room and filters in what is kept from run to run"""
     kinds: dict[object, Kind] = field(default_factory=dict)
     """What gangs ask for → what they share"""
     kind_of: dict[int, tuple[object, Kind]] = field(default_factory=dict)

@@ -75,12 +75,11 @@ class StarvationReservations:
         return {kept.reserved.gang: kept.reserved for kept in self._all()}
 
     def reserve(
-        self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool, final: bool
+        self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool
     ) -> tuple[Refused, frozenset[int]]:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
-        Gives the refusal in its final words, and the rows of which room is kept. `final`: the refusal would be the same
-        if nothing were reserved.
+        Gives the refusal in its final words, and the rows of which room is kept.
         """
         if claim is not None:
             rows = self._claim(demand, claim)
@@ -88,7 +87,7 @@ class StarvationReservations:
             return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to"), rows
         rows = self._starving(demand) if starving else frozenset()
         if not rows:
-            return refused if final else self.explained(demand, refused), rows
+            return self.explained(demand, refused), rows
         zones = ", ".join(self.made[demand.gang.key].zones)
         return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it"), rows
 
@@ -154,14 +153,6 @@ class StarvationReservations:
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
         return None
-
-    def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
-        """For each reservation its rows, what would be free there if it were given back, and its zones' places."""
-        run = self._run
-        return [
-            (one.rows, run.capacity.room.free[one.rows] + one.room, run.view.columns(one.reserved.zones))
-            for one in self._all()
-        ]
 
     def __bool__(self) -> bool:
         """Whether anything is held."""

@@ -134,7 +134,7 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
 
 def _before_commitments(run: Run, member_class: MemberClass, zone: ZoneName) -> int:
     """Members for which the zone would have room if no gang were starting."""
-    return int(run.capacity.counts(member_class, When.AT_START)[run.table.zones[zone]].sum())
+    return int(run.capacity.zone_counts(member_class, When.AT_START)[run.zones.index(zone)])
 
 
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Cause | None:

@@ -139,13 +139,6 @@ class KeptRoom:
         self._keep()
         return promise
 
-    def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
-        """Rows of what is kept, what would be free there otherwise, and its zone's place; as of reservations."""
-        rows, run = rows_with(self._taken), self._run
-        if self._kept is None or not len(rows):
-            return []
-        return [(rows, run.capacity.room.free[rows] + self._taken[rows], run.view.columns((self._kept.promise.zone,)))]
-
     def rows(self) -> frozenset[int]:
         """Where room is kept."""
         return frozenset(rows_with(self._taken).tolist())
