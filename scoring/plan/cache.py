@@ -7,18 +7,18 @@ are emptied at their limit, pair scores count by pairs, what belongs to older ne
 what belongs to gangs goes with them (`keep_only`).
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.ids import GangKey, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.demand import GangDemand, KnownDemands
+from scoring.plan.demand import KnownDemands
 from scoring.plan.order_keys import OrderKeys
 from scoring.plan.running_gangs import RunningGangs
 from scoring.score.between_zones import Crossings
@@ -48,28 +48,6 @@ def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4
     return table[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What a gang's pending members take at the place they have; valid for the very objects it was made from."""
-
-    demand: GangDemand
-    members: Mapping[PodUid, NodeName]
-    zones: tuple[ZoneName, ...]
-    layout: int
-    """Of the nodes: not the nodes themselves, which would live as long as this"""
-    parts: tuple[tuple[MemberClass, Ints, Ints], ...]
-    """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
-    rows: Ints
-    """Those of all parts, one after another; also in the next."""
-    amounts: Ints
-    row_set: frozenset[int]
-    used: frozenset[ZoneName]
-    """Zones of the rows."""
-    simple: bool
-    """The place is that of exactly the pending members, in zones the gang may use, without host ports: as long as room
-    and nodes do, it can be kept as it is."""
-
-
 @dataclass(slots=True, weakref_slot=True)
 class PlannerCache:
     """Tables of reusable results. Not shared between threads."""
@@ -78,8 +56,6 @@ class PlannerCache:
 
     demands: KnownDemands = field(default_factory=KnownDemands)
     order_keys: OrderKeys = field(default_factory=OrderKeys)
-    footprints: dict[GangKey, Footprint] = field(default_factory=dict)
-    """gang → what its members take at the place it had last"""
     running: RunningGangs = field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
 
@@ -128,7 +104,6 @@ class PlannerCache:
             return
         self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
         self.order_keys.keep_only(gangs)
-        self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""

@@ -17,7 +17,7 @@ from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.cache import Footprint, PlannerCache, remember
+from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
 
 
@@ -140,11 +140,6 @@ class Capacity:
         self.room.take(rows, self._view.vector(member_class))
         self.ports_taken(member_class, rows)
         return {self._view.table.nodes[row].zone for row in set(rows)}
-
-    def take_places(self, places: Sequence[Footprint]) -> None:
-        """Take the room of places that are known to stand; none has host ports."""
-        rows, amounts = (np.concatenate([getattr(one, what) for one in places]) for what in ("rows", "amounts"))
-        self.room.take_places(rows, amounts)
 
     def take_nodes(self, rows: Sequence[int]) -> None:
         """Take all that is free on these nodes."""

@@ -24,7 +24,6 @@ network data, or a node that does not do any more, make a gang be placed again.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
@@ -35,7 +34,7 @@ from scoring.plan.backfill import KeptRoom, promised_first
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
 from scoring.plan.demand import GangDemand, whole_of
-from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
+from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
 from scoring.plan.placement import could_ever_start, has_room, place_anywhere, place_minimum, with_more
@@ -144,7 +143,7 @@ class _Turns:
         self._before = self._previous.admitted if same_network else {}
         """Places that gangs may keep"""
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
-        self._kept = KeptPlacements(run, kept) if kept else None
+        self._later = LaterPlaces(run, kept)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = KeptRoom(run, self._previous.promise, now_s=now_s) if backfills else None
@@ -172,41 +171,20 @@ class _Turns:
     def all(self) -> None:
         """Admit or refuse every gang, in order."""
         for place in range(len(self._demands)):
-            if not self._keeps_its_place(place):
-                self._decide(place)
+            self._decide(place)
         late, self._late = self._late, []
         for place in late:
             self._decide(place, again=True)
-
-    def _keeps_its_place(self, place: int) -> bool:
-        """Whether the gang is admitted where it was, because nothing else can be: the usual case, and a quick one."""
-        demand = self._demands[place]
-        before = self._before.get(demand.gang.key)
-        if before is None or self._kept is None:
-            return False
-        self._kept.begin(demand.gang.key)
-        if demand.gang.key in self._run.snapshot.commitments or self._refused_at_once(demand) is not None:
-            return False
-        if self._quota is not None and self._quota.trimmed(demand) is not demand:
-            return False
-        if not self._kept.stands(demand.gang.key):
-            return False
-        same = before.rank == place + 1 and not before.committed
-        self.admitted[demand.gang.key] = before if same else replace(before, rank=place + 1, committed=False)
-        if self._quota is not None:
-            self._quota.admit(demand, before.members)
-        if self._room is not None:
-            self._room.started(demand, before.members)
-        return True
 
     def _decide(self, place: int, *, again: bool = False) -> None:
         """Admit or refuse one gang; the first that answers counts. `again`: it is the second look."""
         demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
         key = demand.gang.key
+        before = self._before.get(key)
+        if before is not None:
+            self._later.begin(key)
         outcome: Placed | Refused | None = self._refused_at_once(demand)
         if outcome is None:
-            if self._kept is not None:
-                self._kept.settle()
             whole = demand if again else self._whole(demand)
             outcome = self._place(whole)
             if isinstance(outcome, Refused) and self._room is not None:
@@ -219,12 +197,11 @@ class _Turns:
         if isinstance(outcome, Refused):
             self._refuse(demand, place, self._reserve(demand, outcome))
             return
-        if self._kept is not None:
-            self._kept.doubt(key, outcome.nodes)
         if self._quota is not None:
             self._quota.admit(demand, outcome.nodes)
         held = key in self._run.snapshot.commitments
-        self.admitted[key] = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
+        made = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
+        self.admitted[key] = before if before is not None and before == made else made
 
     def _refused_at_once(self, demand: GangDemand) -> Refused | None:
         """What no room can help: a broken gang, one that is incomplete, backs off, or is over its namespace's quota."""
@@ -267,11 +244,11 @@ class _Turns:
         run, before = self._run, self._before.get(demand.gang.key)
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        if before is None or self._kept is None:
+        if before is None:
             return place_anywhere(run, demand, now_s=self._now_s)
         return (
             keep_place(run, demand, before)
-            or move_aside(run, demand, self._kept, now_s=self._now_s)
+            or move_aside(run, demand, self._later, now_s=self._now_s)
             or place_anywhere(run, demand, now_s=self._now_s)
         )
 
@@ -301,8 +278,6 @@ class _Turns:
                 self._by_ends[alike] = (self._run.capacity.room.moment, refused, told)
             return told
         promise = room.try_to_promise(demand, self.admitted.values())
-        if self._kept is not None:
-            self._kept.distrust(room.rows())
         if promise is None:
             return refused
         after = f"after {promise.after} ends" if promise.after is not None else "next"
@@ -320,10 +295,7 @@ class _Turns:
             self._reserved = StarvationReservations(self._run, self._previous.reservations)
         if self._reserved is None:
             return refused
-        found, rows = self._reserved.reserve(demand, refused, claim, starving=starving)
-        if self._kept is not None:
-            self._kept.distrust(rows)
-        return found
+        return self._reserved.reserve(demand, refused, claim, starving=starving)
 
     def _refuse(self, demand: GangDemand, place: int, refused: Refused) -> None:
         """Say why the gang waits; with the same object as before where it is the same."""

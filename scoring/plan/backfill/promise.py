@@ -139,10 +139,6 @@ class KeptRoom:
         self._keep()
         return promise
 
-    def rows(self) -> frozenset[int]:
-        """Where room is kept."""
-        return frozenset(rows_with(self._taken).tolist())
-
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another. O(nodes)."""
         kept, run = self._kept, self._run
