@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from scoring.ids import GangKey, ZoneName
 from scoring.model import Constraints, MemberClass
+from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.demand import KnownDemands
-from scoring.plan.order_keys import OrderKeys
+from scoring.plan.demand import GangDemand, KnownDemands
 from scoring.plan.running_gangs import RunningGangs
+from scoring.queue.weights import Scale, Weight
 from scoring.score.between_zones import Crossings
 from scoring.score.links import LinkPoints, Links
 from scoring.selection import on_grid
@@ -48,6 +49,27 @@ def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4
     return table[key]
 
 
+@dataclass(frozen=True, slots=True)
+class Urgency:
+    """What decides a gang's place in the queue, apart from the moment; of a demand, a policy and the cluster's totals.
+
+    Weighing a thousand gangs again in each run takes 25 ms (docs/adr/0006-planner-caches.md).
+    """
+
+    demand: GangDemand
+    policy: Policy
+    scale: Scale
+    weight: Weight
+    waiting_s: float | None
+    """When its clock started; `None`: too few pods exist."""
+    starving_s: float
+    """When its clock reaches STARVELIMIT; infinite: it has none."""
+    reserves_s: float
+    """From when room may be reserved for it"""
+    tail: tuple[object, ...]
+    """End of its sort key: weight, creation, name, as the policy's order has them."""
+
+
 @dataclass(slots=True, weakref_slot=True)
 class PlannerCache:
     """Tables of reusable results. Not shared between threads."""
@@ -55,7 +77,9 @@ class PlannerCache:
     # -- of gangs, by their keys; all hold the demand they belong to -------------------------------------------------
 
     demands: KnownDemands = field(default_factory=KnownDemands)
-    order_keys: OrderKeys = field(default_factory=OrderKeys)
+    urgencies: dict[GangKey, Urgency] = field(default_factory=dict)
+    scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
+    """A node table, and the totals of it"""
     running: RunningGangs = field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
 
@@ -103,7 +127,14 @@ class PlannerCache:
         if len(known) <= len(gangs) + _GONE:
             return
         self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
-        self.order_keys.keep_only(gangs)
+        self.urgencies = {key: one for key, one in self.urgencies.items() if key in gangs}
+
+    def scale_of(self, table: NodeTable) -> Scale:
+        """The cluster's totals; the same object while they are the same. Cost: O(nodes) for another table."""
+        if self.scale[0] is not table:
+            scale = Scale.of(table)
+            self.scale = table, self.scale[1] if scale == self.scale[1] else scale
+        return self.scale[1]
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""
