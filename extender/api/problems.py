@@ -52,21 +52,25 @@ class TooLargeError(Exception):
     """A body is larger than allowed, and is not read to its end."""
 
 
-async def whole_body(request: Request, most_bytes: int, timeout_s: float) -> bytes:
+async def whole_body(receive: Receive, most_bytes: int, timeout_s: float) -> bytes:
     """The body of a request. Errors: TooLargeError, TimeoutError, ClientDisconnect."""
     body = bytearray()  # a list of pieces would cost many times a body that comes byte by byte
     async with asyncio.timeout(timeout_s):
-        async for more in request.stream():
-            body += more
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message["body"]
             if len(body) > most_bytes:
                 raise TooLargeError
-    return bytes(body)
+            if not message["more_body"]:
+                return bytes(body)
 
 
 async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advice: str = "") -> bytes | Response:
     """The whole body, or what is answered to one that is too large (with `advice`) or does not come."""
     try:
-        return await whole_body(request, most_bytes, timeout_s)
+        return await whole_body(request.receive, most_bytes, timeout_s)
     except TooLargeError:
         status, said = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
     except TimeoutError:

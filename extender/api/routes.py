@@ -14,7 +14,6 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
@@ -63,17 +62,15 @@ def create_documents_app(
     *,
     readiness: Callable[[], Readiness],
     failed: Callable[[], None],
-    routes: Sequence[BaseRoute] = (),
     routers: Sequence[APIRouter] = (),
 ) -> FastAPI:
-    """Build the app: `routes` first, the documents, and `routers`. `failed` hears of each error of ours."""
+    """Build the app: the documents, and `routers`. `failed` hears of each error of ours."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
     offline = FastAPIOffline(
         title="netgang",
         description=_VERBS,
         redoc_url=None,
         responses=mistakes,
-        routes=[*routes],
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # else each call looks for exporters
     )
