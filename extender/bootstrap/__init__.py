@@ -37,11 +37,10 @@ from extender.kube.text_store import KubeTextStore
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
-from extender.notes import NoteReader, Notes
-from extender.notes.keys import notes_of
+from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
-from extender.runtime.worker import Worker, WorkerThread, at_once
+from extender.runtime.slices import Worker, WorkerThread, at_once
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings

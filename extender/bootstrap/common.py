@@ -23,8 +23,8 @@ from extender.network.probe.bursts import BurstOptions
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
+from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.runtime.worker import Worker, at_once
 from extender.scheduling.planning.loop import Planner
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace

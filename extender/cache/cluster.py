@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from extender.cache.daemons import Daemons
 from extender.cache.decisions import Attained, Decisions
-from extender.cache.lengths import JobSays
+from extender.cache.gangs import JobSays
 from extender.cache.nodes import Nodes
 from extender.cache.own_gangs import GangBook
 from extender.cache.pods import PodChange, Pods, same_but_version

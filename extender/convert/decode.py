@@ -126,3 +126,45 @@ def note_from_json(decoder: msgspec.json.Decoder[T], text: object, *, what: str,
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(f"{what}: {error}") from error
+
+
+class Head(msgspec.Struct, gc=False):
+    """The part of `metadata` that only the API server writes, so it is known of every unreadable object which it is."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+    @property
+    def key(self) -> str:
+        """What a sink calls the object; empty: it has no name."""
+        return object_key(self.namespace, self.name)
+
+
+class Headed(msgspec.Struct):
+    """An object of any kind, as far as its head."""
+
+    metadata: Head
+
+
+_HEADED = msgspec.json.Decoder(Headed)
+
+
+def head_of(raw: bytes) -> Head | None:
+    """The object's head; `None`: even that cannot be read.
+
+    >>> head_of(b'{"metadata": {"namespace": "team-a", "name": "w-0", "labels": {"a": 7}}, "spec": []}').key
+    'team-a/w-0'
+    >>> head_of(b'{"metadata": []}') is None
+    True
+    """
+    try:
+        return decoded(_HEADED, raw).metadata
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def object_key(namespace: str, name: str) -> str:
+    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name."""
+    return f"{namespace}/{name}" if namespace else name

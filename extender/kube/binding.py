@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from extender.convert.decode import Headed
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.calls import POD_BIND, POD_GET
 from extender.kube.http.transport import Transport
-from extender.kube.object_names import Headed
 from extender.ports import Binding, Clock
 from extender.runtime.clock import Backoff
 from extender.settings.call_bound import BINDING_MAX_S

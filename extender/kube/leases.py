@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
+from extender.convert.decode import Headed
 from extender.kube import calls
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
-from extender.kube.object_names import Headed
 from extender.leadership.lease import Lease, LeaseSpec
 
 ROLE_LABEL = "netgang.io/role"

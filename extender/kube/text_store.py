@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
+from extender.convert.decode import Headed
 from extender.kube import calls
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
-from extender.kube.object_names import Headed
 from extender.ports import StoredText
 
 _TIMEOUT_S: Final = 5.0

@@ -18,9 +18,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
+from extender.convert.decode import Head, head_of
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
 from extender.kube.http.faults import refusal_in_stream
-from extender.kube.object_names import Head, head_of
 from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.clock import Backoff

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from extender.runtime.current_counts import CurrentCounts
+from extender.runtime.telemetry import CurrentCounts
 
 
 def shown(registry: CollectorRegistry) -> Mapping[str, float]:

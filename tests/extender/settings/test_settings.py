@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
+from extender.settings.features import QueueSettings
 from extender.settings.leadership import LeaderElection
 from extender.settings.network import FileSource, HardTtl, MaddashSource, SoftTtl, Source
-from extender.settings.queue import QueueSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, Ratios, Ttl
 from scoring.network.matrix import Metric
