@@ -70,15 +70,7 @@ def assemble(
         common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
     return service_of(
-        common,
-        starting,
-        caring,
-        catch_up,
-        refresh,
-        tasks,
-        callers=callers,
-        reviews=reviews,
-        probing=probing,
+        common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews, probing=probing
     )
 
 

@@ -160,11 +160,7 @@ def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
     if common.started_store is None:
         return None
     return StartedKeeper(
-        common.started_store,
-        StartedGangs(starting.context),
-        common.cache,
-        common.clock,
-        acting=common.acting,
+        common.started_store, StartedGangs(starting.context), common.cache, common.clock, acting=common.acting
     )
 
 
@@ -178,14 +174,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
     if feeds is None:
         return None, None
     reported = Reported(common, feeds.jobs)
-    parts = Parts(
-        starting.context,
-        common.planner,
-        feeds.jobs,
-        feeds.autoscalers,
-        reported.records,
-        common.rng,
-    )
+    parts = Parts(starting.context, common.planner, feeds.jobs, feeds.autoscalers, reported.records, common.rng)
     elastic = Elastic(
         parts,
         common.settings.elastic.options(common.limits.metrics),

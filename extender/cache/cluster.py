@@ -19,17 +19,7 @@ from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
-from scoring.model import (
-    Claim,
-    Commitment,
-    DaemonSet,
-    Gang,
-    MemberClass,
-    Node,
-    Pod,
-    PodGroup,
-    Snapshot,
-)
+from scoring.model import Claim, Commitment, DaemonSet, Gang, MemberClass, Node, Pod, PodGroup, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 

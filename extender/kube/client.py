@@ -65,12 +65,7 @@ class KubeClient:
     """ClusterApi of one API server; an async context manager, bound to one event loop."""
 
     def __init__(
-        self,
-        server: ApiServer,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        limits: ClientLimits = ClientLimits(),
+        self, server: ApiServer, *, clock: Clock, rng: random.Random, limits: ClientLimits = ClientLimits()
     ) -> None:
         self._limits = limits
         self._transport = Transport(server, limits=limits.transport)

@@ -33,14 +33,7 @@ from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
 from extender.settings.types import NotNegative, OnOrOff, Positive, names
 from scoring.ids import ZoneName
-from scoring.model.policy import (
-    AdmitTo,
-    Policy,
-    Preempting,
-    ScorePolicy,
-    Selection,
-    ZonePolicy,
-)
+from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ZonePolicy
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")

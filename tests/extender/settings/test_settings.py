@@ -242,9 +242,7 @@ def test_the_policy_carries_every_choice() -> None:
 
 def test_the_queues_settings_reach_the_planner() -> None:
     plain = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "backfill": False}
-    lists = {
-        "weight_namespaces": "ops, team",
-    }
+    lists = {"weight_namespaces": "ops, team"}
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
     assert policy.weight_namespaces == {"ops", "team"}

@@ -50,10 +50,7 @@ async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: 
     assert lines == await lines_of(parts, limit_bytes=20)
 
 
-TOO_LONG = {
-    "in one chunk": [b"123456\n"],
-    "in many chunks": [b"12", b"34", b"56\n"],
-}
+TOO_LONG = {"in one chunk": [b"123456\n"], "in many chunks": [b"12", b"34", b"56\n"]}
 
 
 @pytest.mark.parametrize("parts", TOO_LONG.values(), ids=TOO_LONG)

@@ -12,12 +12,7 @@ from extender.kube.calls import NATIVE_GROUPS, NODES, POD_GROUPS, PODS, Resource
 from extender.kube.watch.reflector import Reflector, ReflectorOptions
 from lab.testbed.apiserver.store import ApiStore
 from tests.extender.beside import playing
-from tests.extender.kube.watch.collection import (
-    Item,
-    RecordingSink,
-    reflector_of,
-    state_of,
-)
+from tests.extender.kube.watch.collection import Item, RecordingSink, reflector_of, state_of
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime

@@ -12,14 +12,7 @@ from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, PODS
 from extender.kube.watch.reflector import ReflectorOptions
 from tests.extender.beside import playing
-from tests.extender.kube.watch.collection import (
-    UNREADABLE,
-    UNWANTED,
-    RecordingSink,
-    State,
-    reflector_of,
-    state_of,
-)
+from tests.extender.kube.watch.collection import UNREADABLE, UNWANTED, RecordingSink, State, reflector_of, state_of
 from tests.fakes.cluster_api import FakeClusterApi
 
 NAMES = ("a", "b", "c")

@@ -1,12 +1,13 @@
-"""The LeaseApi port over HTTP: the Lease, and the role's label on our pods.
+"""The LeaseApi and TextStore ports over HTTP: objects of netgang's own, a Lease and a ConfigMap, and our role's label.
 
 Rule: the transport is not that of Bindings, behind which a renewal would wait its turn; each call has one time limit,
-half the renew deadline, so that one lost answer does not cost the lease; an update sends the whole object back, with
-the version that was read and everything that others wrote on it.
+for the Lease half the renew deadline, so that one lost answer does not cost it. An update sends the whole object back,
+with the version that was read and everything that others wrote on it, so two leaders never write over each other.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -16,9 +17,13 @@ from extender.kube import calls
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport
 from extender.leadership.lease import Lease, LeaseSpec
+from extender.ports import StoredText
 
-ROLE_LABEL = "netgang.io/role"
-_PODS_LISTED = 100
+ROLE_LABEL: Final = "netgang.io/role"
+STARTED_GANGS: Final = "netgang-started-gangs"
+ENTRY: Final = "members"
+_TEXT_S: Final = 5.0
+_PODS_LISTED: Final = 100
 
 
 class _Lease(Headed):
@@ -29,8 +34,13 @@ class _List(msgspec.Struct):
     items: list[Headed] | None
 
 
+class _ConfigMap(Headed):
+    data: dict[str, str] | None = None
+
+
 _LEASE = msgspec.json.Decoder(_Lease)
 _LIST = msgspec.json.Decoder(_List)
+_CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
 
 
 class KubeLeases:
@@ -55,16 +65,13 @@ class KubeLeases:
         """Replace `over`, or create the Lease; returns it as stored. See `LeaseApi` for the errors."""
         if over is None:
             method, path = "POST", calls.LEASE_CREATE.resource.collection(self._namespace)
-            found: dict[str, Any] = {
-                "apiVersion": calls.LEASES.api_version,
-                "kind": "Lease",
-                "metadata": {"name": self._name, "namespace": self._namespace},
-            }
+            head = {"name": self._name, "namespace": self._namespace}
+            lease: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
         else:
             method, path = "PUT", calls.LEASE_UPDATE.path(self._namespace, self._name)
-            found = msgspec.json.decode(over.raw)
-        found["spec"] = found.get("spec", {}) | msgspec.to_builtins(spec)
-        body = msgspec.json.encode(found)
+            lease = msgspec.json.decode(over.raw)
+        lease["spec"] = lease.get("spec", {}) | msgspec.to_builtins(spec)
+        body = msgspec.json.encode(lease)
         return _lease(path, await self._transport.send(method, path, body=body, timeout_s=self._call_s))
 
     async def label(self, pod: str, role: str | None) -> None:
@@ -81,10 +88,41 @@ class KubeLeases:
         path = f"{calls.PODS.collection(self._pods_namespace)}?{query}"
         body = await self._transport.send("GET", path, timeout_s=self._call_s)
         with mapped(f"GET {path}"):
-            return [one.metadata.name for one in _LIST.decode(body).items or ()]
+            return [pod.metadata.name for pod in _LIST.decode(body).items or ()]
 
 
 def _lease(path: str, body: bytes) -> Lease:
     with mapped(path):
-        found = _LEASE.decode(body)
-    return Lease(found.spec, found.metadata.resource_version, bytes(body))
+        lease = _LEASE.decode(body)
+    return Lease(lease.spec, lease.metadata.resource_version, body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored(StoredText):
+    raw: bytes
+
+
+class KubeTextStore:
+    """TextStore of one namespace; the ConfigMap is never created or deleted."""
+
+    def __init__(self, transport: Transport, namespace: str) -> None:
+        self._transport = transport
+        self.place = f"{namespace}/{STARTED_GANGS}"
+        self._path = calls.TEXT_GET.path(namespace, STARTED_GANGS)
+
+    async def read(self) -> StoredText | None:
+        """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
+        body = await self._transport.find(self._path, timeout_s=_TEXT_S)
+        return self._stored(body) if body is not None else None
+
+    async def write(self, text: str, over: StoredText) -> StoredText:
+        """Replace the text of `over`; as stored. ConflictError: it has changed since."""
+        if not isinstance(over, _Stored):
+            raise TypeError("what is written over was not read here")
+        body = msgspec.json.encode(msgspec.json.decode(over.raw) | {"data": {ENTRY: text}})
+        return self._stored(await self._transport.send("PUT", self._path, body=body, timeout_s=_TEXT_S))
+
+    def _stored(self, body: bytes) -> StoredText:
+        with mapped(self._path):
+            stored = _CONFIG_MAP.decode(body)
+        return _Stored(stored.metadata.resource_version, (stored.data or {}).get(ENTRY, ""), body)
