@@ -22,12 +22,11 @@ from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, PODS
-from extender.kube.client import KubeClient
+from extender.kube.client import KubeClient, KubeReviews
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.http.transport import FEW, Transport
 from extender.kube.own_objects import KubeTextStore
-from extender.kube.reviews import KubeReviews
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled

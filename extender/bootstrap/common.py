@@ -15,9 +15,8 @@ from extender.kube.http.transport import FEW, Transport
 from extender.kube.own_objects import KubeLeases
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.election import Election, LeaseTimes
-from extender.leadership.fencing import FencedApi
 from extender.leadership.lease import LeaseApi, RoleLabel
-from extender.leadership.lease_loop import Leadership
+from extender.leadership.lease_loop import FencedApi, Leadership
 from extender.network.probe.agents import ProbeOptions
 from extender.network.probe.bursts import BurstOptions
 from extender.notes import Notes

@@ -1,4 +1,4 @@
-"""The ClusterApi port over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
+"""The ports ClusterApi and Reviews over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
 
 Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding
 (see `binding`); what a failure means is decided in `faults`.
@@ -21,11 +21,12 @@ from extender.kube.binding import POD, Binder, BindLimits
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
-from extender.ports import Clock, Labelled, Page, WatchEvent, read_all
+from extender.ports import Clock, Identity, Labelled, Page, WatchEvent, read_all
 from scoring.ids import PodUid
 from scoring.model import GATE
 
 _MIB = 1024 * 1024
+_REVIEW_S = 5.0
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
@@ -207,3 +208,40 @@ class KubeClient:
 def _with_query(path: str, query: Mapping[str, str]) -> str:
     calls.resource_of(path)
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    audiences: list[str] | None = None
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus
+
+
+class KubeReviews:
+    """The Reviews port; its transport is not that of Bindings."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+        """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
+        spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
+        call = calls.TOKEN_REVIEW
+        asked = msgspec.json.encode({"apiVersion": call.resource.api_version, "kind": "TokenReview", "spec": spec})
+        body = await self._transport.send("POST", call.resource.collection(), body=asked, timeout_s=_REVIEW_S)
+        with mapped("TokenReview"):
+            found = msgspec.json.decode(body, type=_TokenReview).status
+        if not found.authenticated or not found.user.username:
+            return None
+        if audiences and not set(audiences).intersection(found.audiences or ()):
+            return None
+        extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
+        return Identity(found.user.username, extra)

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
 
-from extender.convert.decode import whole_number
-from extender.convert.sharing import shared
+from extender.convert.decode import shared, whole_number
 from scoring.ids import GangKey, gang_key
 from scoring.model import GangSource, GroupRef
 

@@ -9,7 +9,7 @@ from sys import intern
 
 import msgspec
 
-from extender.convert.decode import Owner, decode, given, seconds
+from extender.convert.decode import Owner, decode, given, seconds, shared, shared_tuple
 from extender.convert.pod.conditions import (
     SAYS_NOTHING,
     bound_s,
@@ -20,12 +20,10 @@ from extender.convert.pod.conditions import (
     told_by,
 )
 from extender.convert.pod.constraints import unmodelled_constraints
-from extender.convert.pod.fields import PodFields, PodSpec, PodStatus
 from extender.convert.pod.gang_labels import group_of
-from extender.convert.pod.member_class import class_of
+from extender.convert.pod.member_class import PodFields, PodSpec, PodStatus, class_of
 from extender.convert.pod.misspelt import misspelt
 from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
-from extender.convert.sharing import shared, shared_tuple
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.lengths import MOST_S

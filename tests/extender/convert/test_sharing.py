@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from extender.convert import pod_from_json
-from extender.convert.sharing import Pool, shared_tuple
+from extender.convert.decode import Pool, shared_tuple
 from scoring.model import Controller, Pod
 from tests.extender.scheduling.world import pinned_to
 

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from extender.errors import ApiUnavailableError
+from extender.kube.client import KubeReviews
 from extender.kube.http.transport import Transport
-from extender.kube.reviews import KubeReviews
 from extender.ports import Identity
 from tests.extender.kube.conftest import serving
 
