@@ -132,6 +132,11 @@ class Common:
         """Every reflector by name: of what decides, and of elastic jobs."""
         return {**self.reflectors, **(self.feeds.reflectors if self.feeds is not None else {})}
 
+    def interruptions(self) -> int:
+        """Lists that were read again, and take-overs: each restarts the quiet time."""
+        relists = sum(reflector.status().relists for reflector in self.followed.values())
+        return relists + (self.leadership.terms if self.leadership is not None else 0)
+
     def synced(self) -> bool:
         """Whether there is a plan."""
         return self.planner.snapshot is not None

@@ -36,7 +36,7 @@ from extender.scheduling.planning.housekeeping import Look
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
 from scoring.explain.gang import explain
-from scoring.model.policy import Policy, Preempting
+from scoring.model.policy import Preempting
 
 
 class Reported:
@@ -70,7 +70,8 @@ class Caring:
         cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
         context, events, health = starting.context, starting.events, starting.health
         self.elastic, self.reported = _elastic_of(common, starting)
-        self.restarts = _restarts_of(policy, starting)
+        levels = policy.preemption is Preempting.LEVELS
+        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts, levels=levels)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
             context,
@@ -109,7 +110,9 @@ class Caring:
         self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
-        self.started = _started_of(common, starting)
+        self.started: StartedKeeper | None = None  # There is no API server to keep them
+        if (store := common.started_store) is not None:
+            self.started = StartedKeeper(store, StartedGangs(context), cache, clock, acting=common.acting)
         self.waiting_times = WaitingTimes(context)
         self.looks: Sequence[Look] = [
             stranding.look,
@@ -137,36 +140,14 @@ class Caring:
         if self.elastic is not None:
             self.elastic.recover()
 
-    def restart(self) -> None:
-        """Forget, and recover, as a term begins."""
+    def forget(self) -> None:
+        """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
         if self.started is not None:
             self.started.read_again()
         self.waiting_times.forget()
         for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
-        self.recover()
-
-    def forget(self) -> None:
-        """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
-        self.waiting_times.forget()
-        for book in (self.elastic, self.reported, self.preemptions):
-            if book is not None:
-                book.forget()
-
-
-def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
-    """What remembers gangs that have started; `None`: there is no API server to keep them."""
-    if common.started_store is None:
-        return None
-    return StartedKeeper(
-        common.started_store, StartedGangs(starting.context), common.cache, common.clock, acting=common.acting
-    )
-
-
-def _restarts_of(policy: Policy, starting: Starting) -> Restarts:
-    limits, lost_of = policy.restarts, starting.health.lost_under
-    return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=policy.preemption is Preempting.LEVELS)
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:

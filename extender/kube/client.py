@@ -58,7 +58,7 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-_LIST = msgspec.json.Decoder(_List)
+PAGES = msgspec.json.Decoder(_List)  # Of any collection, with the objects as raw JSON
 _EVENT = msgspec.json.Decoder(_Event)
 
 
@@ -88,7 +88,7 @@ class KubeClient:
         url = _with_query(path, query)
         raw = await self._transport.send("GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes)
         with mapped(f"GET {url}"):
-            found = decoded(_LIST, raw)
+            found = decoded(PAGES, raw)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
         items = [bytes(item) for item in found.items or ()]
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)

@@ -12,6 +12,7 @@ import msgspec
 
 from extender.convert.decode import decoded
 from extender.errors import NotFoundError
+from extender.kube.client import PAGES
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
 from extender.kube.http.transport import Transport, TransportLimits
@@ -54,10 +55,10 @@ class OperatorApi:
             except NotFoundError:
                 return
             with mapped(f"GET {url}"):
-                page = decoded(_PAGES, body)
+                page = decoded(PAGES, body)
             for item in page.items or ():
                 yield bytes(item)
-            token = page.metadata.token
+            token = page.metadata.continue_token
             if not token:
                 return
 
@@ -91,14 +92,4 @@ class OperatorApi:
             return decoded(_DOCUMENT, body)
 
 
-class _Meta(msgspec.Struct):
-    token: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-_PAGES = msgspec.json.Decoder(_Page)
 _DOCUMENT = msgspec.json.Decoder(Json)
