@@ -1,8 +1,14 @@
-"""One exchange and one stream: limits of size, time and number, tokens, and lines however they are cut."""
+"""Exchanges and streams over a real socket: what is an answer, what is never repeated, limits, and whom we trust."""
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext
+from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -10,23 +16,237 @@ from hypothesis import strategies as st
 
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
-from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.credentials import ApiServer, Authorization, Tls, Token
 from extender.kube.http.transport import Transport, TransportLimits, split_lines
 from extender.runtime.clock import SystemClock
 from lab.testbed.apiserver.server import Fault, LoopbackApi
+from tests.authority import Authority, Pair
+from tests.extender.kube.conftest import server_of
+from tests.extender.kube.scripted import OK, Talk, always_ok, answering, ok, scripted
+
+Found: TypeAlias = tuple[str, str, int]
+
+
+def transport(url: str, *, token: str = "", concurrency: int = 4, **fields: str) -> Transport:
+    limits = TransportLimits(object_bytes=100_000, concurrency=concurrency)
+    return Transport(server_of(url, token=token, **fields), limits=limits, agent="test")
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """That of the API server for its addresses, one of it for another name, a foreign one, and the client's own."""
+
+    authority: Authority
+    other: Authority
+    good: Pair
+    named: Pair
+    foreign: Pair
+    own: Pair
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    place: Path = tmp_path_factory.mktemp("certificates")
+    authority, other = Authority.made(place, "cluster"), Authority.made(place, "other")
+    good = authority.issue("good", san="IP:127.0.0.1,IP:::1,DNS:localhost", usage="serverAuth")
+    named = authority.issue("named", san="DNS:api.cluster.example", usage="serverAuth")
+    return Certificates(authority, other, good, named, other.server(), authority.issue("netgang"))
+
+
+def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    if clients is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(clients.cert)
+    return context
+
+
+def secure(url: str, known: Certificates, *, own: Pair | None = None, found_at: Found | None = None) -> Transport:
+    identity = own.cert.read_bytes() + own.key.read_bytes() if own is not None else b""
+    tls = Tls(known.authority.cert, identity, found_at=found_at)
+    return Transport(server_of(url, tls=tls), agent="test")
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+FAILED = b"HTTP/1.1 409 Conflict\r\n" + ok(b'{"message":"busy"}').removeprefix(HEAD)
+
+
+async def test_a_failure_is_an_answer() -> None:
+    failing = answering(FAILED, then=always_ok)
+    async with scripted(failing, host="::1") as server, transport(server.url) as one:
+        with pytest.raises(ApiError, match="409: busy"):
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+    assert server.connections == 1
+    assert f"\r\nHost: {server.url.removeprefix('http://')}\r\n" in server.requests[0][0]
+
+
+BROKEN: dict[str, tuple[str, Sequence[bytes]]] = {  # case: (words of the error, parts before the server closes)
+    "nothing": ("connection closed before message completed", []),
+    "half a body": ("end of file before message length reached", [HEAD + b"Content-Length: 5\r\n\r\nhel"]),
+    "no last chunk": ("error reading a body", [CHUNKED + b"5\r\nhello\r\n"]),
+    "another protocol": ("invalid HTTP version", [b"SSH-2.0-OpenSSH_9.6\r\n"]),
+    "a head without end": ("message head is too large", [HEAD, *[b"X: " + b"x" * 5000 + b"\r\n"] * 120]),
+    "longer than allowed": ("longer than 100000 bytes", [CHUNKED, *[b"3E8\r\n" + b"x" * 1000 + b"\r\n"] * 300]),
+}
+
+
+@pytest.mark.parametrize(("want", "parts"), BROKEN.values(), ids=BROKEN)
+async def test_what_is_no_answer(want: str, parts: Sequence[bytes]) -> None:
+    async with scripted(answering(*parts, later=always_ok)) as server, transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match=want):
+            await one.send("POST", "/x", body=b"{}", timeout_s=10.0, limit_bytes=100_000)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+        assert server.connections == 2
+        assert len(server.requests) == 2  # nothing was repeated
+
+
+@pytest.mark.parametrize("secured", [False, True])
+@pytest.mark.parametrize("parts", [[], [HEAD + b"Content-Length: 5\r\n\r\nhel"], [HEAD + b"\r\nhel"]])
+async def test_a_reset(parts: Sequence[bytes], secured: bool, known: Certificates) -> None:
+    """A reset is never the end of an answer, nor is over TLS an end that is not orderly: it may have been cut."""
+    cutting = scripted(answering(*parts, then=Talk.reset, later=always_ok), tls=serves(known.good) if secured else None)
+    async with cutting as server, secure(server.url, known) if secured else transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match="POST /x: "):
+            await one.send("POST", "/x", body=b"{}", timeout_s=10.0)
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+        assert len(server.requests) == 2
+
+
+async def test_a_failure_is_read_up_to_a_limit() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.say(b"HTTP/1.1 429 Slow\r\nRetry-After: 7\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            await talk.say(b"3E8\r\n" + b"x" * 1000 + b"\r\n")
+
+    async with scripted(script) as server, transport(server.url) as one:
+        with pytest.raises(ApiError, match="API server answered 429: xxx") as caught:
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert caught.value.retry_after_s == 7.0
+
+
+async def test_a_slow_server_is_not_waited_for() -> None:
+    closed = asyncio.Event()
+
+    async def note_the_end(talk: Talk) -> None:
+        await talk.hung_up()
+        closed.set()
+
+    slow = answering(HEAD + b"Content-Length: 9\r\n\r\nslow", then=note_the_end, later=always_ok)
+    async with scripted(slow) as server, transport(server.url) as one:
+        with pytest.raises(ApiUnavailableError, match="GET /x: no answer in time"):
+            await one.send("GET", "/x", timeout_s=0.05)
+        await closed.wait()
+        assert await one.send("GET", "/y", timeout_s=10.0) == b"ok"
+
+
+async def test_a_call_that_is_cancelled_before_its_turn_is_never_sent() -> None:
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.server.release.wait()
+        await talk.say(OK)
+        await always_ok(talk)
+
+    async with scripted(script) as server, transport(server.url, concurrency=1) as one:
+        first = asyncio.create_task(one.send("GET", "/first", timeout_s=10.0))
+        await server.arrival.wait()
+        with pytest.raises(ApiUnavailableError, match="no answer in time"):
+            await one.send("POST", "/second", body=b"{}", timeout_s=0.05)
+        server.release.set()
+        assert await first == await one.send("GET", "/third", timeout_s=10.0) == b"ok"
+        assert [head.split(" ", 2)[1] for head, _ in server.requests] == ["/first", "/third"]
+
+
+async def test_a_call_that_is_cancelled_ends_with_its_time() -> None:
+    """A Binding that is given up must not be under way when another replica leads."""
+    ended = asyncio.Event()
+
+    async def script(talk: Talk) -> None:
+        await talk.request()
+        await talk.hung_up()
+        ended.set()
+
+    async with scripted(script) as server, transport(server.url) as one:
+        call = asyncio.create_task(one.send("POST", "/x", body=b"{}", timeout_s=0.3))
+        await server.arrival.wait()
+        call.cancel()
+        await ended.wait()
+
+
+async def test_nothing_can_end_a_line() -> None:
+    async with scripted(always_ok) as server:
+        async with transport(server.url, token="Bearer secret\r\nX: y") as one:
+            with pytest.raises(ValueError, match="header") as caught:
+                await one.send("GET", "/x", timeout_s=10.0)
+            assert "secret" not in str(caught.value)
+        async with transport(server.url) as one:
+            for path in ("/x y", "/x\r\nX: y", "/\u00e4", "/api/../x", "/api/%2e%2e/x"):
+                with pytest.raises(ValueError, match="not a path"):
+                    await one.send("GET", path, timeout_s=10.0)
+    assert server.requests == []
+
+
+async def test_a_proxy_is_asked_for_the_whole_url() -> None:
+    """The API server's own address is not needed then; the limit of the size holds there too."""
+
+    async def script(talk: Talk) -> None:
+        for answer in (OK, HEAD + b"Content-Length: 100001\r\n\r\n" + b"x" * 100_001):
+            await talk.request()
+            await talk.say(answer)
+        await talk.hung_up()
+
+    async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
+        assert await one.send("POST", "/x", body=b"{}", timeout_s=10.0) == b"ok"
+        with pytest.raises(ApiUnavailableError, match="GET /y: answer longer than 100000 bytes"):
+            await one.send("GET", "/y", timeout_s=10.0)
+    assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
+
+
+# -- TLS: whom we trust, and who we say we are -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trusted_by_the_machine", [False, True])
+async def test_a_foreign_certificate(
+    trusted_by_the_machine: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster's authority is the only one that counts."""
+    if trusted_by_the_machine:
+        monkeypatch.setenv("SSL_CERT_FILE", str(known.other.cert))
+    async with scripted(always_ok, tls=serves(known.foreign)) as server, secure(server.url, known) as one:
+        with pytest.raises(ApiUnavailableError, match="certificate"):
+            await one.send("GET", "/x", timeout_s=10.0)
+        assert server.requests == []
+
+
+async def test_another_name(known: Certificates) -> None:
+    """A certificate for another name is refused, unless the credentials say that this is the name to check."""
+    async with scripted(always_ok, tls=serves(known.named)) as server:
+        async with secure(server.url, known) as one:
+            with pytest.raises(ApiUnavailableError, match="certificate"):
+                await one.send("GET", "/x", timeout_s=10.0)
+        assert server.requests == []
+        name, port = "api.cluster.example", urlsplit(server.url).port or 0
+        async with secure(f"https://{name}:{port}", known, found_at=(name, "127.0.0.1", port)) as one:
+            assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+
+
+async def test_a_client_certificate(known: Certificates) -> None:
+    async with scripted(always_ok, tls=serves(known.good, clients=known.authority)) as server:
+        async with secure(server.url, known, own=known.own) as one:
+            assert await one.send("GET", "/x", timeout_s=10.0) == b"ok"
+        async with secure(server.url, known) as one:
+            with pytest.raises(ApiUnavailableError):
+                await one.send("GET", "/x", timeout_s=10.0)
+        assert len(server.requests) == 1
+
+
+# -- streams, tokens, redirects: over a whole API server ------------------------------------------------------------
+
 
 POD = "/api/v1/namespaces/default/pods/p"
-
-
-def transport(url: str, *, limits: TransportLimits | None = None, tokens: Sequence[str] = ("",)) -> Transport:
-    """A transport whose token is the next of `tokens` at each renewal, the last without end."""
-    left = list(tokens)
-
-    def read() -> Token:
-        return Token(left.pop(0) if len(left) > 1 else left[0])
-
-    server = ApiServer(url=url, authorization=Authorization(read, clock=SystemClock()))
-    return Transport(server, limits=limits or TransportLimits(), agent="test")
 
 
 async def chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
@@ -62,7 +282,7 @@ async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> No
 async def test_a_watch_takes_no_place(loopback: LoopbackApi) -> None:
     """Watches are endless, so exchanges must not wait for them."""
     loopback.store.put(PODS, {"metadata": {"name": "p"}})
-    async with transport(loopback.url, limits=TransportLimits(concurrency=1)) as one:
+    async with transport(loopback.url, concurrency=1) as one:
         path = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=60"
         async with aclosing(one.lines(path, open_s=5.0)) as lines:
             assert b"ADDED" in await anext(lines)
@@ -82,7 +302,11 @@ async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) 
     loopback.store.put(PODS, {"metadata": {"name": "p"}})
     loopback.tokens = {"new"}
     tokens = ["Bearer old", *(["Bearer new"] if renewed else [])]
-    async with transport(loopback.url, tokens=tokens) as one:
+    left = list(tokens)
+    server = ApiServer(
+        loopback.url, Authorization(lambda: Token(left.pop(0) if left[1:] else left[0]), clock=SystemClock())
+    )
+    async with Transport(server) as one:
         with nullcontext() if renewed else pytest.raises(ApiError, match="401"):
             assert await one.send("GET", POD, timeout_s=5.0)
     assert [seen.headers["Authorization"] for seen in loopback.seen] == tokens
