@@ -53,13 +53,13 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         api = await stack.enter_async_context(kube)
         reviews = None
         if settings.reports.port is not None:
-            reviews = KubeReviews(await stack.enter_async_context(Transport(server, limits=FEW)))
+            reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
         home = lease_namespace(OwnPod.of(os.environ))
-        started = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
+        started = KubeTextStore(await stack.enter_async_context(Transport(server, concurrency=FEW)), home)
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
             sources=sources, reviews=reviews, stands=stands, started_store=started,

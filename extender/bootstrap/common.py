@@ -83,7 +83,7 @@ async def candidacy(
     pod = OwnPod.of(environment)
     times = LeaseTimes.of(lease.duration_s)
     identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
-    async with Transport(server, limits=FEW) as transport:
+    async with Transport(server, concurrency=FEW) as transport:
         home, ours = lease_namespace(pod), pod.namespace if pod is not None else ""
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
         api = KubeLeases(transport, home, LEASE_NAME, pods_namespace=ours, call_s=call_s)

@@ -7,7 +7,6 @@ Rule: objects pass through as raw bytes, decoded at the outer level only. Nothin
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -20,27 +19,18 @@ from extender.kube import calls
 from extender.kube.binding import POD, Binder, BindLimits
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.http.transport import Transport
 from extender.ports import Clock, Identity, Labelled, Page, WatchEvent, read_all
 from scoring.ids import PodUid
 from scoring.model import GATE
 
-_MIB = 1024 * 1024
+_REQUEST_S = 10.0
 _REVIEW_S = 5.0
+_EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
+_PAGE_S = 60.0
+_PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """Time and size limits of the calls. `list_s` and `list_bytes` are for one page."""
-
-    request_s: float = 10.0
-    evict_s: float = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
-    list_s: float = 60.0
-    list_bytes: int = 64 * _MIB  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
-    transport: TransportLimits = field(default_factory=TransportLimits)
-    bind: BindLimits = field(default_factory=BindLimits)
 
 
 class _ListMeta(msgspec.Struct):
@@ -66,11 +56,10 @@ class KubeClient:
     """ClusterApi of one API server; an async context manager, bound to one event loop."""
 
     def __init__(
-        self, server: ApiServer, *, clock: Clock, rng: random.Random, limits: ClientLimits = ClientLimits()
+        self, server: ApiServer, *, clock: Clock, rng: random.Random, limits: BindLimits = BindLimits()
     ) -> None:
-        self._limits = limits
-        self._transport = Transport(server, limits=limits.transport)
-        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind).bind
+        self._transport = Transport(server)
+        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits).bind
 
     async def __aenter__(self) -> Self:
         return self
@@ -86,7 +75,7 @@ class KubeClient:
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
         url = _with_query(path, query)
-        raw = await self._transport.send("GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes)
+        raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
             found = decoded(PAGES, raw)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
@@ -102,7 +91,7 @@ class KubeClient:
             "timeoutSeconds": str(timeout_s),
         }
         url = _with_query(path, query)
-        async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
+        async with aclosing(self._transport.lines(url, open_s=_REQUEST_S)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
                     event = decoded(_EVENT, line)
@@ -133,9 +122,7 @@ class KubeClient:
     ) -> None:
         path = path or calls.POD_PATCH.path(namespace, name)
         try:
-            await self._transport.send(
-                "PATCH", path, body=body, content_type=content_type, timeout_s=self._limits.request_s
-            )
+            await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
             if error.status != 422:
                 raise
@@ -148,12 +135,12 @@ class KubeClient:
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=self._limits.request_s)
+        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
         path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
-        return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
+        return await self._transport.send("GET", path, timeout_s=_REQUEST_S)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
@@ -181,7 +168,7 @@ class KubeClient:
             }
         )
         path = calls.POD_EVICT.path(namespace, name)
-        await self._transport.send("POST", path, body=body, timeout_s=self._limits.evict_s)
+        await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
@@ -194,15 +181,13 @@ class KubeClient:
         await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, path=path)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
-        return await self._transport.send(
-            "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
-        )
+        return await self._transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
         path = calls.EVENT_CREATE.resource.collection(namespace)
-        await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
+        await self._transport.send("POST", path, body=body, timeout_s=_REQUEST_S)
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:

@@ -15,12 +15,12 @@ from extender.errors import NotFoundError
 from extender.kube.client import PAGES
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.http.transport import Transport
 
 Json = dict[str, Any]
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 _AGENT: Final = "netgang-operator"
-_LIMITS: Final = TransportLimits(concurrency=16)
+_CALLS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 15.0
 _PAGE: Final = 500
 _PAGE_BYTES: Final = 256 * 1024 * 1024
@@ -36,7 +36,7 @@ class OperatorApi:
     @asynccontextmanager
     async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
         """One with a transport to this API server."""
-        async with Transport(server, limits=_LIMITS, agent=_AGENT) as transport:
+        async with Transport(server, concurrency=_CALLS_AT_ONCE, agent=_AGENT) as transport:
             yield cls(transport)
 
     async def get(self, path: str) -> Json | None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership.election import Call, Election, Read
+from extender.leadership.election import Election, Write
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
@@ -126,8 +126,8 @@ class Leadership:
             self._last_error = ""
             self.duties.heard()
 
-    async def _carry_out(self, call: Call, sent_s: float) -> None:
-        if isinstance(call, Read):
+    async def _carry_out(self, call: Write | None, sent_s: float) -> None:
+        if call is None:
             found = await self._api.read()
             self._election.was_read(found, sent_s=sent_s, now_s=self._clock.monotonic_s())
         else:

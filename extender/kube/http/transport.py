@@ -10,12 +10,11 @@ that is cancelled goes on there until its time is over, so calls wait for their 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Self
+from typing import Final, Self
 
-from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.client import ClientBuilder
 from pyreqwest.http import Url
 from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.response import Response
@@ -24,59 +23,42 @@ from extender.errors import ApiUnavailableError, NotFoundError, TooLongError
 from extender.kube.credentials import ApiServer
 from extender.kube.http.faults import mapped, refusal
 
-_MIB = 1024 * 1024
-_ERROR_BODY_BYTES = 64 * 1024  # Enough for a Status
-_IDLE_CONNECTION = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
-_SILENT_S = 150.0  # Longer than any watch may be silent
-_UNSENT_S = (
-    5.0  # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
-)
-
-
-@dataclass(frozen=True, slots=True)
-class TransportLimits:
-    """Bounds of one connection to the API server."""
-
-    concurrency: int = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
-    object_bytes: int = 16 * _MIB  # etcd refuses objects above 1.5 MiB, of which JSON makes six times as much
-    line_bytes: int = 16 * _MIB
-    connect_s: float = 5.0
-
-
-FEW = TransportLimits(concurrency=4)  # For what must not wait behind Bindings: Leases, keys, reviews
-
-
-def client_of(server: ApiServer, *, connect_s: float, agent: str = "netgang") -> Client:
-    """A client of pyreqwest for one API server, with its trust and identity; close it."""
-    builder = (
-        ClientBuilder()
-        .no_proxy()
-        .follow_redirects(False)
-        .referer(False)
-        .user_agent(agent)
-        # gzip would cost both sides more CPU than a cluster's network costs time.
-        .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
-        .connect_timeout(timedelta(seconds=connect_s))
-        .pool_idle_timeout(_IDLE_CONNECTION)
-        .tcp_user_timeout(timedelta(seconds=_UNSENT_S))
-        .read_timeout(timedelta(seconds=_SILENT_S))
-    )
-    if server.proxy is not None:
-        builder = builder.proxy(ProxyBuilder.all(server.proxy))
-    return server.tls.built(builder)
+_MIB: Final = 1024 * 1024
+_OBJECT_BYTES: Final = 16 * _MIB  # etcd refuses objects above 1.5 MiB, of which JSON makes six times as much
+_LINE_BYTES: Final = 16 * _MIB
+_ERROR_BODY_BYTES: Final = 64 * 1024  # Enough for a Status
+_CONNECT: Final = timedelta(seconds=5)
+_IDLE_CONNECTION: Final = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
+_SILENT: Final = timedelta(seconds=150)  # Longer than any watch may be silent
+_UNSENT: Final = timedelta(seconds=5)
+"""The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)."""
+CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
+FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
 
 
 class Transport:
     """Exchanges with one API server; an async context manager, made inside a running event loop."""
 
-    def __init__(
-        self, server: ApiServer, *, limits: TransportLimits = TransportLimits(), agent: str = "netgang"
-    ) -> None:
+    def __init__(self, server: ApiServer, *, concurrency: int = CALLS_AT_ONCE, agent: str = "netgang") -> None:
         self.server = server
         self._base = str(Url(server.url)).rstrip("/")
-        self._limits = limits
-        self._turns = asyncio.Semaphore(limits.concurrency)
-        self._client = client_of(server, connect_s=limits.connect_s, agent=agent)
+        self._turns = asyncio.Semaphore(concurrency)
+        builder = (
+            ClientBuilder()
+            .no_proxy()
+            .follow_redirects(False)
+            .referer(False)
+            .user_agent(agent)
+            # gzip would cost both sides more CPU than a cluster's network costs time.
+            .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
+            .connect_timeout(_CONNECT)
+            .pool_idle_timeout(_IDLE_CONNECTION)
+            .tcp_user_timeout(_UNSENT)
+            .read_timeout(_SILENT)
+        )
+        if server.proxy is not None:
+            builder = builder.proxy(ProxyBuilder.all(server.proxy))
+        self._client = server.tls.built(builder)
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,15 +74,14 @@ class Transport:
         timeout_s: float,
         body: bytes | None = None,
         content_type: str = "application/json",
-        limit_bytes: int | None = None,
+        limit_bytes: int = _OBJECT_BYTES,
     ) -> bytes:
         """One exchange; the body on success. Errors: ApiError by status; ApiUnavailableError: too late, too long."""
-        most = self._limits.object_bytes if limit_bytes is None else limit_bytes
         ends_s = asyncio.get_running_loop().time() + timeout_s
         with mapped(f"{method} {path}"):
             async with asyncio.timeout_at(ends_s), self._turns, AsyncExitStack() as hanging_up:
                 response = await self._answered(method, path, hanging_up, body, content_type, ends_s=ends_s)
-                return await _read(response, most)
+                return await _read(response, limit_bytes)
 
     async def find(self, path: str, *, timeout_s: float) -> bytes | None:
         """GET one object; `None`: it, or its kind, does not exist. Errors: as `send`."""
@@ -114,8 +95,7 @@ class Transport:
             async with AsyncExitStack() as hanging_up:
                 async with asyncio.timeout(open_s):
                     response = await self._answered("GET", path, hanging_up)
-                chunks = _chunks(response)
-                async with aclosing(split_lines(chunks, limit_bytes=self._limits.line_bytes)) as lines:
+                async with aclosing(split_lines(_chunks(response), limit_bytes=_LINE_BYTES)) as lines:
                     async for line in lines:
                         yield line
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Tls, Token
-from extender.kube.http.transport import Transport, TransportLimits, split_lines
+from extender.kube.http.transport import Transport, split_lines
 from extender.runtime.clock import SystemClock
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from tests.authority import Authority, Pair
@@ -28,8 +28,7 @@ Found: TypeAlias = tuple[str, str, int]
 
 
 def transport(url: str, *, token: str = "", concurrency: int = 4, **fields: str) -> Transport:
-    limits = TransportLimits(object_bytes=100_000, concurrency=concurrency)
-    return Transport(server_of(url, token=token, **fields), limits=limits, agent="test")
+    return Transport(server_of(url, token=token, **fields), concurrency=concurrency, agent="test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +200,7 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
     async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
         assert await one.send("POST", "/x", body=b"{}", timeout_s=10.0) == b"ok"
         with pytest.raises(ApiUnavailableError, match="GET /y: answer longer than 100000 bytes"):
-            await one.send("GET", "/y", timeout_s=10.0)
+            await one.send("GET", "/y", timeout_s=10.0, limit_bytes=100_000)
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
