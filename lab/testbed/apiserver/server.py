@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 from aiohttp import web
 
-from extender.errors import ApiError, NotFoundError
+from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube.calls import EVENTS, Resource
 from extender.ports import Binding
 from lab.testbed.apiserver.store import ApiStore, Object
@@ -73,7 +73,7 @@ class _Call:
 class LoopbackApi:
     """What an API server answers for an ApiStore, over HTTP or to a caller in this process (`answer`).
 
-    Verbs, for faults: list, watch, get, patch, delete, bind, evict, create.
+    Verbs, for faults: list, watch, get, patch, update, delete, bind, evict, create.
     """
 
     def __init__(self, store: ApiStore, *, bookmark_s: float = 60.0, remember: int = 0) -> None:
@@ -165,6 +165,13 @@ class LoopbackApi:
                 event["metadata"]["namespace"] = namespace
                 event["metadata"].setdefault("name", f"event-{self.store.version}")
                 return msgspec.json.encode(self.store.put(EVENTS, event))
+            case "create":
+                return msgspec.json.encode(self.store.create(resource, msgspec.json.decode(body)))
+            case "update":
+                there, new = self.store.get(resource, namespace, name), msgspec.json.decode(body)
+                if new["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
+                    raise ConflictError(409, "the object has been modified")
+                return msgspec.json.encode(self.store.replace(resource, new))
             case _:
                 raise ApiError(405, "the server does not allow this method on the requested resource")
         return b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
@@ -240,6 +247,8 @@ def _verb(method: str, path: re.Match[str], *, watching: bool) -> str:
             return "watch" if watching else "list"
         case "GET" | "DELETE", True, "":
             return method.lower()
+        case "PUT", True, "":
+            return "update"
         case "PATCH", True, "" | "status":
             return "patch"
         case "POST", True, "binding":

@@ -1,13 +1,10 @@
 """Loopback API servers and clients of them."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from extender.kube.binding import BindLimits
 from extender.kube.client import KubeClient
@@ -25,14 +22,6 @@ def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServe
 
 def client_of(url: str, *, limits: BindLimits = QUICK) -> KubeClient:
     return KubeClient(server_of(url), clock=SystemClock(), rng=random.Random(0), limits=limits)
-
-
-@asynccontextmanager
-async def serving(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[ApiServer]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    async with TestServer(app) as running:
-        yield server_of(str(running.make_url("")).rstrip("/"))
 
 
 @pytest.fixture

@@ -1,88 +1,53 @@
-"""The Lease and the ConfigMap over HTTP, on a small server that keeps an API server's promises about versions."""
+"""The Lease and the ConfigMap over HTTP, on an API server in memory that keeps its promises about versions."""
 
-import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from dataclasses import dataclass
 
 import pytest
-from aiohttp import web
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.kube.calls import CONFIG_MAPS, LEASES, PODS
 from extender.kube.http.transport import Transport
 from extender.kube.own_objects import ENTRY, STARTED_GANGS, KubeLeases, KubeTextStore
 from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
 from extender.ports import TextStore
-from tests.extender.kube.conftest import serving
+from lab.testbed.apiserver.server import LoopbackApi
+from lab.testbed.apiserver.store import ApiStore
+from tests.extender.kube.conftest import server_of
 from tests.fakes.leases import FakeLeases, StoredLease
 from tests.fakes.text_store import FakeTextStore
 
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/team/leases"
 SPEC = LeaseSpec("me", 4, "2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.000002Z", 3)
 
 
-@dataclass
-class Server:
-    """Objects by path, as a Kubernetes API server keeps them."""
+@dataclass(frozen=True, slots=True)
+class World:
+    leases: KubeLeases
+    texts: KubeTextStore
+    server: LoopbackApi
 
-    objects: dict[str, dict[str, Any]] = field(default_factory=dict)
-    version: int = 100
-    fails: int = 0  # status of all answers, if it is one of failure
-    bodies: list[Any] = field(default_factory=list)
+    @property
+    def store(self) -> ApiStore:
+        return self.server.store
 
-    async def handle(self, request: web.Request) -> web.Response:
-        path = request.path
-        body = json.loads(await request.read() or b"null")
-        self.bodies.append(body)
-        if self.fails:
-            return self._status(self.fails)
-        if request.method == "GET" and path.endswith("/pods"):
-            wanted = parse_qs(urlsplit(request.path_qs).query)["labelSelector"][0].partition("=")
-            found = [one for key, one in self.objects.items() if key.startswith(path)]
-            return web.json_response(
-                {"items": [one for one in found if one["metadata"].get("labels", {}).get(wanted[0]) == wanted[2]]}
-            )
-        if request.method == "POST":
-            path = f"{path}/{body['metadata']['name']}"
-            return self._status(409) if path in self.objects else self._stored(path, body)
-        if path not in self.objects:
-            return self._status(404)
-        there = self.objects[path]
-        if request.method == "PUT":
-            changed = body["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]
-            return self._status(409) if changed else self._stored(path, body)
-        if request.method == "PATCH":
-            labels = there["metadata"].setdefault("labels", {})
-            for key, value in body["metadata"]["labels"].items():
-                labels.pop(key, None)
-                labels |= {key: value} if value is not None else {}
-        return web.json_response(there)
+    def forbid(self) -> None:
+        def denied(verb: str, path: str) -> None:
+            raise ApiError(403, f"cannot {verb} {path}")
 
-    def _stored(self, path: str, body: dict[str, Any]) -> web.Response:
-        self.version += 1
-        self.objects[path] = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self.version)}}
-        return web.json_response(self.objects[path])
-
-    def _status(self, code: int) -> web.Response:
-        return web.json_response({"kind": "Status", "code": code, "message": "no"}, status=code)
-
-
-class World(NamedTuple):
-    api: KubeLeases
-    server: Server
+        self.server.before = denied
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    server = Server()
-    async with serving(server.handle) as access, Transport(access) as transport:
-        yield World(KubeLeases(transport, "team", "lead", pods_namespace="team", call_s=5.0), server)
+async def world(loopback: LoopbackApi) -> AsyncIterator[World]:
+    loopback.store.install(LEASES, CONFIG_MAPS)
+    async with Transport(server_of(loopback.url)) as transport:
+        leases = KubeLeases(transport, "team", "lead", pods_namespace="team", call_s=5.0)
+        yield World(leases, KubeTextStore(transport, "team"), loopback)
 
 
 @pytest.fixture(params=["fake", "HTTP"])
 def port(request: pytest.FixtureRequest, world: World) -> LeaseApi:
-    return FakeLeases(StoredLease()) if request.param == "fake" else world.api
+    return FakeLeases(StoredLease()) if request.param == "fake" else world.leases
 
 
 async def test_a_lease_is_created_and_replaced(port: LeaseApi) -> None:
@@ -99,81 +64,77 @@ async def test_a_lease_is_created_and_replaced(port: LeaseApi) -> None:
 
 
 async def test_what_others_wrote_on_the_lease_stays(world: World) -> None:
-    await world.api.write(SPEC, None)
-    there = world.server.objects[f"{LEASES}/lead"]
+    await world.leases.write(SPEC, None)
+    there = world.store.get(LEASES, "team", "lead")
     there["metadata"]["labels"] = {"team": "x"}
     there["spec"]["strategy"] = "Oldest"
-    found = await world.api.read()
+    world.store.put(LEASES, there)
+    found = await world.leases.read()
     assert found is not None
-    await world.api.write(LeaseSpec("", 1, "a", "b", 4), found)
-    now = world.server.objects[f"{LEASES}/lead"]
-    assert (now["metadata"]["labels"], now["spec"]["strategy"]) == ({"team": "x"}, "Oldest")
-    assert (now["spec"]["holderIdentity"], now["spec"]["leaseDurationSeconds"]) == ("", 1)
-    assert [now["spec"][name] for name in ("acquireTime", "renewTime", "leaseTransitions")] == ["a", "b", 4]
+    await world.leases.write(LeaseSpec("", 1, "a", "b", 4), found)
+    now = world.store.get(LEASES, "team", "lead")
+    assert now["metadata"]["labels"] == {"team": "x"}
+    times = {"acquireTime": "a", "renewTime": "b", "leaseTransitions": 4, "leaseDurationSeconds": 1}
+    assert now["spec"] == {"holderIdentity": "", "strategy": "Oldest"} | times
 
 
 async def test_a_lease_that_says_nothing_can_be_read(world: World) -> None:
-    world.server.objects[f"{LEASES}/lead"] = {"metadata": {"resourceVersion": "7"}}
-    assert await world.api.read() == Lease(LeaseSpec("", 0, "", "", 0), "7", b'{"metadata": {"resourceVersion": "7"}}')
+    raw = b'{"metadata": {"resourceVersion": "7"}}'
+    world.store.load(LEASES, {("team", "lead"): raw})
+    assert await world.leases.read() == Lease(LeaseSpec("", 0, "", "", 0), "7", raw)
 
 
 async def test_failures_keep_their_kind(world: World) -> None:
-    first = await world.api.write(SPEC, None)
-    world.server.objects.clear()
+    first = await world.leases.write(SPEC, None)
+    world.store.remove(LEASES, "team", "lead")
     with pytest.raises(NotFoundError):
-        await world.api.write(SPEC, first)
-    world.server.objects[f"{LEASES}/lead"] = {"metadata": {"resourceVersion": "7"}, "spec": {"leaseTransitions": "x"}}
+        await world.leases.write(SPEC, first)
+    wrong = b'{"metadata": {"resourceVersion": "7"}, "spec": {"leaseTransitions": "x"}}'
+    world.store.load(LEASES, {("team", "lead"): wrong})
     with pytest.raises(ApiUnavailableError):
-        await world.api.read()
-    world.server.fails = 403
-    with pytest.raises(ApiError, match="403"):
-        await world.api.read()
+        await world.leases.read()
+    world.forbid()
+    for read in (world.leases.read, world.texts.read):
+        with pytest.raises(ApiError, match="403"):
+            await read()
 
 
 async def test_the_label_is_set_and_removed(world: World) -> None:
-    pods = "/api/v1/namespaces/team/pods"
     for name in ("a", "b"):
-        world.server.objects[f"{pods}/{name}"] = {"metadata": {"name": name, "labels": {"app": "netgang"}}}
-    await world.api.label("a", "leader")
-    assert await world.api.labelled("leader") == ["a"]
-    assert world.server.objects[f"{pods}/a"]["metadata"]["labels"] == {"app": "netgang", "netgang.io/role": "leader"}
-    await world.api.label("a", None)
-    assert await world.api.labelled("leader") == []
-    assert world.server.objects[f"{pods}/a"]["metadata"]["labels"] == {"app": "netgang"}
+        world.store.put(PODS, {"metadata": {"name": name, "namespace": "team", "labels": {"app": "netgang"}}})
+    for role, labelled in (("leader", ["a"]), (None, [])):
+        await world.leases.label("a", role)
+        assert await world.leases.labelled("leader") == labelled
+        labels = world.store.get(PODS, "team", "a")["metadata"]["labels"]
+        assert labels == {"app": "netgang"} | ({"netgang.io/role": role} if role else {})
     with pytest.raises(NotFoundError):
-        await world.api.label("c", "leader")
+        await world.leases.label("c", "leader")
 
 
-PATH = f"/api/v1/namespaces/team/configmaps/{STARTED_GANGS}"
-Made = tuple[TextStore, Server]
+def config_map(world: World, **fields: object) -> None:
+    head = {"name": STARTED_GANGS, "namespace": "team", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    world.store.put(CONFIG_MAPS, {"metadata": head, **fields})
 
 
-@pytest.fixture
-async def made() -> AsyncIterator[Made]:
-    server = Server()
-    head = {"name": STARTED_GANGS, "uid": "u", "resourceVersion": "7", "labels": {"a": "b"}, "annotations": {"c": "d"}}
-    server.objects[PATH] = {"kind": "ConfigMap", "metadata": head}
-    async with serving(server.handle) as access, Transport(access) as transport:
-        yield KubeTextStore(transport, "team"), server
-
-
-async def test_a_text_comes_back_as_it_was_written_and_nothing_else_changes(made: Made) -> None:
-    store, server = made
-    empty = await store.read()
+async def test_a_text_comes_back_as_it_was_written_and_nothing_else_changes(world: World) -> None:
+    assert await world.texts.read() is None
+    config_map(world)
+    empty = await world.texts.read()
     assert empty is not None
-    assert (store.place, empty.text) == (f"team/{STARTED_GANGS}", "")
-    written = await store.write("[1]", empty)
-    read = await store.read()
-    assert read is not None
-    assert written.text == read.text == "[1]"
-    head = server.objects[PATH]["metadata"]
-    assert server.objects[PATH]["data"] == {ENTRY: "[1]"}
-    assert (head["labels"], head["annotations"]) == ({"a": "b"}, {"c": "d"})
+    assert (world.texts.place, empty.text) == (f"team/{STARTED_GANGS}", "")
+    written = await world.texts.write("[1]", empty)
+    assert written.text == "[1]"
+    assert await world.texts.read() == written
+    now = world.store.get(CONFIG_MAPS, "team", STARTED_GANGS)
+    assert (now["data"], now["metadata"]["labels"], now["metadata"]["annotations"]) == (
+        {ENTRY: "[1]"}, {"a": "b"}, {"c": "d"}
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("fake", [False, True], ids=["over HTTP", "fake"])
-async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> None:
-    store: TextStore = FakeTextStore() if fake else made[0]
+async def test_what_has_changed_is_not_written_over(world: World, fake: bool) -> None:
+    config_map(world)
+    store: TextStore = FakeTextStore() if fake else world.texts
     first = await store.read()
     assert first is not None
     await store.write("one", first)
@@ -184,18 +145,7 @@ async def test_what_has_changed_is_not_written_over(made: Made, fake: bool) -> N
     assert again.text == "one"
 
 
-async def test_no_config_map_is_a_value_and_a_refusal_an_error(made: Made) -> None:
-    store, server = made
-    server.fails = 403
-    with pytest.raises(ApiError, match="no"):
-        await store.read()
-    server.fails = 0
-    del server.objects[PATH]
-    assert await store.read() is None
-
-
-async def test_a_config_map_that_is_none_is_an_answer_that_cannot_be_used(made: Made) -> None:
-    store, server = made
-    server.objects[PATH]["data"] = [7]
+async def test_a_config_map_that_is_none_is_an_answer_that_cannot_be_used(world: World) -> None:
+    config_map(world, data=[7])
     with pytest.raises(ApiUnavailableError):
-        await store.read()
+        await world.texts.read()
