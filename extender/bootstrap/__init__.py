@@ -25,8 +25,8 @@ from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, P
 from extender.kube.client import KubeClient, KubeReviews
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
-from extender.kube.http.transport import FEW, Transport
 from extender.kube.own_objects import KubeTextStore
+from extender.kube.transport import FEW, Transport
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled

@@ -11,8 +11,8 @@ from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.credentials import ApiServer
-from extender.kube.http.transport import FEW, Transport
 from extender.kube.own_objects import KubeLeases
+from extender.kube.transport import FEW, Transport
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import LeaseApi, RoleLabel

@@ -16,7 +16,7 @@ import msgspec
 from extender.convert.decode import Headed
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.calls import POD_BIND, POD_GET
-from extender.kube.http.transport import Transport
+from extender.kube.transport import Transport
 from extender.ports import Binding, Clock
 from extender.runtime.clock import Backoff
 from extender.settings.call_bound import BINDING_MAX_S

@@ -18,8 +18,7 @@ from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube import calls
 from extender.kube.binding import POD, Binder, BindLimits
 from extender.kube.credentials import ApiServer
-from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport
+from extender.kube.transport import Transport, mapped
 from extender.ports import Clock, Identity, Labelled, Page, WatchEvent, read_all
 from scoring.ids import PodUid
 from scoring.model import GATE

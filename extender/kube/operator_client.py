@@ -14,8 +14,7 @@ from extender.convert.decode import decoded
 from extender.errors import NotFoundError
 from extender.kube.client import PAGES
 from extender.kube.credentials import ApiServer
-from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport
+from extender.kube.transport import Transport, mapped
 
 Json = dict[str, Any]
 STRATEGIC: Final = "application/strategic-merge-patch+json"

@@ -14,8 +14,7 @@ import msgspec
 
 from extender.convert.decode import Headed
 from extender.kube import calls
-from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport
+from extender.kube.transport import Transport, mapped
 from extender.leadership.lease import Lease, LeaseSpec
 from extender.ports import StoredText
 

@@ -51,9 +51,10 @@ def _pod_group_problem(name: str, labels: Mapping[str, str]) -> str | None:
         return f"label {POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label"
     other = labels.get(NAME_LABEL, name)
     if other != name:
-        return f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"[
-            :_PROBLEM_CHARS
-        ]
+        problem = (
+            f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"
+        )
+        return problem[:_PROBLEM_CHARS]
     return None
 
 

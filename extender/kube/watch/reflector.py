@@ -20,7 +20,7 @@ from typing import Generic, NoReturn, Protocol, TypeVar
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
 from extender.convert.decode import Head, head_of
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
-from extender.kube.http.faults import refusal_in_stream
+from extender.kube.transport import refusal_in_stream
 from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.clock import Backoff

@@ -7,8 +7,8 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.calls import CONFIG_MAPS, LEASES, PODS
-from extender.kube.http.transport import Transport
 from extender.kube.own_objects import ENTRY, STARTED_GANGS, KubeLeases, KubeTextStore
+from extender.kube.transport import Transport
 from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
 from extender.ports import TextStore
 from lab.testbed.apiserver.server import LoopbackApi

@@ -8,7 +8,7 @@ import pytest
 
 from extender.errors import ApiUnavailableError
 from extender.kube.client import KubeReviews
-from extender.kube.http.transport import Transport
+from extender.kube.transport import Transport
 from extender.ports import Identity
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from tests.extender.kube.conftest import server_of

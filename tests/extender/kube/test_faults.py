@@ -6,7 +6,7 @@ import pytest
 from pyreqwest.exceptions import CauseErrorDetails, ConnectError
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError
-from extender.kube.http.faults import mapped, refusal, refusal_in_stream
+from extender.kube.transport import mapped, refusal, refusal_in_stream
 
 CAUSES: CauseErrorDetails = {"causes": [{"message": "error sending request"}, {"message": "tcp connect error"}]}
 

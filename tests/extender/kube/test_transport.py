@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.kube.credentials import ApiServer, Authorization, Tls, Token
-from extender.kube.http.transport import Transport, split_lines
+from extender.kube.transport import Transport, split_lines
 from extender.runtime.clock import SystemClock
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from tests.authority import Authority, Pair

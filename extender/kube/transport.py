@@ -5,23 +5,27 @@ time, the rest wait their turn, within their time limit; streams take no turn. N
 which means that nothing was done. Redirects and proxies of the environment are not followed: the token goes to the
 configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own (docs/adr/0002); a call
 that is cancelled goes on there until its time is over, so calls wait for their turn here, and each one has a time.
+What went wrong is mapped to `extender.errors` here alone: an answer with a failure status becomes ApiError or one of
+its kinds; everything that left us without a usable answer becomes ApiUnavailableError, because then it is unknown
+whether the request took effect. Causes are chained.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Final, Self
 
-from pyreqwest.client import ClientBuilder
+import msgspec
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError
 from pyreqwest.http import Url
 from pyreqwest.proxy import ProxyBuilder
 from pyreqwest.response import Response
 
-from extender.errors import ApiUnavailableError, NotFoundError, TooLongError
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError, TooLongError
 from extender.kube.credentials import ApiServer
-from extender.kube.http.faults import mapped, refusal
 
 _MIB: Final = 1024 * 1024
 _OBJECT_BYTES: Final = 16 * _MIB  # etcd refuses objects above 1.5 MiB, of which JSON makes six times as much
@@ -32,8 +36,31 @@ _IDLE_CONNECTION: Final = timedelta(seconds=60)  # Below the 90 s after which th
 _SILENT: Final = timedelta(seconds=150)  # Longer than any watch may be silent
 _UNSENT: Final = timedelta(seconds=5)
 """The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)."""
+_KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+_MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
+_LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
 CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
 FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
+
+
+def client_of(server: ApiServer, *, agent: str = "netgang") -> Client:
+    """A client of pyreqwest for one API server, with its trust and identity; close it."""
+    builder = (
+        ClientBuilder()
+        .no_proxy()
+        .follow_redirects(False)
+        .referer(False)
+        .user_agent(agent)
+        # gzip would cost both sides more CPU than a cluster's network costs time.
+        .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
+        .connect_timeout(_CONNECT)
+        .pool_idle_timeout(_IDLE_CONNECTION)
+        .tcp_user_timeout(_UNSENT)
+        .read_timeout(_SILENT)
+    )
+    if server.proxy is not None:
+        builder = builder.proxy(ProxyBuilder.all(server.proxy))
+    return server.tls.built(builder)
 
 
 class Transport:
@@ -43,22 +70,7 @@ class Transport:
         self.server = server
         self._base = str(Url(server.url)).rstrip("/")
         self._turns = asyncio.Semaphore(concurrency)
-        builder = (
-            ClientBuilder()
-            .no_proxy()
-            .follow_redirects(False)
-            .referer(False)
-            .user_agent(agent)
-            # gzip would cost both sides more CPU than a cluster's network costs time.
-            .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
-            .connect_timeout(_CONNECT)
-            .pool_idle_timeout(_IDLE_CONNECTION)
-            .tcp_user_timeout(_UNSENT)
-            .read_timeout(_SILENT)
-        )
-        if server.proxy is not None:
-            builder = builder.proxy(ProxyBuilder.all(server.proxy))
-        self._client = server.tls.built(builder)
+        self._client = client_of(server, agent=agent)
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,3 +185,69 @@ async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> Asyn
 def _refuse_long(size: int, limit_bytes: int) -> None:
     if size > limit_bytes:
         raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
+
+
+class _Details(msgspec.Struct):
+    retry_after_s: float = msgspec.field(name="retryAfterSeconds", default=0.0)
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
+    """The error that an answer with failure `status` means.
+
+    `body` is a Status object or plain text; `retry_after` is the header's value. The longer of the header's and the
+    Status's delay counts; a date instead of seconds is ignored (the API server sends seconds).
+
+    >>> refusal(409, b'{"kind":"Status","message":"pod p is already assigned"}')
+    ConflictError('API server answered 409: pod p is already assigned')
+    >>> refusal(429, b"slow down", retry_after="3").retry_after_s
+    3.0
+    """
+    read = _decode(body)
+    message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
+    delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
+    if read is not None and read.details is not None and read.details.retry_after_s > 0.0:
+        delays_s.append(read.details.retry_after_s)
+    return _KINDS.get(status, ApiError)(
+        status,
+        message[:_MESSAGE_CHARACTERS] or "no reason given",
+        retry_after_s=min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None,
+    )
+
+
+def refusal_in_stream(body: bytes) -> ApiError:
+    """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500."""
+    read = _decode(body)
+    return refusal(read.code if read is not None and read.code >= 400 else 500, body)
+
+
+@contextmanager
+def mapped(request: str) -> Iterator[None]:
+    """Run one exchange; every failure to get a usable answer leaves as ApiUnavailableError naming `request`."""
+    try:
+        yield
+    except TooLongError as error:
+        raise TooLongError(f"{request}: {error}") from error
+    except (PyreqwestError, TimeoutError, msgspec.MsgspecError) as error:
+        raise ApiUnavailableError(f"{request}: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    """What happened; of an HTTP error its innermost cause, which names address, certificate or size."""
+    if isinstance(error, DetailedPyreqwestError) and not isinstance(error, TimeoutError):
+        causes = error.details["causes"] or ()
+        return ": ".join(dict.fromkeys([error.message, *(cause["message"] for cause in causes[1:])]))
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error)
+
+
+def _decode(body: bytes) -> _Status | None:
+    try:
+        return msgspec.json.decode(body, type=_Status)
+    except msgspec.MsgspecError:
+        return None
