@@ -18,8 +18,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import msgspec
 from aiohttp import web
 
-from extender.errors import ApiError, ConflictError, NotFoundError
-from extender.kube.calls import EVENTS, Resource
+from extender.errors import ApiError, NotFoundError
+from extender.kube.calls import Resource
 from extender.ports import Binding
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import NodeName, PodUid
@@ -160,18 +160,13 @@ class LoopbackApi:
                 unless = msgspec.json.decode(body).get("deleteOptions", {}).get("preconditions", {})
                 version = unless.get("resourceVersion", "")
                 self.store.evict(namespace, name, uid=unless.get("uid", ""), resource_version=version)
-            case "create" if resource is EVENTS:
-                event = msgspec.json.decode(body)
-                event["metadata"]["namespace"] = namespace
-                event["metadata"].setdefault("name", f"event-{self.store.version}")
-                return msgspec.json.encode(self.store.put(EVENTS, event))
             case "create":
-                return msgspec.json.encode(self.store.create(resource, msgspec.json.decode(body)))
+                new = msgspec.json.decode(body)
+                new["metadata"]["namespace"] = namespace
+                new["metadata"].setdefault("name", f"event-{self.store.version}")
+                return msgspec.json.encode(self.store.create(resource, new))
             case "update":
-                there, new = self.store.get(resource, namespace, name), msgspec.json.decode(body)
-                if new["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
-                    raise ConflictError(409, "the object has been modified")
-                return msgspec.json.encode(self.store.replace(resource, new))
+                return msgspec.json.encode(self.store.replace(resource, msgspec.json.decode(body)))
             case _:
                 raise ApiError(405, "the server does not allow this method on the requested resource")
         return b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
