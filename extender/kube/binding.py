@@ -48,17 +48,6 @@ class _Pod(Headed):
 POD = msgspec.json.Decoder(_Pod)  # What of a pod shows how a Binding or patch ended
 
 
-def _body(binding: Binding) -> bytes:
-    return msgspec.json.encode(
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
-        }
-    )
-
-
 class Binder:
     """Posts Bindings through one transport."""
 
@@ -75,7 +64,10 @@ class Binder:
         (refused for good, or 429 to the last), ApiUnavailableError (the outcome is not known).
         """
         ends_s = self._clock.monotonic_s() + self._limits.deadline_s
-        path, body = POD_BIND.path(binding.namespace, binding.name), _body(binding)
+        path = POD_BIND.path(binding.namespace, binding.name)
+        head = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
+        target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": head, "target": target})
         failures = 0
         while True:
             try:

@@ -40,6 +40,10 @@ class Telemetry:
             under = cache(counter(name, text, *labels).labels)
             return lambda *values: under(*values).inc()
 
+        def current(name: str, text: str, label: str) -> Callable[[Mapping[str, int]], None]:
+            """Shows what is there now, given whole each time."""
+            return CurrentCounts(gauge(name, text, label)).replace
+
         self._request_duration = cache(
             histogram(
                 "request_duration_seconds",
@@ -60,7 +64,7 @@ class Telemetry:
         self.internal_error = count(
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
-        self.gangs = CurrentCounts(gauge("gangs", "Gangs known; state: admitted or waiting", "state")).replace
+        self.gangs = current("gangs", "Gangs known; state: admitted or waiting", "state")
         self.gang_metrics = GangMetrics(self.registry)
         self.held_binds = gauge("held_binds", "Bind calls that wait for their gang").set
         self.planned = histogram("plan_duration_seconds", "One planner run", buckets=_PLAN_BUCKETS_S).observe
@@ -103,13 +107,11 @@ class Telemetry:
         self.network_nodes = gauge(
             "network_nodes", "Nodes by endpoint; state: mapped, unmapped, ambiguous", "metric", "state"
         )
-        self.network_degraded = CurrentCounts(
-            gauge(
-                "network_degraded",
-                "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
-                "kind",
-            )
-        ).replace
+        self.network_degraded = current(
+            "network_degraded",
+            "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
+            "kind",
+        )
         self.network_fetches = counter(
             "network_fetches", "Fetches of measurements; outcome: success or error", "source", "outcome"
         )
@@ -135,11 +137,9 @@ class Telemetry:
         self.probe_reported = count(
             "probe_reports", "Reports of the probe's agents; outcome: accepted, or why not", "outcome"
         )
-        self.probe_agents = CurrentCounts(
-            gauge(
-                "probe_agents", "Agents of the probe; state: reporting, silent, or unanswered (by all peers)", "state"
-            )
-        ).replace
+        self.probe_agents = current(
+            "probe_agents", "Agents of the probe; state: reporting, silent, or unanswered (by all peers)", "state"
+        )
         self.probe_burst = count(
             "probe_bursts",
             "Bursts of throughput; outcome: measured, failed, impossible (above 400 Gbit/s), lapsed, withdrawn (a gang "
