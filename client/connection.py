@@ -19,8 +19,7 @@ from pyreqwest.compatibility.httpx import HttpxTransport
 from client.kubeconfig import chosen
 from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, load
-from extender.kube.http.faults import refusal
-from extender.kube.http.transport import client_of
+from extender.kube.transport import client_of, refusal
 from extender.network.batches import UNREADABLE
 from extender.runtime.clock import SystemClock
 
@@ -29,7 +28,6 @@ DEFAULT_URL: Final = "http://127.0.0.1:8888"
 _FORM: Final = re.compile(
     r"(?P<namespace>[a-z0-9-]{1,63})/(?P<scheme>https:)?(?P<name>[a-z0-9-]{1,63})(:(?P<port>[a-z0-9-]{1,15}))?"
 )
-_CONNECT_S: Final = 5.0
 _OURS_ALONE: Final = frozenset({"host", "authorization"})  # Not for the API server
 
 
@@ -95,7 +93,7 @@ class Proxied(httpx.AsyncBaseTransport):
     def __init__(self, server: ApiServer, path: str) -> None:
         self._server = server
         self._prefix = server.url + path
-        self._inner = HttpxTransport(client_of(server, connect_s=_CONNECT_S))
+        self._inner = HttpxTransport(client_of(server))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """One exchange. Errors: those of httpx; ApiError when the API server itself refuses."""

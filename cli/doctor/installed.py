@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from cli.doctor.facts import Facts, Json, Replica, spec_of
 from extender.errors import ConfigError
-from extender.kube.leases import ROLE_LABEL
+from extender.kube.own_objects import ROLE_LABEL
 from extender.settings.layers import from_environment, merge, mistakes
 from extender.settings.settings import Settings
 

@@ -12,7 +12,7 @@ from client.documents import decoded, fetch
 from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
-from extender.kube.text_store import STARTED_GANGS
+from extender.kube.own_objects import STARTED_GANGS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts

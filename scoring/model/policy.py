@@ -266,7 +266,7 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             return {"suspendable": value == "true"}
         case "expected-duration":
             try:
-                duration_s(value)  # the gang's record has it as its length (`extender.cache.lengths`)
+                duration_s(value)  # the gang's record has it as its length (`extender.cache.gangs`)
             except ValueError as problem:
                 raise ValueError(f"{_shown(value)} {problem}; it is ignored") from None
             return {}

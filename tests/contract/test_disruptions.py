@@ -8,7 +8,7 @@ import extender
 
 ROOT = Path(extender.__file__).parent
 GATE = "controllers/removal/removals.py"
-ADAPTERS = {"kube/client.py", "kube/embedded.py", "leadership/fencing.py"}  # what implements or wraps the port
+ADAPTERS = {"kube/client.py", "kube/embedded.py"}  # what implements the port
 
 
 def callers(method: str) -> set[str]:

@@ -13,8 +13,8 @@ import yaml
 
 from extender.errors import ApiError
 from extender.kube.calls import Resource
-from extender.kube.http.transport import Transport
 from extender.kube.operator_client import OperatorApi
+from extender.kube.transport import Transport
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore, Key
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from operator import itemgetter
 
 from extender.cache import ClusterCache
-from extender.cache.lengths import JobSays
+from extender.cache.gangs import JobSays
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
 from extender.controllers.owners.said_lengths import said_length

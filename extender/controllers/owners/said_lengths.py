@@ -6,7 +6,7 @@ raw JSON in, a record out; what is no text or no number is as if it were not the
 
 from typing import Final
 
-from extender.cache.lengths import JobSays
+from extender.cache.gangs import JobSays
 from extender.controllers.owners.failure_budget import decoded
 from scoring.lengths import EXPECTED_DURATION, MOST_S
 from scoring.model.policy import OPTION_CHARS

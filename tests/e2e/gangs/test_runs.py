@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from extender.controllers.repair.started_document import mark
-from extender.kube.text_store import ENTRY, STARTED_GANGS
+from extender.kube.own_objects import ENTRY, STARTED_GANGS
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.objects import gang_labels

@@ -16,7 +16,7 @@ from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
-from extender.kube.leases import ROLE_LABEL
+from extender.kube.own_objects import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from lab.testbed.errors import ApiRefused

@@ -1,21 +1,31 @@
-"""Sign and check one note.
+"""Notes: what netgang writes on tenants' objects for its own successor, signed so that no other client can write one.
 
-Written: the content, a space, `hmac1.MAC`. The MAC is HMAC-SHA256 over version, kind of note, the carrying object's
-namespace and uid, and the content, so a copy on another object, or under another annotation, is worth nothing. The
-length is looked at first and the MAC before anything is parsed; what is wrong is a `Flaw`, and the note is absent.
-Cost: 3 µs for a note.
+The API server's objects are the only memory that netgang has, and users may write the same annotations. Rule
+(docs/safety.md S22): a note is believed only with an HMAC by a key of ours over what kind of note it is, the object
+that carries it and its content; all others are ignored, counted, reported. None names anything in another namespace.
+Written: the content, a space, `hmac1.MAC`; a copy on another object, or under another annotation, is worth nothing. The
+length is looked at first and the MAC before anything is parsed. Cost: 3 µs for a note.
 """
 
 import hmac
+import logging
+import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, Protocol
+
+from extender.errors import ConfigError
 
 MOST_CHARS: Final = 4096  # Longest annotation that is read as a note, signature included; a longer one is never written
 _SCHEME: Final = "hmac1"
 _MAC_CHARS: Final = 43
+KEY_FILE: Final = "key"
+FORMER_KEY_FILE: Final = "former-key"
+LEAST_BYTES: Final = 16
+_log = logging.getLogger(__name__)
 
 
 class NoteKind(StrEnum):
@@ -118,3 +128,28 @@ def _mac(key: bytes, kind: NoteKind, bearer: Bearer, content: str) -> str:
     signed = "\0".join((_SCHEME, kind, bearer.namespace, bearer.uid, content))
     digest = hmac.digest(key, signed.encode("utf-8", "surrogatepass"), "sha256")
     return urlsafe_b64encode(digest)[:_MAC_CHARS].decode()
+
+
+def notes_of(directory: Path) -> Notes:
+    """Notes signed with the keys in the files there, a mounted Secret (docs/reference/notes.md), which is read once.
+
+    Without a key a process signs with one that ends with it, and says so. Errors: ConfigError for what is no key.
+    """
+    key = _key_in(directory / KEY_FILE)
+    if key is None:
+        problem = f"there is no key in {directory / KEY_FILE}: mount a Secret with one (docs/reference/notes.md)"
+        _log.warning("notes do not outlive this process, so no gang is suspended and no job resized: %s", problem)
+        return Notes(secrets.token_bytes(32), problem=problem)
+    return Notes(key, _key_in(directory / FORMER_KEY_FILE))
+
+
+def _key_in(file: Path) -> bytes | None:
+    try:
+        key = file.read_bytes().strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"note_keys_dir: {file} cannot be read: {error.strerror}") from error
+    if len(key) < LEAST_BYTES:
+        raise ConfigError(f"note_keys_dir: {file} must hold at least {LEAST_BYTES} bytes that nobody can guess")
+    return key

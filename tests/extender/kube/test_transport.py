@@ -1,28 +1,36 @@
-"""One exchange over a real socket: what counts as an answer, what is never repeated, and whom we trust."""
+"""Exchanges and streams over a real socket: what is an answer, what is never repeated, limits, and whom we trust."""
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyreqwest.exceptions import CauseErrorDetails, ConnectError
 
-from extender.errors import ApiError, ApiUnavailableError
-from extender.kube.credentials import Tls
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError
+from extender.kube.calls import PODS
+from extender.kube.credentials import ApiServer, Authorization, Tls, Token
+from extender.kube.transport import Transport, mapped, refusal, refusal_in_stream, split_lines
+from extender.runtime.clock import SystemClock
+from lab.testbed.apiserver.server import Fault, LoopbackApi
 from tests.authority import Authority, Pair
 from tests.extender.kube.conftest import server_of
-from tests.extender.kube.scripted import OK, Talk, always_ok, answering, echo, ok, scripted
+from tests.extender.kube.scripted import OK, Talk, always_ok, answering, ok, scripted
 
 Found: TypeAlias = tuple[str, str, int]
 
 
 def transport(url: str, *, token: str = "", concurrency: int = 4, **fields: str) -> Transport:
-    limits = TransportLimits(object_bytes=100_000, concurrency=concurrency)
-    return Transport(server_of(url, token=token, **fields), limits=limits, agent="test")
+    return Transport(server_of(url, token=token, **fields), concurrency=concurrency, agent="test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ def serves(pair: Pair, *, clients: Authority | None = None) -> ssl.SSLContext:
 def secure(url: str, known: Certificates, *, own: Pair | None = None, found_at: Found | None = None) -> Transport:
     identity = own.cert.read_bytes() + own.key.read_bytes() if own is not None else b""
     tls = Tls(known.authority.cert, identity, found_at=found_at)
-    return Transport(server_of(url, tls=tls), limits=TransportLimits(concurrency=8), agent="test")
+    return Transport(server_of(url, tls=tls), agent="test")
 
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -194,24 +202,11 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
     async with scripted(script) as proxy, transport("http://api.invalid:8080", proxy=proxy.url) as one:
         assert await one.send("POST", "/x", body=b"{}", timeout_s=10.0) == b"ok"
         with pytest.raises(ApiUnavailableError, match="GET /y: answer longer than 100000 bytes"):
-            await one.send("GET", "/y", timeout_s=10.0)
+            await one.send("GET", "/y", timeout_s=10.0, limit_bytes=100_000)
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
 # -- TLS: whom we trust, and who we say we are -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_many_exchanges(host: str, known: Certificates) -> None:
-    """A hundred at once and a hundred in a row, over few connections: one that was just used may not be back yet."""
-    served = scripted(echo, tls=serves(known.good), host=host)
-    async with served as server, secure(server.url, known) as one:
-        paths = [f"/{number}" for number in range(100)]
-        answers = await asyncio.gather(*(one.send("GET", path, timeout_s=20.0) for path in paths))
-        assert answers == [path.encode() for path in paths]
-        for path in paths:
-            assert await one.send("GET", path, timeout_s=20.0) == path.encode()
-        assert server.connections <= 16
 
 
 @pytest.mark.parametrize("trusted_by_the_machine", [False, True])
@@ -247,3 +242,142 @@ async def test_a_client_certificate(known: Certificates) -> None:
             with pytest.raises(ApiUnavailableError):
                 await one.send("GET", "/x", timeout_s=10.0)
         assert len(server.requests) == 1
+
+
+# -- streams, tokens, redirects: over a whole API server ------------------------------------------------------------
+
+
+POD = "/api/v1/namespaces/default/pods/p"
+
+
+async def chunks(parts: Sequence[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+async def lines_of(parts: Sequence[bytes], *, limit_bytes: int) -> list[bytes]:
+    async with aclosing(split_lines(chunks(parts), limit_bytes=limit_bytes)) as lines:
+        return [line async for line in lines]
+
+
+@given(
+    lines=st.lists(st.binary(min_size=1, max_size=20).filter(lambda line: b"\n" not in line), max_size=8),
+    cuts=st.lists(st.integers(0, 200), max_size=12),
+)
+async def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], cuts: list[int]) -> None:
+    whole = b"".join(line + b"\n" for line in lines) + b"unfinished"
+    ends = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    parts = [whole[a:b] for a, b in pairwise(ends)]
+    assert lines == await lines_of(parts, limit_bytes=20)
+
+
+TOO_LONG = {"in one chunk": [b"123456\n"], "in many chunks": [b"12", b"34", b"56\n"]}
+
+
+@pytest.mark.parametrize("parts", TOO_LONG.values(), ids=TOO_LONG)
+async def test_a_line_that_is_too_long_ends_the_stream(parts: list[bytes]) -> None:
+    with pytest.raises(ApiUnavailableError, match="longer than 5 bytes"):
+        await lines_of(parts, limit_bytes=5)
+
+
+async def test_a_watch_takes_no_place(loopback: LoopbackApi) -> None:
+    """Watches are endless, so exchanges must not wait for them."""
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    async with transport(loopback.url, concurrency=1) as one:
+        path = "/api/v1/pods?watch=true&resourceVersion=1&timeoutSeconds=60"
+        async with aclosing(one.lines(path, open_s=5.0)) as lines:
+            assert b"ADDED" in await anext(lines)
+            assert await one.send("GET", POD, timeout_s=5.0)
+
+
+async def test_a_redirect_is_not_followed(loopback: LoopbackApi) -> None:
+    loopback.fail_next("get", Fault(status=307, headers={"Location": "/api/v1/namespaces/default/pods/q"}))
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiError, match="307"):
+            await one.send("GET", POD, timeout_s=5.0)
+    assert len(loopback.seen) == 1
+
+
+@pytest.mark.parametrize("renewed", [True, False])
+async def test_a_refused_token_is_renewed(renewed: bool, loopback: LoopbackApi) -> None:
+    loopback.store.put(PODS, {"metadata": {"name": "p"}})
+    loopback.tokens = {"new"}
+    tokens = ["Bearer old", *(["Bearer new"] if renewed else [])]
+    left = list(tokens)
+    server = ApiServer(
+        loopback.url, Authorization(lambda: Token(left.pop(0) if left[1:] else left[0]), clock=SystemClock())
+    )
+    async with Transport(server) as one:
+        with nullcontext() if renewed else pytest.raises(ApiError, match="401"):
+            assert await one.send("GET", POD, timeout_s=5.0)
+    assert [seen.headers["Authorization"] for seen in loopback.seen] == tokens
+
+
+async def test_a_stream_that_is_refused_is_an_error(loopback: LoopbackApi) -> None:
+    loopback.fail_next("watch", Fault(status=403, body=b'{"message":"pods is forbidden"}'))
+    async with transport(loopback.url) as one:
+        with pytest.raises(ApiError, match="pods is forbidden"):
+            async with aclosing(one.lines("/api/v1/pods?watch=true", open_s=5.0)) as lines:
+                await anext(lines)
+
+
+# -- every failure of an exchange becomes one of our errors, and each kind the right one ------------------------------
+
+
+CAUSES: CauseErrorDetails = {"causes": [{"message": "error sending request"}, {"message": "tcp connect error"}]}
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), ConnectError("connection error", CAUSES)])
+def test_every_failure_without_an_answer_is_mapped(error: Exception) -> None:
+    with (
+        pytest.raises(ApiUnavailableError, match=r"^GET /x: (no answer in time|.*tcp connect error)$"),
+        mapped("GET /x"),
+    ):
+        raise error
+    with pytest.raises(ZeroDivisionError), mapped("GET /x"):  # a defect of ours is not dressed up as an outage
+        _ = 1 / 0
+
+
+def test_every_failure_status_is_an_api_error() -> None:
+    kinds = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+    for status in (one for one in HTTPStatus if one >= 300):
+        found = refusal(status, b'{"kind":"Status","message":"why"}')
+        assert (type(found), found.status, found.message) == (kinds.get(status, ApiError), status, "why")
+
+
+BODIES = {  # case: (expected message, body)
+    "a Status": ("pods is forbidden", b'{"kind":"Status","message":"pods is forbidden","reason":"Forbidden"}'),
+    "only a reason": ("Forbidden", b'{"kind":"Status","reason":"Forbidden"}'),
+    "plain text": ("404 page not found", b"404 page not found\n"),
+    "nothing": ("no reason given", b""),
+    "not text": ("\ufffd\ufffd", b"\xff\xfe"),
+    "too much text": ("x" * 500, b"x" * 9000),
+}
+
+
+@pytest.mark.parametrize(("want", "body"), BODIES.values(), ids=BODIES)
+def test_the_message_is_readable_whatever_the_body(want: str, body: bytes) -> None:
+    assert want == refusal(500, body).message
+
+
+RETRY_AFTER = {  # case: (expected seconds, header, body)
+    "neither": (None, "", b"{}"),
+    "header": (3.0, "3", b"{}"),
+    "Status": (2.0, "", b'{"details":{"retryAfterSeconds":2}}'),
+    "the longer of both": (9.0, "9", b'{"details":{"retryAfterSeconds":2}}'),
+    "a date is ignored": (None, "Wed, 21 Oct 2026 07:28:00 GMT", b"{}"),
+    "negative is ignored": (None, "-5", b"{}"),
+    "absurd is cut": (600.0, "99999999999999999999999", b"{}"),
+}
+
+
+@pytest.mark.parametrize(("want", "header", "body"), RETRY_AFTER.values(), ids=RETRY_AFTER)
+def test_retry_after(want: float | None, header: str, body: bytes) -> None:
+    """The server's wait before the next call is read from the header and from the Status."""
+    assert want == refusal(429, body, retry_after=header).retry_after_s
+
+
+def test_an_error_inside_a_watch_has_the_status_of_its_object() -> None:
+    assert isinstance(refusal_in_stream(b'{"code":410}'), GoneError)
+    assert refusal_in_stream(b"nonsense").status == 500
+    assert refusal_in_stream(b'{"code":200}').status == 500
