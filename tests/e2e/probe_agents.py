@@ -32,10 +32,7 @@ async def token_of_pod(stage: Stage, node: str, address: str) -> str:
         {"op": "add", "path": "/status/podIPs", "value": [{"ip": address}]},
     ]
     await stage.api.patch("Pod", name, change, namespace=stage.namespace, subresource="status")
-    path = f"/api/v1/namespaces/{stage.namespace}/serviceaccounts/{ACCOUNT}/token"
-    bound = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": name}}
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": bound}
-    return str((await stage.api.request("POST", path, body=asked))["status"]["token"])
+    return await stage.token(ACCOUNT, pod=name)
 
 
 def agent(node: str, address: str, token: str, folder: Path, *, url: str, within: Sequence[str] = ()) -> Child:
