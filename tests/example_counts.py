@@ -11,7 +11,6 @@ def _times(ratio: float) -> settings:
     return settings(max_examples=round(settings.default.max_examples * ratio))  # type: ignore[union-attr]
 
 
-RARE = _times(0.04)  # an example takes seconds: a simulation, or many suppositions about a whole cluster
 FEW = _times(0.2)  # an example takes a tenth of a second: dozens of plans, or a service with its API server
 THOROUGH = _times(2.0)  # a promise of docs/safety.md whose counter-examples are rare.
 MANY = _times(8.0)  # hostile input, which is quickly read
