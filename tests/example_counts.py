@@ -18,4 +18,4 @@ MANY = _times(8.0)  # hostile input, which is quickly read
 
 def times(few: int) -> int:
     """How many bodies, seeds or rounds, where no property draws them: twenty times as many in a nightly run."""
-    return few * settings.default.max_examples // 100  # type: ignore[union-attr]
+    return few * max(settings.default.max_examples // 100, 1)  # type: ignore[union-attr]
