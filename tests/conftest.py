@@ -1,8 +1,8 @@
 """Settings for all tests: how Hypothesis looks for counter-examples.
 
 `quick` (default, `make test`) and `ci` (`make e2e`), with twice as many, try the same examples every time: a change is
-judged by the change. `nightly` (`make nightly`) looks for new ones, twenty times as many as `ci`. The number of examples
-is the profile's; `tests/example_counts.py` has the few other ones. None has a deadline: a busy machine is no defect.
+judged by the change. `nightly` (`make nightly`) looks for new ones, twenty times as many as `ci`. The number is the
+profile's; `tests/example_counts.py` has the few other ones. None has a deadline: a busy machine is no defect.
 """
 
 import gc
