@@ -114,6 +114,6 @@ class KubeScheduler:
         return free
 
 
-def objects(world: World, resource: Any) -> list[dict[str, Any]]:
+def objects(world: World, resource: Any) -> list[Any]:
     """As they are stored: to be read, not changed."""
     return [one.new for one in world.api.store.all(resource)]
