@@ -187,12 +187,9 @@ class World:
         return None if found is None else str(found)
 
     def bound(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for body in self.api.store.bodies(PODS).values():
-            pod = msgspec.json.decode(body)
-            if pod["spec"].get("nodeName") and pod["spec"]["schedulerName"] == "netgang":
-                found[pod["metadata"]["name"]] = pod["spec"]["nodeName"]
-        return dict(sorted(found.items()))
+        pods = [one.new for one in self.api.store.all(PODS)]
+        ours = [pod for pod in pods if pod["spec"].get("nodeName") and pod["spec"]["schedulerName"] == "netgang"]
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in ours}
 
     def node_names(self) -> list[NodeName]:
         return sorted(NodeName(name) for _, name in self.api.store.bodies(NODES))
