@@ -28,7 +28,6 @@ from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_gangs import StartedGangs
-from extender.controllers.repair.started_keeper import StartedKeeper
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.waiting_times import WaitingTimes
@@ -109,13 +108,13 @@ class Caring:
         self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
-        self.started = _started_of(common, starting)
+        store = common.started_store
+        self.started = StartedGangs(store, cache, clock, acting=common.acting) if store is not None else None
         self.waiting_times = WaitingTimes(context)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
-            *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
@@ -153,19 +152,6 @@ class Caring:
         for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
-
-
-def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
-    """What remembers gangs that have started; `None`: there is no API server to keep them."""
-    if common.started_store is None:
-        return None
-    return StartedKeeper(
-        common.started_store,
-        StartedGangs(starting.context),
-        common.cache,
-        common.clock,
-        acting=common.acting,
-    )
 
 
 def _restarts_of(policy: Policy, starting: Starting) -> Restarts:
