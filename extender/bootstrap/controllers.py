@@ -7,8 +7,7 @@ from extender.bootstrap.common import Common
 from extender.bootstrap.scheduling import Starting
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.elastic_context import Parts
-from extender.controllers.elastic.jobs.objects import Jobs
-from extender.controllers.elastic.records import Metering, Records
+from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
@@ -41,20 +40,13 @@ from scoring.model.policy import Policy, Preempting
 class Reported:
     """The records of what jobs reported and what was done about it, and their readers; nothing is served yet."""
 
-    def __init__(self, common: Common, jobs: Jobs) -> None:
+    def __init__(self, common: Common) -> None:
         clock, book = common.clock, SeriesBook()
         self.book = book
-        self.records = Records()
+        self.records = Records(common.telemetry)
         self.reports = Reports(lambda: self.records.views, book, clock)
         self.demands = MetricDemands(book, common.settings.elastic.options(common.limits.metrics).metrics, clock)
         self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
-        self.metering = Metering(self.records, common.telemetry)
-        self.jobs = jobs
-
-    def look(self) -> None:
-        """Take what statuses report, and count what ended; due once a second."""
-        self.reports.tidy()
-        self.metering.look()
 
     def forget(self) -> None:
         """Forget all reports and demands: a term starts or ends."""
@@ -118,7 +110,7 @@ class Caring:
             self.waiting_times.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
-            *([self.reported.look] if self.reported is not None else []),
+            *([self.reported.reports.tidy] if self.reported is not None else []),
             label_problems.look,
             Mistakes(context, frozenset(common.settings.scheduler_names)).look,
             self.unreadable.look,
@@ -163,7 +155,7 @@ def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Rep
     feeds = common.feeds
     if feeds is None:
         return None, None
-    reported = Reported(common, feeds.jobs)
+    reported = Reported(common)
     parts = Parts(
         starting.context,
         common.planner,

@@ -50,8 +50,9 @@ class Parts:
     def record(self, change: Change) -> None:
         """Keep a change, and write it into the log of decisions."""
         self.records.put(change)
-        what = f"{change.stage}: {change.before} to {change.after}, {change.why}"
-        self.context.decided(Decision("resize", str(change.job), change.beneficiary or "", reason=what))
+        intent = change.intent
+        what = f"{change.stage}: {intent.before} to {intent.goal}, {intent.why}"
+        self.context.decided(Decision("resize", str(change.job), intent.beneficiary or "", reason=what))
 
 
 class Retries:

@@ -49,16 +49,6 @@ _BY_STATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What else is known of a job."""
-
-    autoscaled: bool = False
-    namesake: bool = False
-    under_way: bool = False
-    failed: bool = False
-
-
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
     """The gang that a job's pods form; `None`: none, or several."""
     keys = {pod.group.key for pod in pods if pod.group is not None}
@@ -69,14 +59,17 @@ def view_of(
     seen: Seen,
     pods: Sequence[Pod],
     gang: Gang | None,
-    around: Surroundings = Surroundings(),
+    hindrance: Unsafe | NotNow | None = None,
     *,
     default_wants: Wants = Wants.CURVE,
 ) -> JobView:
-    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods)."""
+    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods).
+
+    `hindrance`: what else is known that speaks against a change.
+    """
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
     least, most = _bounds(seen, gang, workers)
-    refusal = _refusal(seen, gang, around, workers)
+    refusal = seen.unsafe or hindrance or _refusal(seen, gang, workers)
     job = None
     if gang is not None and seen.claims and seen.state is not State.ENDED and not seen.bounds.bad:
         wants = seen.wants or default_wants
@@ -130,21 +123,11 @@ def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int,
     return max(least, 1), max(most, least, 1)
 
 
-def _refusal(seen: Seen, gang: Gang | None, around: Surroundings, workers: Sequence[Pod]) -> str | None:
-    if seen.unsafe is not None:
-        return seen.unsafe
-    if around.autoscaled:
-        return Unsafe.AUTOSCALED
-    if around.namesake:
-        return NotNow.NAMESAKE
+def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
     if seen.state is not State.ACTIVE:
         return _BY_STATE[seen.state]
     if gang is None or not gang.actionable:
         return NotNow.NO_GANG
-    if around.under_way:
-        return NotNow.UNDER_WAY
-    if around.failed:
-        return NotNow.ATTEMPT_FAILED
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
@@ -155,7 +138,7 @@ class _Known:
 
     seen: Seen
     gang: Gang | None
-    around: Surroundings
+    hindrance: Unsafe | NotNow | None
     view: JobView
 
 
@@ -179,13 +162,13 @@ class Looks:
         now_s = parts.context.clock.monotonic_s()
         found: dict[JobKey, _Known] = {}
         for number, seen in enumerate(everything, start=1):
-            around = Surroundings(
-                autoscaled=parts.autoscalers.scales(seen.key),
-                namesake=names[pods_job(seen)] > 1,
-                under_way=seen.uid in under_way,
-                failed=self.retries.waits(seen.key, now_s=now_s),
-            )
-            found[seen.key] = self._known_or_new(seen, around)
+            against: dict[Unsafe | NotNow, bool] = {
+                Unsafe.AUTOSCALED: parts.autoscalers.scales(seen.key),
+                NotNow.NAMESAKE: names[pods_job(seen)] > 1,
+                NotNow.UNDER_WAY: seen.uid in under_way,
+                NotNow.ATTEMPT_FAILED: self.retries.waits(seen.key, now_s=now_s),
+            }
+            found[seen.key] = self._known_or_new(seen, next((why for why, holds in against.items() if holds), None))
             if number % _JOBS_A_STEP == 0:
                 yield
         self._known = found
@@ -211,16 +194,16 @@ class Looks:
                 note = f"It is not resized, because {_why_unknown(first)}"
                 parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
-    def _known_or_new(self, seen: Seen, around: Surroundings) -> _Known:
+    def _known_or_new(self, seen: Seen, hindrance: Unsafe | NotNow | None) -> _Known:
         parts, known = self.parts, self._known.get(seen.key)
-        if known is not None and known.seen is seen and known.around == around and known.gang is not None:
+        if known is not None and known.seen is seen and known.hindrance == hindrance and known.gang is not None:
             gang = parts.context.cache.gang(known.gang.key)
             if gang is known.gang:  # its members are those that they were
                 return known
         pods = parts.context.cache.job_pods(pods_job(seen))
         key = gang_key_of(pods)
         gang = parts.context.cache.gang(key) if key is not None else None
-        view = view_of(seen, pods, gang, around, default_wants=self.options.metrics.default)
+        view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
         if (seen.claims or seen.asks) and view.refusal in list(Unsafe):
             parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
         elif seen.limited:
@@ -230,7 +213,7 @@ class Looks:
         if seen.bad_wants:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
-        return _Known(seen, gang, around, view)
+        return _Known(seen, gang, hindrance, view)
 
 
 def _why_unknown(pod: Pod) -> str:

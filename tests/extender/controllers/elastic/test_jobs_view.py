@@ -12,6 +12,7 @@ from cli.main import app as command_line
 from extender.api.documents.jobs import JobsView
 from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.series import SeriesBook
+from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, view, views
@@ -228,7 +229,7 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
 async def test_of_many_jobs_the_first_are_listed() -> None:
     async with site() as here:
         service = here.world.service
-        records = Records()
+        records = Records(Telemetry())
         records.views = views(*(view(f"j{number:02}") for number in range(41)))
         jobs = JobsView(service.cache, service.planner, records, SeriesBook(), here.world.clock)
         found = await jobs.listed(limit=2)
