@@ -11,14 +11,13 @@ from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.events.ignored_notes import IgnoredNotes
 from extender.controllers.events.label_problems import LabelProblems
+from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
 from extender.controllers.events.mistakes import Mistakes
 from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.pod_conditions import PodConditions
 from extender.controllers.events.podgroup_status import GroupStatuses
-from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing

@@ -19,14 +19,15 @@ from extender.cache import ClusterCache
 from extender.cache.lengths import JobSays
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
-from extender.controllers.owners.said_lengths import said_length
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
+from scoring.lengths import EXPECTED_DURATION, MOST_S
 from scoring.model import Controller, Gang, GangSource
+from scoring.model.policy import OPTION_CHARS
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,7 @@ _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster 
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
+_LENGTH = f"netgang.io/{EXPECTED_DURATION}"
 _GANGS_A_STEP = 64  # Gangs whose pods are looked through between two moments for others (docs/safety.md S15)
 
 
@@ -146,3 +148,23 @@ def _turn(gang: Gang) -> int | None:
 def _owners(gang: Gang) -> dict[str, Controller]:
     found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
     return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}
+
+
+def said_length(owner: bytes) -> JobSays | None:
+    """What an owner itself says of its length: its annotation and its deadline; `None`: nothing. ValueError: no object.
+
+    Why beside its pods: the template's annotations reach them, but people write on the object that they submit. What is
+    no text or no number is as if it were not there.
+
+    >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
+    JobSays(expected='90m', limit_s=None)
+    >>> said_length(b'{"spec":{"runPolicy":{"activeDeadlineSeconds":600}}}'), said_length(b'{"spec":null}')
+    (JobSays(expected='', limit_s=600.0), None)
+    """
+    found = decoded(owner)
+    spec, annotations = found.get("spec") or {}, (found.get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(_LENGTH)
+    expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
+    limit = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
+    limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
+    return JobSays(expected, limit_s) if expected or limit_s is not None else None
