@@ -15,7 +15,7 @@ API server shows, and a restart writes nothing again. Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -23,6 +23,7 @@ from typing import Final
 from extender.controllers.context import ControllerContext
 from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ApiUnavailableError
+from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, Reason
 from scoring.queue.admitted_condition import AdmittedCondition, admitted_condition, camel_case
@@ -30,7 +31,6 @@ from scoring.queue.admitted_condition import AdmittedCondition, admitted_conditi
 PATIENCE_S: Final = 5.0  # A gang's labels and its PodGroup come one after the other
 PER_S: Final = 20.0
 MOST_QUEUED: Final = 200  # What is written in ten seconds: a gang that begins to wait is behind no more than that
-_GANGS_A_STEP: Final = 32
 _BELIEVE_S: Final = 5.0  # The watch shows a write within this time, or it is taken for lost
 _FIRST_WAIT_S: Final = 15.0
 _LONGEST_WAIT_S: Final = 600.0
@@ -73,7 +73,7 @@ class PodConditions:
     _queue: asyncio.Queue[PodUid] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
     _queued: set[PodUid] = field(default_factory=set, init=False)  # Their patch waits, or is under way
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps: queue what differs. Cost: O(gangs), and O(members) until the queue is full."""
         if not self.context.acting():
             return
@@ -84,19 +84,17 @@ class PodConditions:
         for uid in [uid for uid in self._written if self.context.cache.pod(uid) is None]:
             del self._written[uid]
         moving = list[_Look]()
-        for number, (key, gang) in enumerate(gangs.items(), start=1):
+        for key, gang in gangs.items():
             if gang.source is not GangSource.NATIVE and key not in self._removing:
                 look = self._look_at(key, gang, now_s)
                 if not look.at_rest:
                     moving.append(look)
-            if number % _GANGS_A_STEP == 0:
-                yield
-        for number, look in enumerate(moving, start=1):
+            yield
+        for look in moving:
             if self._queue.full():
                 return
             self._queue_members(look, now_s)
-            if number % _GANGS_A_STEP == 0:
-                yield
+            yield
 
     async def run(self) -> None:
         """Write what is queued until cancelled."""

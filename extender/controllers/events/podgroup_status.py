@@ -16,13 +16,13 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.runtime.slices import Steps
 from extender.settings.features import StatusMode
 from scoring.ids import GangKey
 from scoring.model import Gang
@@ -31,7 +31,6 @@ from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_statu
 PATIENCE_S = 3.0  # `auto`: how long a new PodGroup waits for another controller to write first
 MOST_QUEUED = 10_000
 _PER_S = 20.0
-_GROUPS_A_STEP = 64
 _BELIEVE_S = 5.0  # The watch shows a write within this time, or it is taken for lost
 _RETRY_FIRST_S = 1.0
 _RETRY_LONGEST_S = 600.0
@@ -65,7 +64,7 @@ class GroupStatuses:
     _kept: frozenset[str] = field(default=STATUS_FIELDS, init=False)  # Fields that the definition keeps
     _silenced_by: str | None = field(default=None, init=False)
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps: queue what differs. Cost: O(PodGroups), and O(members) for what changed."""
         plan = self.context.plan()
         if self.mode is StatusMode.OFF or plan is None or not self.context.acting() or self._silent():
@@ -74,10 +73,9 @@ class GroupStatuses:
         there = tuple(self.context.groups.by_key)
         for gone in self._groups.keys() - set(there):
             del self._groups[gone]
-        for number, key in enumerate(there, start=1):
+        for key in there:
             self._look_at(key, key in plan.admitted, now_s)
-            if number % _GROUPS_A_STEP == 0:
-                yield
+            yield
 
     async def run(self) -> None:
         """Write what is queued until cancelled."""

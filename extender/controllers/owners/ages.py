@@ -37,7 +37,6 @@ _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
 _LENGTH = f"netgang.io/{EXPECTED_DURATION}"
-_GANGS_A_STEP = 64  # Gangs whose pods are looked through between two moments for others (docs/safety.md S15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +98,13 @@ class OwnerAges:
         """
         now_s = self._clock.monotonic_s()
         before, self._seen = self._seen, {}
-        for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
+        for gang in self._cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
                     known = gang, _owners(gang), _turn(gang)
                 self._seen[gang.key] = known
-            if number % _GANGS_A_STEP == 0:
-                yield
+            yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
         self._cache.owners.keep_only(there)

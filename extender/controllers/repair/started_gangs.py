@@ -44,7 +44,6 @@ CHARS: Final = 11  # Of a hash
 MOST_NOTED: Final = MOST_TEXT // CHARS  # Members
 NOTED: Final = 8  # Members of a gang that are noted; all of a smaller one
 _CONFLICT_S: Final = 1.0
-_GANGS_A_STEP: Final = 64
 
 Marks: TypeAlias = dict[PodUid, str]  # Member that is noted → what is written of it
 
@@ -108,9 +107,8 @@ class StartedGangs:
         Cost: O(gangs + members that changed), and O(gangs log gangs) if anything is to be written.
         """
         before, noted = self._noted, dict[GangKey, tuple[Gang, Marks]]()
-        for number, (key, gang) in enumerate(self.cache.snapshot().gangs.items(), start=1):
-            if number % _GANGS_A_STEP == 0:
-                yield
+        for key, gang in self.cache.snapshot().gangs.items():
+            yield
             if gang.started and gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(key)
                 if known is None or known[0] is not gang:
@@ -142,9 +140,8 @@ class StartedGangs:
     def _members(self) -> Steps[dict[PodUid, GangKey]]:
         """Members of gangs that this process has not seen start, and that are noted. Cost: O(their members)."""
         found: dict[PodUid, GangKey] = {}
-        for number, (key, gang) in enumerate(self.cache.snapshot().gangs.items(), start=1):
-            if number % _GANGS_A_STEP == 0:
-                yield
+        for key, gang in self.cache.snapshot().gangs.items():
+            yield
             if gang.own and not gang.started:
                 found |= {
                     pod.uid: key for pod in gang.members if counts(pod) and mark_of(key, pod.uid) in self._written

@@ -5,18 +5,15 @@ is not counted, for its former leader did; one that it admitted itself before it
 times of API objects, so that one that lasted over a change of leader is counted whole.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 from extender.controllers.context import ControllerContext
+from extender.runtime.slices import Steps
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource
 from scoring.plan import Plan
 from scoring.plan.namespace_quota import namespace_of
 from scoring.queue.states import has_started, running_since_s, waiting_since_s
-
-_GANGS_A_STEP: Final = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -37,14 +34,13 @@ class WaitingTimes:
         for key in plan.waiting:  # the admission has lapsed
             before.pop(key, None)
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps. Cost: O(gangs), and O(members) for those that changed."""
         if self.context.plan() is None or not self.context.acting():
             return
         before, known = self._known, dict[GangKey, tuple[Gang, bool]]()
-        for number, (key, gang) in enumerate(self.context.cache.snapshot().gangs.items(), start=1):
-            if number % _GANGS_A_STEP == 0:
-                yield
+        for key, gang in self.context.cache.snapshot().gangs.items():
+            yield
             if not gang.own or gang.source is GangSource.NATIVE:
                 continue
             old = before.get(key) if before is not None else None

@@ -22,7 +22,6 @@ from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 from scoring.scaling.options import Options
 
-_JOBS_A_STEP = 32
 OTHERS_EVERY_S = 30.0
 _ASKS = frozenset({"min-workers", "max-workers"})
 
@@ -161,7 +160,7 @@ class Looks:
         self.retries.keep({seen.key for seen in everything})
         now_s = parts.context.clock.monotonic_s()
         found: dict[JobKey, _Known] = {}
-        for number, seen in enumerate(everything, start=1):
+        for seen in everything:
             against: dict[Unsafe | NotNow, bool] = {
                 Unsafe.AUTOSCALED: parts.autoscalers.scales(seen.key),
                 NotNow.NAMESAKE: names[pods_job(seen)] > 1,
@@ -169,8 +168,7 @@ class Looks:
                 NotNow.ATTEMPT_FAILED: self.retries.waits(seen.key, now_s=now_s),
             }
             found[seen.key] = self._known_or_new(seen, next((why for why, holds in against.items() if holds), None))
-            if number % _JOBS_A_STEP == 0:
-                yield
+            yield
         self._known = found
         demands = {key: view.wish for key, view in parts.records.views.items() if view.wish}
         parts.records.views = {
