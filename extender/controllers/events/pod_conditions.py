@@ -23,6 +23,7 @@ from typing import Final
 from extender.controllers.context import ControllerContext
 from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ApiUnavailableError
+from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, Reason
@@ -32,8 +33,7 @@ PATIENCE_S: Final = 5.0  # A gang's labels and its PodGroup come one after the o
 PER_S: Final = 20.0
 MOST_QUEUED: Final = 200  # What is written in ten seconds: a gang that begins to wait is behind no more than that
 _BELIEVE_S: Final = 5.0  # The watch shows a write within this time, or it is taken for lost
-_FIRST_WAIT_S: Final = 15.0
-_LONGEST_WAIT_S: Final = 600.0
+_RETRY: Final = Backoff(15.0, 600.0)
 _JITTER: Final = 0.2
 
 Said = tuple[str, str]  # Why a gang waits: the cause in CamelCase, and a sentence
@@ -171,15 +171,6 @@ class PodConditions:
             _log.info("condition of pod %s cannot be written: %s", pod.key, error)
         else:
             written.key, written.echo_until_s = wanted.key, now_s + _BELIEVE_S
-        written.not_before_s = now_s + _wait_s(written.times) * (1.0 + _JITTER * self.jitter())
         written.times += 1
+        written.not_before_s = now_s + _RETRY.whole_s(written.times) * (1.0 + _JITTER * self.jitter())
         return True
-
-
-def _wait_s(times: int) -> float:
-    """Before the next patch of a pod, after so many.
-
-    >>> [_wait_s(times) for times in (0, 1, 9)]
-    [15.0, 30.0, 600.0]
-    """
-    return min(_FIRST_WAIT_S * 2.0 ** min(times, 30), _LONGEST_WAIT_S)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from extender.controllers.context import ControllerContext
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
 from extender.settings.features import StatusMode
 from scoring.ids import GangKey
@@ -32,8 +33,7 @@ PATIENCE_S = 3.0  # `auto`: how long a new PodGroup waits for another controller
 MOST_QUEUED = 10_000
 _PER_S = 20.0
 _BELIEVE_S = 5.0  # The watch shows a write within this time, or it is taken for lost
-_RETRY_FIRST_S = 1.0
-_RETRY_LONGEST_S = 600.0
+_RETRY = Backoff(1.0, 600.0)
 
 _log = logging.getLogger(__name__)
 
@@ -126,8 +126,8 @@ class GroupStatuses:
         if wanted != group.sent:
             group.overwritten, group.contested = 0, False
         elif not group.contested:  # we wrote just that, and another client wrote again: no tug of war
-            group.not_before_s = now_s + _wait_s(group.overwritten)
             group.overwritten, group.contested = group.overwritten + 1, True
+            group.not_before_s = now_s + _RETRY.whole_s(group.overwritten)
             return False
         return True
 
@@ -151,8 +151,8 @@ class GroupStatuses:
         except (ApiError, ApiUnavailableError, ValueError) as error:
             if not isinstance(error, ConflictError):
                 _log.info("the status of PodGroup %s cannot be written: %s", key, error)
-            group.not_before_s = self.context.clock.monotonic_s() + _wait_s(group.failures)
             group.failures += 1
+            group.not_before_s = self.context.clock.monotonic_s() + _RETRY.whole_s(group.failures)
             return True
         group.sent, group.failures, group.contested = wanted, 0, False
         group.echo, group.echo_until_s = answer.resource_version, self.context.clock.monotonic_s() + _BELIEVE_S
@@ -160,15 +160,6 @@ class GroupStatuses:
             self._kept = self._kept - lost  # what is not stored as sent is not sent again
             _log.info("PodGroups have no status field for: %s", ", ".join(sorted(lost)))
         return True
-
-
-def _wait_s(times: int) -> float:
-    """Before the next try, after so many that came to nothing before.
-
-    >>> [_wait_s(times) for times in (0, 1, 9, 99)]
-    [1.0, 2.0, 512.0, 600.0]
-    """
-    return min(_RETRY_FIRST_S * 2.0 ** min(times, 30), _RETRY_LONGEST_S)
 
 
 def _ours(gang: Gang | None, seen: SeenPodGroup) -> bool:

@@ -72,23 +72,18 @@ class OwnerAges:
 
     async def look(self) -> bool:
         """Read owners that are new, and hand them to the cache at once; whether some of waiting gangs are left."""
-        found: dict[str, float] = {}
-        counts: dict[str, int] = {}
-        says: dict[str, JobSays] = {}
+        read: dict[str, _Read] = {}
         all_wanted, waiting = await in_slices(self._wanted())
         wanted = all_wanted[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             some = wanted[begin : begin + _TOGETHER]
-            read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
-            for (_, owner), one in zip(some, read, strict=True):
-                if one.created_s is not None:
-                    found[owner.uid] = one.created_s
-                if one.count is not None:
-                    counts[owner.uid] = one.count
-                if one.says is not None:
-                    says[owner.uid] = one.says
-        if found or counts or says:
-            self._cache.set_owners(found, counts, says)
+            answers = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
+            read |= {owner.uid: one for (_, owner), one in zip(some, answers, strict=True)}
+        created_s = {uid: one.created_s for uid, one in read.items() if one.created_s is not None}
+        counts = {uid: one.count for uid, one in read.items() if one.count is not None}
+        says = {uid: one.says for uid, one in read.items() if one.says is not None}
+        if created_s or counts or says:
+            self._cache.set_owners(created_s, counts, says)
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:

@@ -218,7 +218,8 @@ class PreemptionClaims:
         if gang is None:
             self._end(key, "gone")
         elif quorum_of(gang).whole:
-            self._words.started(key, opened.claim)
+            givers = float(len(opened.claim.givers))
+            self._context.decided(Decision("preempted", gang=key, parts={"gangs": givers}))
             self._end(key, "started")
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])

@@ -14,6 +14,7 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
+from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
@@ -22,8 +23,7 @@ from scoring.model.policy import Repair, gang_options
 from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
 
 PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long
-AGAIN_S = 5.0  # After the first refusal that need not last; twice as long after each further one, up to `MOST_S`
-MOST_S = 120.0
+_AGAIN = Backoff(5.0, 120.0)  # After a refusal that need not last
 
 
 @dataclass(slots=True)
@@ -144,8 +144,8 @@ class Repairs:
         if due is None or watched.given_up or not self.context.quiet.over:
             return
         if now_s >= due and now_s >= watched.ask_again_s:
-            watched.ask_again_s = now_s + min(AGAIN_S * 2.0**watched.asked, MOST_S)
             watched.asked += 1
+            watched.ask_again_s = now_s + _AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
             why = f"pod {first.name} was lost, {first.cause_text}"
             self.restarts.add(key, why=why, ended=self._ended)
