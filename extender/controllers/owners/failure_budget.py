@@ -35,13 +35,6 @@ _JOB_CONTROLLER = "kubernetes.io/job-controller"
 _OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """The owner recreates the pods and can afford it; `cost` is how many failures it will count."""
-
-    cost: int = 0
-
-
 class Refusal(StrEnum):
     """Why pods must stay; the value completes "it is not removed, because …"."""
 
@@ -87,8 +80,11 @@ def uid_of(raw: bytes) -> str:
     return str(decoded(raw).get("metadata", {}).get("uid", ""))
 
 
-def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
-    """Whether the pods `removed` of this owner may all be evicted now. ValueError: not API objects."""
+def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
+    """How many failures the owner counts when it recreates the pods `removed`, all evicted now; or why they must stay.
+
+    ValueError: not API objects.
+    """
     found = decoded(owner)
     ref = Controller(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
     verdict = KINDS.get(ref.group_kind)
@@ -99,7 +95,7 @@ def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
     return verdict(found, [decoded(pod) for pod in removed])
 
 
-def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     managed_by = spec.get("managedBy") or _JOB_CONTROLLER
     if managed_by != _JOB_CONTROLLER:
@@ -129,10 +125,10 @@ def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     if counted and limit is not None and failed + len(counted) > limit:
         detail = f"{failed} of at most {limit} failures are used, {len(counted)} would be added"
         return NotAllowed(Refusal.BACKOFF_LIMIT, detail)
-    return Allowed(len(counted))
+    return len(counted)
 
 
-def _training(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _training(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     run = spec.get("runPolicy") or {}
     managed_by = run.get("managedBy") or _OPERATORS[0]
@@ -144,19 +140,19 @@ def _training(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
         return NotAllowed(Refusal.SUSPENDED)
     if running := sum(map(_may_run, pods)):
         return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
-    return Allowed()
+    return 0
 
 
-def _replicas(owner: Json, _pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _replicas(owner: Json, _pods: Sequence[Json]) -> int | NotAllowed:
     if (owner.get("spec") or {}).get("replicas") == 0:
         return NotAllowed(Refusal.NO_MORE, "spec.replicas is 0")
-    return Allowed()
+    return 0
 
 
 _TRAINING_KINDS = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
-KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], Allowed | NotAllowed]] = {
-    # (API group, kind) → how it takes the removal of pending pods
+KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], int | NotAllowed]] = {
+    # (API group, kind) → how it takes the removal of pending pods, as `budget` says it
     ("batch", "Job"): _job,
     ("apps", "StatefulSet"): _replicas,
     ("apps", "ReplicaSet"): _replicas,

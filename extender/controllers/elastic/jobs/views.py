@@ -71,8 +71,21 @@ def view_of(
     refusal = seen.unsafe or hindrance or _refusal(seen, gang, workers)
     job = None
     if gang is not None and seen.claims and seen.state is not State.ENDED and not seen.bounds.bad:
-        wants = seen.wants or default_wants
-        job = _job(seen, gang, workers, least=least, most=most, refusal=refusal, wants=wants)
+        intent = seen.intent
+        job = ElasticJob(
+            key=seen.key,
+            uid=seen.uid,
+            gang=gang.key,
+            workers=seen.workers,
+            min_workers=least,
+            max_workers=most,
+            indexes={PodUid(pod.uid): pod.index for pod in workers if pod.index is not None},
+            refusal=refusal,
+            wants=seen.wants or default_wants,
+            changed_s=intent.at_s if intent is not None else None,
+            changes_s=intent.changes_s if intent is not None else (),
+            grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
+        )
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
     state = JobState.COMPLETED if seen.state is State.ENDED else running
     return JobView(
@@ -86,27 +99,6 @@ def view_of(
         refusal=refusal,
         job=job,
         rough_state=state,
-    )
-
-
-def _job(
-    seen: Seen, gang: Gang, workers: Sequence[Pod], *, least: int, most: int, refusal: str | None, wants: Wants
-) -> ElasticJob:
-    intent = seen.intent
-    stands = intent is not None and intent.stands(seen.workers)
-    return ElasticJob(
-        key=seen.key,
-        uid=seen.uid,
-        gang=gang.key,
-        workers=seen.workers,
-        min_workers=least,
-        max_workers=most,
-        indexes={PodUid(pod.uid): pod.index for pod in workers if pod.index is not None},
-        refusal=refusal,
-        wants=wants,
-        changed_s=intent.at_s if intent is not None else None,
-        changes_s=intent.changes_s if intent is not None else (),
-        grow_back_to=intent.grow_back_to if intent is not None and stands else None,
     )
 
 
