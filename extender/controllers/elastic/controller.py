@@ -22,7 +22,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from extender.controllers.elastic.change_progress import by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job, runs
 from extender.controllers.elastic.intent import Requester
-from extender.controllers.elastic.jobs.views import Looks, gang_key_of
+from extender.controllers.elastic.jobs.views import JobViews, gang_key_of
 from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
@@ -71,7 +71,7 @@ class Elastic:
         self._rooms = Rooms(self._cache, self.parts.planner, self.parts.context.clock)
         self._retries = Retries(self.parts.rng)
         self._resizes = Resizes(self.parts, self._retries, may=self._may_change, dry_run=self.options.dry_run)
-        self._looks = Looks(self.parts, self.options, self._retries)
+        self._views = JobViews(self.parts, self.options, self._retries)
         self.parts.jobs.on_change = self._due.set
 
     async def run(self) -> None:
@@ -118,11 +118,11 @@ class Elastic:
         """One round; see the module."""
         if self.parts.planner.snapshot is None:
             return
-        _, took_s = await in_timed_slices(self._looks.look())
+        _, took_s = await in_timed_slices(self._views.look())
         self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
         if not self.parts.context.acting():
             return
-        self._looks.look_for_others()
+        self._views.look_for_others()
         if not self._recovered:
             self.recover()
         for change in self._follow():

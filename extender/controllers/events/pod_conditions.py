@@ -36,7 +36,7 @@ _BELIEVE_S: Final = 5.0  # The watch shows a write within this time, or it is ta
 _RETRY: Final = Backoff(15.0, 600.0)
 _JITTER: Final = 0.2
 
-Said = tuple[str, str]  # Why a gang waits: the cause in CamelCase, and a sentence
+WaitReason = tuple[str, str]  # Why a gang waits: the cause in CamelCase, and a sentence
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Look:
     gang: Gang
-    said: Said | None
+    said: WaitReason | None
     problem: Reason | None
     since_s: float  # When that problem was seen first
     at_rest: bool = False
@@ -63,7 +63,7 @@ class PodConditions:
     """The conditions of all members that are ours. Bounded by the gangs and waiting pods that exist."""
 
     context: ControllerContext
-    why: Callable[[GangKey], Said | None]  # Why a gang waits, once that has stood for a while
+    why: Callable[[GangKey], WaitReason | None]  # Why a gang waits, once that has stood for a while
     removing: Callable[[], Container[GangKey]]  # Gangs of which pods may be removed now
     jitter: Callable[[], float]  # From 0 to 1
     per_s: float = PER_S
@@ -130,12 +130,12 @@ class PodConditions:
                 self._queue.put_nowait(pod.uid)
                 self._queued.add(pod.uid)
 
-    def _said(self, gang: Gang, lasted_s: float) -> Said | None:
+    def _said(self, gang: Gang, lasted_s: float) -> WaitReason | None:
         if gang.problem is None:
             return self.why(gang.key)
         return (camel_case(gang.problem), gang.problem_detail) if lasted_s >= PATIENCE_S else None
 
-    def _wanted(self, pod: Pod, said: Said | None) -> AdmittedCondition | None:
+    def _wanted(self, pod: Pod, said: WaitReason | None) -> AdmittedCondition | None:
         if not self.context.cache.is_own(pod):
             return None
         written = self._written.get(pod.uid)  # The watch may not show it yet, and does not make the gang a new one

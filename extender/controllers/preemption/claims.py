@@ -56,7 +56,7 @@ _WRITTEN = msgspec.json.Decoder(_Written)
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class NotedRoom:
     """The room that a gang's newest notes speak of."""
 
     at_s: float  # Unix seconds.
@@ -271,7 +271,7 @@ def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tu
     ]
 
 
-def noted_of(gang: Gang) -> Noted | None:
+def noted_of(gang: Gang) -> NotedRoom | None:
     """What the newest notes on waiting members say; `None`: there are none.
 
     >>> from dataclasses import replace
@@ -287,7 +287,7 @@ def noted_of(gang: Gang) -> Noted | None:
         return None
     uids = {pod.uid for pod in gang.pending}
     every = {PodUid(uid): NodeName(node) for _, written in newest for uid, node in written.nodes.items()}
-    return Noted(at_s, {uid: node for uid, node in every.items() if uid in uids}, tuple(pod for pod, _ in newest))
+    return NotedRoom(at_s, {uid: node for uid, node in every.items() if uid in uids}, tuple(pod for pod, _ in newest))
 
 
 def _contents(assignment: Mapping[PodUid, NodeName], at_s: float) -> list[str]:

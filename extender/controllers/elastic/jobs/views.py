@@ -134,7 +134,7 @@ class _Known:
 
 
 @dataclass(eq=False, repr=False)
-class Looks:
+class JobViews:
     """Makes the views of all jobs, again and again. Bounded by the jobs there are."""
 
     parts: Parts
