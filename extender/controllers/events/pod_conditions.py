@@ -66,7 +66,6 @@ class PodConditions:
     why: Callable[[GangKey], WaitReason | None]  # Why a gang waits, once that has stood for a while
     removing: Callable[[], Container[GangKey]]  # Gangs of which pods may be removed now
     jitter: Callable[[], float]  # From 0 to 1
-    per_s: float = PER_S
     _removing: Container[GangKey] = field(default=(), init=False)  # As of the last look
     _looks: dict[GangKey, _Look] = field(default_factory=dict, init=False)
     _written: dict[PodUid, _Written] = field(default_factory=dict, init=False)
@@ -105,7 +104,7 @@ class PodConditions:
             finally:
                 self._queued.discard(uid)
             if sent:
-                await asyncio.sleep(1.0 / self.per_s)
+                await asyncio.sleep(1.0 / PER_S)
 
     def _look_at(self, key: GangKey, gang: Gang, now_s: float) -> _Look:
         before = self._looks.get(key)

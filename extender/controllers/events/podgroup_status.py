@@ -57,7 +57,6 @@ class GroupStatuses:
 
     context: ControllerContext
     mode: StatusMode
-    per_s: float = _PER_S
     _groups: dict[GangKey, _Group] = field(default_factory=dict, init=False)
     _queue: asyncio.Queue[GangKey] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
     _queued: set[GangKey] = field(default_factory=set, init=False)  # Their patch waits, or is under way
@@ -86,7 +85,7 @@ class GroupStatuses:
             finally:
                 self._queued.discard(key)
             if written:
-                await asyncio.sleep(1.0 / self.per_s)
+                await asyncio.sleep(1.0 / _PER_S)
 
     def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
         gang, seen = self._gang(key), self.context.groups.get(key)
