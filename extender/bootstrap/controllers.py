@@ -7,18 +7,17 @@ from extender.bootstrap.common import Common
 from extender.bootstrap.scheduling import Starting
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.elastic_context import Parts
-from extender.controllers.elastic.records import Metering, Records
+from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.events.ignored_notes import IgnoredNotes
 from extender.controllers.events.label_problems import LabelProblems
+from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
 from extender.controllers.events.mistakes import Mistakes
 from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.pod_conditions import PodConditions
 from extender.controllers.events.podgroup_status import GroupStatuses
-from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing
@@ -27,7 +26,6 @@ from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_gangs import StartedGangs
-from extender.controllers.repair.started_keeper import StartedKeeper
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.waiting_times import WaitingTimes
@@ -43,16 +41,10 @@ class Reported:
 
     def __init__(self, common: Common) -> None:
         clock, book = common.clock, SeriesBook()
-        self.records = Records()
+        self.records = Records(common.telemetry)
         self.reports = Reports(lambda: self.records.views, book, clock)
         self.demands = MetricDemands(book, common.settings.elastic.options(common.limits.metrics).metrics, clock)
         self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
-        self.metering = Metering(self.records, common.telemetry)
-
-    def look(self) -> None:
-        """Take what statuses report, and count what ended; due once a second."""
-        self.reports.tidy()
-        self.metering.look()
 
     def forget(self) -> None:
         """Forget all reports and demands: a term starts or ends."""
@@ -107,19 +99,17 @@ class Caring:
         self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
-        self.started: StartedKeeper | None = None  # There is no API server to keep them
-        if (store := common.started_store) is not None:
-            self.started = StartedKeeper(store, StartedGangs(context), cache, clock, acting=common.acting)
+        store = common.started_store
+        self.started = StartedGangs(store, cache, clock, acting=common.acting) if store is not None else None
         self.waiting_times = WaitingTimes(context)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
-            *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
-            *([self.reported.look] if self.reported is not None else []),
+            *([self.reported.reports.tidy] if self.reported is not None else []),
             label_problems.look,
             Mistakes(context, frozenset(common.settings.scheduler_names)).look,
             self.unreadable.look,

@@ -159,4 +159,8 @@ def _point(one: Point) -> schema.Point:
 
 
 def _change(change: Change) -> schema.WorkerChange:
-    return schema.WorkerChange.copied(change, who=change.requester.value)
+    intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
+    who, gang = intent.requester.value, intent.beneficiary
+    return schema.WorkerChange(
+        intent.before, intent.goal, who, intent.why, gang, change.stage.value, intent.at_s, *times
+    )

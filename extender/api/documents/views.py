@@ -16,8 +16,8 @@ from extender.api.documents.plan import plan_document
 from extender.api.documents.queue import ExpectedStartOf, queue_of
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
+from extender.controllers.events.left_out import UnreadableWords
 from extender.controllers.events.network_alarms import NetworkAlarms
-from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.owners.obstacles import kept_notes
 from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus

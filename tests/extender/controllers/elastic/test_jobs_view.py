@@ -12,6 +12,7 @@ from cli.main import app as command_line
 from extender.api.documents.jobs import JobsView
 from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.series import SeriesBook
+from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, view, views
@@ -112,6 +113,30 @@ async def test_reports_become_a_wish_and_the_wish_workers() -> None:
         here.create("low", 2, least=2)
         await here.world.settle(2.0)
         assert (await here.world.get("/v1/jobs/default/low")).json()["points"]["kept"] == 0, "the next job of the name"
+
+
+async def test_reports_and_the_queue_take_turns() -> None:
+    """A job grows as its loss falls, gives a worker up for a gang that has none, and gets it back."""
+    elastic = {"metrics": {**METRICS, "workers_step": 1}}
+    async with site(reports={"port": 0}, elastic=elastic) as here:
+        limits = {"netgang.io/min-workers": "1", "netgang.io/max-workers": "3"}
+        await here.runs("low", 1, least=1, annotations={**LOSS, **limits})
+        for workers in (2, 3):
+            await here.world.settle(2.0)
+            first = 51 * (workers - 2)
+            await tell(here, "low", [4.0 - step / 50 for step in range(first, first + 51)], first=first)
+            await here.until(f"low has {workers}", lambda wanted=workers: len(here.on_nodes("low")) == wanted)
+        here.create("heavy", 6, least=6)  # 8 CPUs, of which 3 are used
+        await here.until("heavy runs", lambda: (len(here.on_nodes("heavy")), here.workers("low")) == (6, 2))
+        here.end("heavy")
+        await here.until("low has 3 again", lambda: here.on_nodes("low") == [0, 1, 2])
+        changes = (await here.world.get("/v1/jobs/default/low")).json()["changes"]
+        assert [(one["before"], one["after"], one["who"], one["for"]) for one in changes] == [
+            (1, 2, "metrics", None),
+            (2, 3, "metrics", None),
+            (3, 2, "queue", "default/heavy"),
+            (2, 3, "queue", None),
+        ]
 
 
 ASKED = {  # case: (path, status)
@@ -228,7 +253,7 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
 async def test_of_many_jobs_the_first_are_listed() -> None:
     async with site() as here:
         service = here.world.service
-        records = Records()
+        records = Records(Telemetry())
         records.views = views(*(view(f"j{number:02}") for number in range(41)))
         jobs = JobsView(service.cache, service.planner, records, SeriesBook(), here.world.clock)
         found = await jobs.listed(limit=2)

@@ -1,8 +1,11 @@
-"""Notes on tenants' objects that are not ours: counted, logged, and shown by an Event and in /v1/explain.
+"""What netgang leaves out of account: objects that it cannot read, and notes on tenants' objects that are not its own.
 
-Why an Event: a gang that does not resume may have been suspended by an earlier netgang, or by one whose keys are lost,
-and only a person can repair that. Rules: every reading is counted; each kind of note gets one Event an hour on an
-object; logs are a few lines an hour, however many write notes; the record is bounded, and drops the oldest first.
+Why Events, and words for /v1/explain: the owner of an object that is left out (docs/safety.md S21) sees a gang that
+waits for a PodGroup which is there, or a pod that waits without end; a gang that does not resume may have been
+suspended by an earlier netgang, or by one whose keys are lost, and only a person can repair that. Rules: one Event for
+each object that cannot be read, one object at each look, so that a thousand bad ones of one tenant do not keep the
+Events of all others waiting; every note that is ignored is counted, each kind gets one Event an hour on an object, and
+logs are a few lines an hour, however many write notes; the record is bounded, and drops the oldest first.
 """
 
 import logging
@@ -11,9 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from extender.cache.unreadable import Unreadable, UnreadableObjects
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening
+from extender.controllers.events.recorder import Happening, PostEvent, Subject
 from extender.notes import Bearer, Flaw, NoteKind
+from scoring.ids import GangKey
 from scoring.model import Gang
 
 MOST_KEPT: Final = 4096
@@ -21,6 +26,7 @@ AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
 _MOST_EXPLAINED: Final = 5
 _A_STEP: Final = 100  # Events at one look; they are paced anyway
+_NAMED: Final = 5  # Objects of a gang's namespace that its explanation names
 _PREFIX: Final = "netgang.io/"
 
 _FOLLOWS: Final[Mapping[NoteKind, str]] = {
@@ -90,3 +96,38 @@ class IgnoredNotes:
         found = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
         shown = found[:_MOST_EXPLAINED]
         return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in shown)
+
+
+class UnreadableWords:
+    """What the Event says."""
+
+    def __init__(self, objects: UnreadableObjects, post_event: PostEvent) -> None:
+        self._objects = objects
+        self._post_event = post_event
+        self._posted: set[tuple[str, str, str, str]] = set()  # Those with an Event, of those that cannot be read now
+
+    def look(self) -> None:
+        """Once a second: write one Event. Cost: O(objects that cannot be read), which is bounded."""
+        there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
+        self._posted &= there.keys()
+        if (new := next((identity for identity in there if identity not in self._posted), None)) is not None:
+            self._posted.add(new)
+            one = there[new]
+            subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
+            self._post_event(subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}", "")
+
+    def of_gang(self, gang: GangKey) -> tuple[str, ...]:
+        """Its PodGroup, and what else of its namespace may belong to it."""
+        namespace = gang.partition("/")[0]
+        near = [one for one in self._objects if one.namespace == namespace]
+        near.sort(key=lambda one: (f"{one.namespace}/{one.name}" != gang, one.kind, one.name))
+        return tuple(_sentence(one) for one in near[:_NAMED])
+
+    def named(self, namespace: str, name: str) -> str | None:
+        """What is wrong with the objects of that name; `None`: all that there are can be read."""
+        found = [_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name)]
+        return "; ".join(found) or None
+
+
+def _sentence(one: Unreadable) -> str:
+    return f"{one.kind} {one.namespace}/{one.name} cannot be read and is left out: {one.why}"
