@@ -8,7 +8,6 @@ an exchanged one works at once, and appears in no text.
 
 import asyncio
 import base64
-import hashlib
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +83,6 @@ class Reply:
     status: int
     headers: httpx.Headers
     body: bytearray
-    digest: bytes  # Of the body: an unchanged one is known by it
 
     def shown(self, secrets: Sequence[str] = ()) -> str:
         """What it says, for an error text, without these secrets."""
@@ -99,20 +97,17 @@ class Reply:
 class HttpClient:
     """Keeps the connections to one server; `aclose` ends them."""
 
-    def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, server: HttpServer) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
         self.server = server
         self._base = _base_url(server)
         self._slots = asyncio.Semaphore(server.in_flight)
         # without TLS there is no certificate to trust, and reading the system's takes 25 ms
-        plain = self._base.scheme == "http" and server.ca_file is None
-        trusted = (
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if plain
-            else verification(ca_file=server.ca_file, insecure=server.insecure)
-        )
+        if self._base.scheme == "http" and server.ca_file is None:
+            trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        else:
+            trusted = verification(ca_file=server.ca_file, insecure=server.insecure)
         self._client = httpx.AsyncClient(
-            transport=transport,
             verify=trusted,
             timeout=httpx.Timeout(server.timeout_s, connect=server.connect_timeout_s),
             headers={"Accept": "application/json"},
@@ -171,18 +166,17 @@ class HttpClient:
     async def _read(self, request: httpx.Request) -> Reply:
         """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
-        body, digest = bytearray(), hashlib.blake2b(digest_size=16)
+        body = bytearray()
         limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else _READ_OF_ERRORS
         try:
             async for chunk in response.aiter_bytes(65536):
                 body += chunk
-                digest.update(chunk)
                 if len(body) > limit:
                     break
         finally:
             await response.aclose()
             self._client.cookies.clear()
-        return Reply(response.status_code, response.headers, body, digest.digest())
+        return Reply(response.status_code, response.headers, body)
 
 
 def _base_url(server: HttpServer) -> httpx.URL:

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.network.maddash.grid import GridReading, read_grid_in_slices
 from scoring.network.matrix import Measurement, Metric
-from tests.extender.beside import finish
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "maddash"
 
@@ -112,7 +110,3 @@ def agree(found: Iterable[Measurement]) -> None:
     for metric, wanted in ((Metric.LOSS, LOSS), (Metric.DELAY, DELAY), (Metric.THROUGHPUT, THROUGHPUT)):
         values = {(str(one.source), str(one.target)): one.value for one in found if one.metric is metric}
         assert values == pytest.approx(wanted, rel=1e-12, abs=1e-15), metric
-
-
-def read_grid(body: bytes, *, name: str = "any") -> GridReading:
-    return finish(read_grid_in_slices(body, name=name))

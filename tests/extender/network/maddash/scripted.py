@@ -1,10 +1,11 @@
-"""A MaDDash that answers from a table, which a test changes between fetches, and the source that reads it."""
+"""A MaDDash that replies from a table, which a test changes between fetches, and sources that read it."""
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import httpx
+import respx
 
 from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.grid_choice import Wanted
@@ -16,40 +17,34 @@ from tests.extender.network import recorded, world
 NOW_S = recorded.RUN_2_S + 10.0
 LOSS = "Average packet loss is 1%"
 Answer = httpx.Response | Exception
+replies: Final = respx.mock(assert_all_called=False)
 
 
-class Script(httpx.AsyncBaseTransport):
-    """Answers by raw path below /maddash/, after a pause if there is one; counts what it is asked."""
+class Script:
+    """Answers by raw path below /maddash/, after a pause if there is one; keeps what it is asked."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
         self.pauses_s: dict[str, float] = {}
         self.unknown = httpx.Response(404, text="Row resource not found")
-        self.etag = ""
         self.seen: list[httpx.Request] = []
+        replies.route().mock(side_effect=self.answer)
 
     @property
     def asked(self) -> list[str]:
         return [one.url.raw_path.decode().removeprefix("/maddash/") for one in self.seen]
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    def source(self, wanted: Wanted | None = None, **server: Any) -> MaddashSource:
+        return MaddashSource(MaddashServer("http://maddash.lab.example/maddash", **server), wanted)
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
         self.seen.append(request)
         path = self.asked[-1]
         await asyncio.sleep(self.pauses_s.get(path, 0.0))
-        if self.etag and request.headers.get("if-none-match") == self.etag:
-            return httpx.Response(304)
         answer = self.answers.get(path, self.unknown)
         if isinstance(answer, Exception):
             raise answer
-        headers = {**answer.headers, **({"ETag": self.etag} if self.etag else {})}
-        if isinstance(answer.stream, httpx.ByteStream):  # read again by each request
-            return httpx.Response(answer.status_code, headers=headers, stream=httpx.ByteStream(b"".join(answer.stream)))
-        return httpx.Response(answer.status_code, headers=headers, content=answer.content)
-
-
-def source(script: Script, wanted: Wanted | None = None, **server: Any) -> MaddashSource:
-    address = MaddashServer("http://maddash.lab.example/maddash", **server)
-    return MaddashSource(address, wanted, transport=script)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:
