@@ -1,13 +1,5 @@
-"""No test of MaDDash's source needs a server: replies come from `scripted.Script`, others are errors."""
+"""No test of MaDDash's source needs a server, but one that lets its requests through."""
 
-from collections.abc import Iterator
+from tests.extender.network.replies import no_server
 
-import pytest
-
-from tests.extender.network.maddash.scripted import replies
-
-
-@pytest.fixture(autouse=True)
-def no_server() -> Iterator[None]:
-    with replies:
-        yield
+__all__ = ["no_server"]

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from email.utils import formatdate
+from typing import Any
 
 import httpx
-import respx
 
 from extender.network.maddash.client import MaddashServer
 from extender.network.maddash.grid_choice import Wanted
@@ -13,11 +13,12 @@ from extender.network.maddash.source import MaddashSource
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded, world
+from tests.extender.network.replies import replies
+from tests.fakes.maddash_server import at_time, grid_document
 
 NOW_S = recorded.RUN_2_S + 10.0
 LOSS = "Average packet loss is 1%"
 Answer = httpx.Response | Exception
-replies: Final = respx.mock(assert_all_called=False)
 
 
 class Script:
@@ -83,3 +84,26 @@ def grid(*cells: Any) -> httpx.Response:
 
 def rows(*cells: Any) -> httpx.Response:
     return httpx.Response(200, json={"rows": [], "grid": list(cells)})
+
+
+GRIDS = {
+    "Loss": ("Packet Loss", "Average packet loss is {}%"),
+    "Delay": ("One-way Delay", "Average minimum delay is {}ms"),
+    "Throughput": ("Throughput", "Average throughput is {}Gbps"),
+}
+
+
+def named_grid(name: str, *, number: float, checked_at_s: float, date_s: float | None = None) -> httpx.Response:
+    check, text = GRIDS[name]
+    said = (0, text.format(number))
+    made = grid_document(name, {"a": "a", "b": "b"}, [check], lambda row, column, _: None if row == column else said)
+    headers = {} if date_s is None else {"Date": formatdate(date_s, usegmt=True)}
+    return httpx.Response(200, json=at_time(made, checked_at_s), headers=headers)
+
+
+def good(
+    *, number: float = 1.0, checked_at_s: float = world.START_S, date_s: float | None = None
+) -> dict[str, httpx.Response]:
+    """Replies of a whole site; `number`: percent lost, ms, Gbit/s of a → b and b → a; `date_s`: the server's clock."""
+    all_of = {name: named_grid(name, number=number, checked_at_s=checked_at_s, date_s=date_s) for name in GRIDS}
+    return {"grids": grids(*GRIDS), **{f"grids/{name}": answer for name, answer in all_of.items()}}

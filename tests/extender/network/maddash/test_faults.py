@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Mapping
-from email.utils import formatdate
 
 import httpx
 import pytest
@@ -15,34 +14,14 @@ from extender.network.refresh import Polled
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Metric
 from tests.extender.network.maddash import scripted
-from tests.extender.network.maddash.scripted import Answer, Script
+from tests.extender.network.maddash.scripted import Answer, Script, good
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, read, running
-from tests.fakes.maddash_server import at_time, grid_document
 
 HARD_S = ScorePolicy().hard_ttl_s.of(Metric.DELAY.value) or 0.0
-GRIDS = {
-    "Loss": ("Packet Loss", "Average packet loss is {}%"),
-    "Delay": ("One-way Delay", "Average minimum delay is {}ms"),
-    "Throughput": ("Throughput", "Average throughput is {}Gbps"),
-}
-
-
-def grid(name: str, *, number: float, checked_at_s: float, date_s: float | None = None) -> httpx.Response:
-    check, text = GRIDS[name]
-    said = (0, text.format(number))
-    made = grid_document(name, {"a": "a", "b": "b"}, [check], lambda row, column, _: None if row == column else said)
-    headers = {} if date_s is None else {"Date": formatdate(date_s, usegmt=True)}
-    return httpx.Response(200, json=at_time(made, checked_at_s), headers=headers)
-
-
-def good(*, number: float = 1.0, checked_at_s: float = START_S, date_s: float | None = None) -> dict[str, Answer]:
-    all_of = {name: grid(name, number=number, checked_at_s=checked_at_s, date_s=date_s) for name in GRIDS}
-    return {"grids": scripted.grids(*GRIDS), **{f"grids/{name}": answer for name, answer in all_of.items()}}
-
-
+HALF = good()["grids/Loss"].content[:-30]
 FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, what the status says)
     "status 500": (httpx.Response(500, text="Index 255 out of bounds"), "status 500: Index 255 out of bounds"),
-    "cut off": (httpx.Response(200, content=grid("Loss", number=1.0, checked_at_s=START_S).content[:-30]), "is not "),
+    "cut off": (httpx.Response(200, content=HALF), "is not "),
     "reset": (httpx.ReadError("connection reset"), "connection reset"),
     "garbage": (httpx.Response(200, content=b"\x00\xff\x13\x37"), "is not a list of grids"),
     "a page": (httpx.Response(200, html="<html>log in</html>"), "is not a list of grids"),
@@ -102,7 +81,7 @@ async def test_a_dead_host_that_stays_green_gets_old() -> None:
     async with running(site):
         await site.until(lambda: True)
         wall.at_s += HARD_S + 1.0
-        alive = json.loads(grid("Delay", number=1.0, checked_at_s=START_S).content)
+        alive = json.loads(good()["grids/Delay"].content)
         alive["grid"][0][1][0]["prevCheckTime"] = int(wall.at_s)
         script.answers["grids/Delay"] = httpx.Response(200, json=alive)
         await site.until(lambda: site.counts() == (1, 0, 1))

@@ -19,7 +19,8 @@ from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.maddash import scripted
-from tests.extender.network.maddash.scripted import NOW_S, Script, replies
+from tests.extender.network.maddash.scripted import NOW_S, Script
+from tests.extender.network.replies import replies
 from tests.fakes.maddash_server import MaddashServer
 from tests.fakes.mesh import full_mesh, paper_mesh
 from tests.fakes.raw_http import RawServer, ok
