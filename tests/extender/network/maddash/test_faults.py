@@ -40,14 +40,14 @@ async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None
     source = script.source()
     await read(source, START_S)
     healthy = good(number=2.0, checked_at_s=START_S + 60.0)
-    script.answers = healthy | {place: answer}
+    script.answers = {**healthy, place: answer}
     batch = await read(source, START_S + 60.0)
     assert listed or {m.measured_at_s for m in batch.measurements if m.metric is Metric.LOSS} == {START_S}
     assert {(m.metric, m.value) for m in batch.measurements} == new | {(Metric.LOSS, 0.02 if listed else 0.01)}
     words = said if listed else said.replace("list of grids", "grid document")
     begun = "" if listed else "grid 'Loss' failed, its last good values stay: "
     assert [p for p in batch.problems if p.startswith(begun) and words in p]
-    script.answers = healthy
+    script.answers = {**healthy}
     healed = await read(source, START_S + 120.0)
     assert {(m.metric, m.value) for m in healed.measurements} == new | {(Metric.LOSS, 0.02)}
     assert healed.problems == ()
