@@ -6,8 +6,7 @@ from typing import Final, Protocol
 
 _UNSYNCHRONIZED: Final = 0x40
 _CLOCK_ERROR: Final = 5
-_UNKNOWN_S: Final = 16.0
-"""What the kernel itself says of a clock that is not disciplined (NTP_PHASE_LIMIT)."""
+_UNKNOWN_S: Final = 16.0  # What the kernel itself says of a clock that is not disciplined (NTP_PHASE_LIMIT)
 
 
 class Clock(Protocol):

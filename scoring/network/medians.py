@@ -28,8 +28,7 @@ class Zones:
     hard_ttl_s: Mapping[Metric, float | None]
 
 
-CAUTION: Final = 0.01
-"""By how much an estimated delay is longer, and an estimated rate lower, than what is typical."""
+CAUTION: Final = 0.01  # By how much an estimated delay is longer, and an estimated rate lower, than what is typical
 LEAST: Final = 2
 """Links of a node to a zone from which on they say more of its other links there than those of all nodes do."""
 

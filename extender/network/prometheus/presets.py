@@ -152,8 +152,7 @@ PODS_TOO: Final = (
     "kube_node_info or label_replace("
     'kube_pod_info{created_by_kind="DaemonSet",created_by_name=~".*kubenurse.*",pod_ip!=""},'
     ' "internal_ip", "$1", "pod_ip", "(.+)")'
-)
-"""kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is."""
+)  # kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is
 
 
 def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuery], ...]:

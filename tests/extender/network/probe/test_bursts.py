@@ -172,10 +172,14 @@ async def test_a_burst_that_one_agent_alone_knows_does_not_count() -> None:
     found = mesh("n1", "n2", "n3")
     await found.rounds(40)
     del found.burst_memories["n1"]
-    [first, *_] = found.burst_memories["n2"].at(found.clock.now_s())
-    invented = [{**first, "id": f"b{number}", "peer": "n1"} for number in range(3)]
-    found.burst_memories["n2"].keep([{**one, "sent_bps": 3e9} for one in invented], now_s=found.clock.now_s())
-    found.burst_memories["n3"].keep([{**invented[0], "sent_bps": 5e9}], now_s=found.clock.now_s())
+    [(age_s, first), *_] = found.burst_memories["n2"].at(found.clock.now_s()).values()
+
+    def invent(node: str, count: int, sent_bps: float) -> None:
+        invented = {f"b{number}": (age_s, {**first, "peer": "n1", "sent_bps": sent_bps}) for number in range(count)}
+        found.burst_memories[node].keep(invented, now_s=found.clock.now_s())
+
+    invent("n2", 3, 3e9)
+    invent("n3", 1, 5e9)
     found.lead()
     await found.rounds(2)
     assert {*throughputs(found)} == {("n2", "n3"), ("n3", "n2")}
