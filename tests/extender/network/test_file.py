@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.network.file.source import MeshFileSource, beside
+from extender.network.file.source import MeshFileSource
 from extender.network.refresh import Polled
 from extender.ports import Batch
 from extender.schemas.network import Source
@@ -185,40 +185,16 @@ async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:
         await world.until(lambda: status().error is None and status().measurements == 2)
 
 
-class Refused(Exception):
-    """An error that the work is known to have."""
+async def test_a_defect_is_shown_and_ends_the_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
 
-
-def refuse() -> None:
-    raise Refused("no")
-
-
-def stumble() -> None:
-    raise ZeroDivisionError
-
-
-async def test_the_result_and_known_errors_arrive() -> None:
-    assert await beside(lambda: 7, errors=Refused) == 7
-    with pytest.raises(Refused, match="no"):
-        await beside(refuse, errors=Refused)
-
-
-async def test_a_defect_is_shown_and_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", seen.append)
+    monkeypatch.setattr("extender.network.file.source.parse_mesh", stumble)
     with pytest.raises(RuntimeError, match="ended by a defect"):
-        await asyncio.wait_for(beside(stumble, errors=Refused), LIVENESS_S)
+        await MeshFileSource(path).fetch(now_s=NOW_S)
     for thread in threading.enumerate():
         if thread.name == "beside":
             thread.join(LIVENESS_S)
     assert [one.exc_type for one in seen] == [ZeroDivisionError]
-
-
-async def test_work_that_hangs_holds_nothing_up() -> None:
-    gate = threading.Event()
-    future = beside(gate.wait, errors=Refused)
-    done, _ = await asyncio.wait([future], timeout=0.01)
-    assert not done
-    future.cancel()
-    gate.set()
-    assert await beside(lambda: "next", errors=Refused) == "next"

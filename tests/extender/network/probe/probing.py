@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from extender.network.probe.agent_pods import AgentPod
+from extender.network.probe.agent_state import Refusal
 from extender.network.probe.agents import Agents, ProbeOptions
 from extender.network.probe.bursts import BurstOptions, Bursts
-from extender.network.probe.refusals import Refusal
 from extender.network.probe.source import ProbeSource
 from extender.ports import Batch
 from extender.schemas.probe import ProbeOrders, ProbeReport

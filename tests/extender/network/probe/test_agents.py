@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from extender.network.probe.agent_state import Refusal
 from extender.network.probe.agents import ProbeOptions
-from extender.network.probe.refusals import Refusal
 from extender.schemas.network import AgentsAmiss
 from extender.schemas.probe import ProbeOrders
 from scoring.ids import NodeName, ZoneName
