@@ -234,10 +234,9 @@ def shape(value: Any) -> Any:
     return "text" if isinstance(value, str) else type(value).__name__
 
 
-@pytest.mark.parametrize("path", ["grids", "dashboards", "rows", "columns"])
-def test_lists_have_the_recorded_shape(server: MaddashServer, path: str) -> None:
-    with urlopen(f"{server.url}/{path}") as answer:
-        assert shape(json.load(answer)) == shape(json.loads(recorded.body(f"{path}.json")))
+def test_the_list_has_the_recorded_shape(server: MaddashServer) -> None:
+    with urlopen(f"{server.url}/grids") as answer:
+        assert shape(json.load(answer)) == shape(json.loads(recorded.body("grids.json")))
 
 
 def test_grids_have_the_recorded_shape(server: MaddashServer) -> None:
