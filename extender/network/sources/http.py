@@ -38,23 +38,6 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
-    """The file that holds a password or token; never its text."""
-
-    file: Path
-
-    def read(self) -> str:
-        """Its text without edge blanks. Errors: NetworkSourceError, so that a secret that comes late is found."""
-        try:
-            text = self.file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise NetworkSourceError(f"secret file {self.file} cannot be read: {type(error).__name__}") from error
-        if not text or not text.isprintable() or not text.isascii():
-            raise NetworkSourceError(f"secret file {self.file} is empty or no line of plain characters")
-        return text
-
-
-@dataclass(frozen=True, slots=True)
 class HttpServer:
     """Where a server is and how it is spoken to."""
 
@@ -62,8 +45,8 @@ class HttpServer:
     ca_file: Path | None = None
     insecure: bool = False
     username: str = ""
-    password: Secret | None = None
-    token: Secret | None = None  # Bearer token; goes before a password
+    password_file: Path | None = None
+    token_file: Path | None = None  # Of a bearer token, which goes before a password
     timeout_s: float = 30.0  # For one whole answer
     connect_timeout_s: float = 10.0
     body_limit_bytes: int = 16 * 2**20  # After decompression
@@ -154,11 +137,11 @@ class HttpClient:
     def _authorization(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The header, and what to keep out of texts: a server may echo either."""
         server = self.server
-        if server.token is not None:
-            token = server.token.read()
+        if server.token_file is not None:
+            token = _secret(server.token_file)
             return {"Authorization": f"Bearer {token}"}, (token,)
-        if server.password is not None:
-            password = server.password.read()
+        if server.password_file is not None:
+            password = _secret(server.password_file)
             encoded = base64.b64encode(f"{server.username}:{password}".encode()).decode()
             return {"Authorization": f"Basic {encoded}"}, (encoded, password)
         return {}, ()
@@ -177,6 +160,17 @@ class HttpClient:
             await response.aclose()
             self._client.cookies.clear()
         return Reply(response.status_code, response.headers, body)
+
+
+def _secret(file: Path) -> str:
+    """Its text without edge blanks. Errors: NetworkSourceError, so that a secret that comes late is found."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NetworkSourceError(f"secret file {file} cannot be read: {type(error).__name__}") from error
+    if not text or not text.isprintable() or not text.isascii():
+        raise NetworkSourceError(f"secret file {file} is empty or no line of plain characters")
+    return text
 
 
 def _base_url(server: HttpServer) -> httpx.URL:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.sources.http import HttpClient, HttpServer, Secret, verification
+from extender.network.sources.http import HttpClient, HttpServer, verification
 from tests.extender.network.replies import no_server, replies
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, hang, ok, reset
 
@@ -39,7 +39,7 @@ async def refusal(one: HttpClient) -> str:
 
 async def test_a_token_is_read_each_time_and_goes_into_no_text(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    one = client(token=Secret(file=file))
+    one = client(token_file=file)
     texts = []
     for token in ("s3cret-one\n", "s3cret-two"):
         file.write_text(token)
@@ -51,7 +51,7 @@ async def test_a_token_is_read_each_time_and_goes_into_no_text(tmp_path: Path) -
 
 async def test_a_password_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("pa55 word")
-    text = await refusal(client(username="me", password=Secret(tmp_path / "password")))
+    text = await refusal(client(username="me", password_file=tmp_path / "password"))
     encoded = base64.b64encode(b"me:pa55 word").decode()
     assert "pa55" not in text
     assert encoded not in text
@@ -63,14 +63,14 @@ async def test_without_credentials_nothing_is_sent() -> None:
 
 
 async def test_a_secret_that_is_not_there() -> None:
-    said = await refusal(client(token=Secret(file=Path("nowhere"))))
+    said = await refusal(client(token_file=Path("nowhere")))
     assert said == "secret file nowhere cannot be read: FileNotFoundError"
 
 
 async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\r\nX-Other: second")
-    text = await refusal(client(token=Secret(file=file)))
+    text = await refusal(client(token_file=file))
     assert "is empty or no line of plain characters" in text
     assert "second" not in text
 
