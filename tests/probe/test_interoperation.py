@@ -14,7 +14,7 @@ import pytest
 
 from lab.testbed.processes.network import free_ports
 from probe import packets
-from probe.clock import SystemClock
+from probe.clock import Clock
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
 from probe.session import Session
@@ -59,7 +59,7 @@ needs_program = pytest.mark.skipif(not program, reason="NETGANG_STAMP_SUITE does
 
 @contextmanager
 def prober(*peers: Peer) -> Iterator[tuple[Prober, int]]:
-    clock = SystemClock()
+    clock = Clock()
     answering, asking = UdpSocket(OURS, 0, clock.unix_ns, ttl=True), UdpSocket(OURS, 0, clock.unix_ns)
     found = Prober(clock, answering, asking)
     found.assign(Assignment(10.0, 0.05, peers, (THEIRS,)))

@@ -1,7 +1,7 @@
 """Which pair measures its throughput next: never beside a gang, within each node's day, every node soon."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import combinations, pairwise
 
 import pytest
@@ -95,14 +95,16 @@ def test_why_none(reason: BurstReason, seen: BurstView, past: list[PastBurst]) -
     assert found == (None, reason)
 
 
-def simulated(zone_of: dict[NodeName, ZoneName], bps: Callable[[Pair], float], seconds: float) -> list[PastBurst]:
-    """All bursts of so long, one every five seconds, each with what the links carry."""
+def simulated(
+    zone_of: Mapping[NodeName, ZoneName], bps: Callable[[Pair, float], float | None], seconds: float
+) -> list[PastBurst]:
+    """All bursts of so long, one every five seconds, each with what the links carry then."""
     past: list[PastBurst] = []
     for turn in range(int(seconds / 5.0)):
         at_s = 5.0 * turn
         pair, _ = next_burst(BurstView(zone_of), past, A_DAY, now_s=at_s)
         if pair is not None:
-            past.append(PastBurst(pair, at_s, bps(pair)))
+            past.append(PastBurst(pair, at_s, bps(pair, at_s)))
     return past
 
 
@@ -111,7 +113,7 @@ FOUR_ZONES = {NodeName(f"n{i:02}"): ZoneName("abcd"[i // 9]) for i in range(36)}
 
 @pytest.mark.parametrize("bad", sorted(FOUR_ZONES))
 def test_a_slow_node_of_36_has_two_slow_links_within_three_minutes_and_no_other_is_blamed(bad: NodeName) -> None:
-    past = simulated(FOUR_ZONES, lambda pair: 1e7 if bad in pair else 1e9, 140.0)
+    past = simulated(FOUR_ZONES, lambda pair, _: 1e7 if bad in pair else 1e9, 140.0)
     best: dict[NodeName, float] = {}
     count = Counter[NodeName]()
     for burst in past:
@@ -124,14 +126,14 @@ def test_a_slow_node_of_36_has_two_slow_links_within_three_minutes_and_no_other_
 
 
 def test_each_two_zones_are_measured_within_three_minutes() -> None:
-    past = simulated(FOUR_ZONES, lambda _: 1e9, 140.0)
+    past = simulated(FOUR_ZONES, lambda *_: 1e9, 140.0)
     between = {tuple(sorted({FOUR_ZONES[node] for node in burst.pair})) for burst in past}
     assert {two for two in between if len(two) == 2} == {*combinations("abcd", 2)}
 
 
 def test_a_link_that_was_slow_is_tried_again_soon_then_less_and_less() -> None:
     bad = NodeName("n00")
-    past = simulated(FOUR_ZONES, lambda pair: 1e7 if bad in pair else 1e9, 1000.0)
+    past = simulated(FOUR_ZONES, lambda pair, _: 1e7 if bad in pair else 1e9, 1000.0)
     (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
@@ -140,14 +142,13 @@ def test_a_link_that_was_slow_is_tried_again_soon_then_less_and_less() -> None:
 
 def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> None:
     """As after a result: a fault that ended meanwhile is to be forgotten in time."""
-    bad, failed = NodeName("n00"), [False, True, True]
-    past: list[PastBurst] = []
-    for at_s in range(0, 800, 5):
-        pair, _ = next_burst(BurstView(FOUR_ZONES), past, A_DAY, now_s=float(at_s))
-        if pair is not None:
-            is_first_slow = pair == next((burst.pair for burst in past if bad in burst.pair), pair) and bad in pair
-            bps = None if is_first_slow and failed and failed.pop(0) else 1e7 if bad in pair else 1e9
-            past.append(PastBurst(pair, float(at_s), bps))
+    bad, failed, slow = NodeName("n00"), [False, True, True], list[Pair]()
+
+    def bps(pair: Pair, _: float) -> float | None:
+        slow.extend([pair] * (bad in pair))
+        return None if pair in slow[:1] and failed and failed.pop(0) else 1e7 if bad in pair else 1e9
+
+    past = simulated(FOUR_ZONES, bps, 800.0)
     (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
@@ -158,12 +159,11 @@ def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> N
 @pytest.mark.parametrize("begun_s", range(100, 130, 5))
 def test_an_uplink_that_is_narrowed_between_bursts_of_its_zone_is_found_by_the_next_one(begun_s: int) -> None:
     """And no other zone is blamed."""
-    past: list[PastBurst] = []
-    for at_s in range(0, begun_s + 90, 5):
-        pair, _ = next_burst(BurstView(FOUR_ZONES), past, A_DAY, now_s=float(at_s))
-        if pair is not None:
-            is_narrow = at_s >= begun_s and {FOUR_ZONES[node] == "c" for node in pair} == {True, False}
-            past.append(PastBurst(pair, float(at_s), 1e7 if is_narrow else 1e9))
+
+    def bps(pair: Pair, at_s: float) -> float:
+        return 1e7 if at_s >= begun_s and {FOUR_ZONES[node] == "c" for node in pair} == {True, False} else 1e9
+
+    past = simulated(FOUR_ZONES, bps, begun_s + 90.0)
     last = {tuple(sorted({FOUR_ZONES[node] for node in burst.pair})): burst.bps for burst in past}
     assert {two for two, bps in last.items() if bps == 1e7} == {("a", "c"), ("b", "c"), ("c", "d")}
 
@@ -187,5 +187,5 @@ def test_a_slow_uplink_that_is_mended_is_fast_again_within_three_minutes(zones: 
 
 
 def test_where_all_links_are_slow_none_is_suspected() -> None:
-    past = simulated(FOUR_ZONES, lambda _: 1e7, 400.0)
+    past = simulated(FOUR_ZONES, lambda *_: 1e7, 400.0)
     assert max(Counter(burst.pair for burst in past).values()) == 1

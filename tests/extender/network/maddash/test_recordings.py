@@ -60,13 +60,10 @@ def both(forward: str, reverse: str) -> dict[tuple[str, str], float]:
     return there | {(column, row): value for (row, column), value in back.items()}
 
 
-UNCONFIRMED = {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_UNCONFIRMED_MS, factor=1.0).items()}
-DELAYS, UNCONFIRMED_DELAYS = (recorded.reasons(one) for one in (recorded.DELAY_MS, recorded.DELAY_UNCONFIRMED_MS))
 GRIDS = {  # recording: (metric, the value of each direction that has one, the reasons of the others)
     "grid-loss.json": (Metric.LOSS, recorded.LOSS, recorded.reasons(recorded.LOSS_PERCENT)),
     "grid-loss-startup.json": (Metric.LOSS, {}, {"not_run": 29}),
-    "grid-delay.json": (Metric.DELAY, recorded.DELAY, DELAYS | {"negative_delay": 1}),
-    "grid-delay-unconfirmed.json": (Metric.DELAY, UNCONFIRMED, UNCONFIRMED_DELAYS | {"negative_delay": 1}),
+    "grid-delay.json": (Metric.DELAY, recorded.DELAY, recorded.reasons(recorded.DELAY_MS) | {"negative_delay": 1}),
     "grid-throughput.json": (Metric.THROUGHPUT, recorded.THROUGHPUT, recorded.reasons(recorded.THROUGHPUT_GBPS)),
     "grid-reverse.json": (Metric.THROUGHPUT, both(recorded.FORWARD_GBPS, recorded.REVERSE_GBPS), {}),
     "grid-random.json": (Metric.LOSS, {}, {"not_numeric": 2}),
