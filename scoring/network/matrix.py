@@ -243,14 +243,7 @@ class NetworkMatrix:
         return hit, at[hit]
 
     def _fill(
-        self,
-        metric: Metric,
-        medians: Medians,
-        typical: Floats,
-        there: _Values,
-        back: _Values,
-        rows: Ints,
-        cols: Ints,
+        self, metric: Metric, medians: Medians, typical: Floats, there: _Values, back: _Values, rows: Ints, cols: Ints
     ) -> None:
         """Write medians where no direction counts, never above the link's last value; one direction makes both."""
         hard_s = medians.hard_ttl_s[metric]

@@ -58,10 +58,7 @@ class MaddashServer(RawServer):
 
 
 def grid_document(
-    name: str,
-    rows: Mapping[str, str],
-    checks: Sequence[str],
-    cell: Callable[[str, str, str], tuple[int, str] | None],
+    name: str, rows: Mapping[str, str], checks: Sequence[str], cell: Callable[[str, str, str], tuple[int, str] | None]
 ) -> dict[str, Any]:
     """A grid as the server writes it. `cell`: (row, column, check) → status and message, or no check."""
     base = f"/maddash/grids/{quote_plus(name)}"

@@ -19,12 +19,7 @@ class Assigner:
     """What the server answers, and what it was sent."""
 
     def __init__(
-        self,
-        addresses: Mapping[str, str],
-        *,
-        interval_s: float,
-        port: int = PORT,
-        packet_interval_s: float = 0.1,
+        self, addresses: Mapping[str, str], *, interval_s: float, port: int = PORT, packet_interval_s: float = 0.1
     ) -> None:
         self.addresses = dict(addresses)  # Node → address
         self.interval_s = interval_s

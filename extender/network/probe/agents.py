@@ -24,15 +24,7 @@ from extender.network.probe.bursts import Bursts
 from extender.ports import Clock
 from extender.schemas.probe import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.links import (
-    SUSPECT_RATIO,
-    Attendance,
-    LinkState,
-    LinkValue,
-    Window,
-    link_value,
-    read_figures,
-)
+from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, Window, link_value, read_figures
 from scoring.probing.peers import SMALL, ZONE_PEERS, Turn
 
 EPOCH_S: Final = 60.0  # Pairs take turns so often

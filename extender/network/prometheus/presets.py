@@ -7,13 +7,7 @@ Values that hide a failure as a number (0 seconds, −1) are left out by the que
 from functools import partial
 from typing import Final
 
-from extender.settings.sources import (
-    Preset,
-    PrometheusQueries,
-    PrometheusQuery,
-    PrometheusSource,
-    Unit,
-)
+from extender.settings.sources import Preset, PrometheusQueries, PrometheusQuery, PrometheusSource, Unit
 from scoring.network.measurement import METRICS, Metric
 
 _GOLDPINGER: Final = partial(PrometheusQuery, source_label="goldpinger_instance", target_label="host_ip")

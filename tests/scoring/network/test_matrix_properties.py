@@ -104,11 +104,7 @@ def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -
     ]
 
 
-POLICIES = st.builds(
-    replace,
-    st.just(POLICY),
-    reference_bps=st.sampled_from([1e9, None]),
-)
+POLICIES = st.builds(replace, st.just(POLICY), reference_bps=st.sampled_from([1e9, None]))
 
 
 @given(POLICIES, MESH, AGES_S, AGES_S)

@@ -12,18 +12,7 @@ from extender.network.maddash.grid_choice import Wanted
 from extender.network.maddash.source import MAX_GRIDS
 from scoring.network.matrix import Metric
 from tests.extender.beside import counting_turns
-from tests.extender.network.maddash.scripted import (
-    LOSS,
-    NOW_S,
-    Script,
-    cell,
-    grid,
-    grids,
-    read,
-    rows,
-    server,
-    values,
-)
+from tests.extender.network.maddash.scripted import LOSS, NOW_S, Script, cell, grid, grids, read, rows, server, values
 
 BAD_CELLS = {  # case: a cell that makes no sense
     "status that is a text": cell("a", "x", status="0"),

@@ -8,18 +8,7 @@ from extender.network.maddash.grid_choice import Wanted
 from extender.network.maddash.last_good import SAME_FOR_S, SAME_POLLS
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
-from tests.extender.network.maddash.scripted import (
-    NOW_S,
-    Script,
-    cell,
-    failed,
-    grid,
-    grids,
-    ok,
-    read,
-    server,
-    values,
-)
+from tests.extender.network.maddash.scripted import NOW_S, Script, cell, failed, grid, grids, ok, read, server, values
 
 
 def site() -> Script:
