@@ -203,23 +203,15 @@ async def test_new_nodes_are_mapped_when_they_come() -> None:
         assert world.status().mapping.unmapped[Metric.LOSS] == ("c", "unmeasured")  # type: ignore[union-attr]
 
 
-async def test_aliases_of_all_sources_count() -> None:
+async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None:
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
-    other.set(value("x", "y", 3.0), aliases={"y": ("b",)})
-    async with running(bench(Polled(one, 60.0), Polled(other, 60.0))) as world:
+    other.set(value("x", "y", 3.0))
+    config = MappingConfig(table={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
+    async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(mapping=config))) as world:
         await asyncio.sleep(1.0)
         block = world.last.block([NodeName("a")], [NodeName("b")])
         assert (block.loss_ratio[0, 0], block.delay_ms[0, 0]) == (0.1, 3.0)
-
-
-async def test_configured_mapping_is_used() -> None:
-    source = FakeNetworkSource()
-    source.set(value("x", "y", 3.0))
-    config = MappingConfig(table={NodeName("a"): {Metric.DELAY: "x"}, NodeName("b"): {Metric.DELAY: "y"}})
-    async with running(bench(Polled(source, 60.0), options=RefreshOptions(mapping=config))) as world:
-        await asyncio.sleep(1.0)
-        assert world.delay() == 3.0
 
 
 async def test_problems_and_counts_are_shown() -> None:
