@@ -14,9 +14,9 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import group_medians
 from scoring.network.link_grades import Bounds, Grade, bounds_of
 from scoring.network.matrix import Floats, Ints, Metric
+from scoring.network.medians import group_medians
 from scoring.network.node_links import rows_of_ends
 
 Document = dict[str, Any]
@@ -128,7 +128,7 @@ def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
     worst, oldest, median = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
     (np.fmin if bounds.highest_is_best else np.fmax).at(worst, cell, values)
     np.fmax.at(oldest, cell, ages_s)
-    measured, medians = group_medians(cell, values)
+    measured, medians, _ = group_medians(cell, values)
     median[measured] = medians
     bad = np.bincount(cell[poor], minlength=size) if size else counts
     between = _Between(
