@@ -1,6 +1,6 @@
 """Nodes, and what takes room on all of them: DaemonSets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scoring.ids import Namespace, NodeName, ZoneName
 from scoring.model.constraints import Taint
@@ -23,6 +23,11 @@ class Node:
     addresses: tuple[str, ...] = ()  # Of `status.addresses`: for mapping to measurement endpoints
     annotations: tuple[tuple[str, str], ...] = ()  # Only those that name measurement endpoints
     created_s: float = 0.0
+
+    @property
+    def at_best(self) -> "Node":
+        """The node as its labels alone describe it: ready, not cordoned, without taints."""
+        return replace(self, ready=True, leaving=False, unschedulable=False, taints=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,5 +172,4 @@ def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
     """Whether some node that the constraints name exists, in whatever state it is."""
     named = named_only(constraints)
     rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
-    at_best = (replace(table.nodes[row], ready=True, leaving=False, unschedulable=False, taints=()) for row in rows)
-    return any(node_allows(node, constraints) for node in at_best)
+    return any(node_allows(table.nodes[row].at_best, constraints) for row in rows)

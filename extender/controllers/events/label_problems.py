@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.circumstances import two_runs
+from scoring.explain.words import two_runs
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod, Policy, Reason, Snapshot
 from scoring.model.policy import gang_options

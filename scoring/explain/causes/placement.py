@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from scoring.explain.causes.barrier_words import barrier_words
-from scoring.explain.causes.barriers import without_state
+from scoring.explain.causes.barriers import ZoneRoom, barrier_words, best_zone, ports_text
 from scoring.explain.causes.missing_label import MissingLabel, missing_label
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.causes.zone_room import ZoneRoom, best_zone
 from scoring.explain.turn import Turn
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
@@ -55,13 +53,11 @@ def placement_cause(
             f"which has room for {all_pods}; {room.text()}.",
             f"Add {free_zone.zone} to the annotation, or remove it.",
         )
-    single = bool(member_class.constraints.host_ports)
-    if single and room.nodes < room.wanted:
-        ports = ", ".join(sorted({str(one.port) for one in member_class.constraints.host_ports}))
+    if member_class.constraints.host_ports and room.nodes < room.wanted:
         return Cause(
             CauseReason.PORT,
-            f"Each pod has host port {shown(ports)}, so one fits a node, and {zone_text(room.zone)} has "
-            f"{counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
+            f"Each pod has host port {ports_text(member_class.constraints)}, so one fits a node, and "
+            f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
             "Drop hostPort from the pod template, or lower the minimum.",
         )
     behind = reason in (Reason.NO_ROOM, Reason.BEHIND)
@@ -110,7 +106,7 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
     labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
     if labels != Constraints():
         nodes = run.table.nodes
-        rows = np.array([row for row in rows.tolist() if node_allows(without_state(nodes[row]), labels)], np.int64)
+        rows = np.array([row for row in rows.tolist() if node_allows(nodes[row].at_best, labels)], np.int64)
     if not len(rows):
         return None
     for name, amount in member_class.requests:
@@ -154,7 +150,7 @@ def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Ca
     if words and (room.room + room.hidden >= room.wanted or room.room == 0):
         clauses = "; ".join(clause for clause, _ in words)
         message = f"{clauses[0].upper()}{clauses[1:]}; {room.text()}."
-        return Cause(CauseReason(room.barriers[0][0].kind), message, words[0][1])
+        return Cause(room.barriers[0][0].kind, message, words[0][1])
     besides = "".join(f"; {clause}" for clause, _ in words[:2])
     if reason is Reason.IMPOSSIBLE:
         text = f"{room.text()} at once"
