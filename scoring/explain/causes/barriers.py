@@ -108,6 +108,7 @@ def ports_text(constraints: Constraints) -> str:
 def untolerated(node: Node, constraints: Constraints) -> list[str]:
     """The node's taints that keep the pods off, as kubectl writes them.
 
+    >>> from scoring.model import Taint
     >>> from tests.builders import node
     >>> untolerated(node("n", taints=[Taint("dedicated", "ml", "NoSchedule")]), Constraints())
     ['dedicated=ml:NoSchedule']
