@@ -12,8 +12,7 @@ from pydantic import Field
 
 from extender.settings.types import NotNegative, OnOrOff, Section
 from scoring.model.policy import Repair
-from scoring.scaling.job import Wants
-from scoring.scaling.options import Condition, MetricOptions, Options
+from scoring.scaling.job import Condition, MetricOptions, Options, Wants
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 

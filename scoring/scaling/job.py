@@ -1,12 +1,13 @@
-"""An elastic job as the scaling decisions see it, whatever its kind.
+"""An elastic job as the scaling decisions see it, whatever its kind, and what an operator may choose about scaling.
 
 Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
 whether one may be resized safely depends on its kind's traps. Rule: the reader of the object settles both; here is only
-what decides. Roles, requests and nodes are those of the gang's pods in the snapshot.
+what decides. Roles, requests and nodes are those of the gang's pods in the snapshot. Each field of the options is the
+setting of its name: docs/reference/settings.md says what it does, docs/explanation/elastic.md why.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scoring.ids import GangKey, Namespace, PodUid
@@ -80,3 +81,41 @@ class ElasticJob:
         [8, 5, 8, 2]
         """
         return self.max_workers if demand is None else min(max(demand, self.floor), self.max_workers)
+
+
+class Condition(StrEnum):
+    """Which waiting gangs running jobs are shrunk for (PAPERS K3)."""
+
+    LIGHTER = "lighter"  # For the first gang that waits, from jobs lighter than it, or as heavy and later
+    LEVELS = "levels"  # For the first that can then start at its full size, from jobs of a higher service level
+
+
+@dataclass(frozen=True, slots=True)
+class MetricOptions:
+    """How reported metrics become a worker count (PAPERS E2, E3); the last two are for `curve` alone."""
+
+    default: Wants = Wants.CURVE
+    every_steps: int = 500
+    workers_step: int = 3
+    min_interval_s: float = 300.0
+    min_points: int = 10
+    settle_steps: int = 20
+    band_ratio: float = 0.02
+    certainty: float = 3.5
+    reversal_steps: int = 1000
+    horizon_s: float = 1800.0
+    stall_s: float = 41.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """All choices about scaling, in one value; `None`: no limit."""
+
+    enabled: bool = True
+    dry_run: bool = False
+    cool_down_s: float = 60.0
+    decrement: int | None = 2  # l_dw of PAPERS K4
+    increment: int | None = 2  # l_iw of PAPERS K5
+    changes_per_hour: int | None = 12
+    condition: Condition = Condition.LIGHTER
+    metrics: MetricOptions = field(default_factory=MetricOptions)

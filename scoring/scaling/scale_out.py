@@ -28,13 +28,11 @@ from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.placement import place_minimum, place_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed, Refused
-from scoring.plan.starvation_reservations import reserved_nodes
+from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
-from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options
 from scoring.scaling.shrink.candidates import all_placed, heaviest_first, resizable
-from scoring.scaling.shrink.would_fit import WANTS_ROOM, in_turn
 from scoring.scaling.workers import going, newcomers
 
 
@@ -73,7 +71,7 @@ def scale_out(
     demands = demands or {}
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
-    take_admissions(run, in_turn(plan))
+    take_admissions(run, plan.admitted.values())
     kept = _keep_for_waiting(run, plan, jobs, now_s=now_s)
     growth = _Growth(run, jobs, kept, options, now_s=now_s)
     targets = {job.key: job.target(demands.get(job.key)) for job in jobs}
@@ -199,7 +197,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     if gone:
         then = begin_run(run.snapshot.without(gone), run.policy, run.cache)
         take_commitments(then)
-        take_admissions(then, in_turn(plan))
+        take_admissions(then, plan.admitted.values())
         refused: set[int] = set()
         """Kinds of which one found no room: room only shrinks during a run"""
         for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):

@@ -21,8 +21,7 @@ from scoring.preempt.decide import preemption
 from scoring.queue.service_levels import dominant_share
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
-from scoring.scaling.job import JobKey
-from scoring.scaling.options import Options
+from scoring.scaling.job import JobKey, Options
 
 
 class Planned:

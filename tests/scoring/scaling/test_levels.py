@@ -12,8 +12,7 @@ from scoring.plan import plan
 from scoring.queue.service_levels import hours_of
 from scoring.scaling.adjust import Adjustment, adjust
 from scoring.scaling.change import No
-from scoring.scaling.job import ElasticJob
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.job import Condition, ElasticJob, Options
 from scoring.scaling.shrink.candidates import MOST_KINDS
 from tests.builders import bound, gang, node, pod, snapshot
 from tests.scoring.scaling.cases import elastic, waiting, workers

@@ -14,8 +14,7 @@ from scoring.model.snapshot import Claim
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.scaling.change import ScaleIn
-from scoring.scaling.job import ElasticJob
-from scoring.scaling.options import Options
+from scoring.scaling.job import ElasticJob, Options
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.scale_in import scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
