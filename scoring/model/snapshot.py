@@ -66,8 +66,10 @@ class NodeTable:
                 row[self.axis.index(name)] = amount
         return row
 
-    def footprint(self, pods: Iterable[Pod]) -> tuple[Ints, Ints]:
-        """Rows (k,) where the pods are, ascending, and what they take there (k, resources). Cost: O(pods).
+    def footprint(self, pods: Iterable[Pod], places: Mapping[PodUid, NodeName] | None = None) -> tuple[Ints, Ints]:
+        """Rows (k,) where the pods are, or by `places` will be, ascending, and what they take there (k, resources).
+
+        Cost: O(pods).
 
         >>> from tests.builders import bound, node, pod
         >>> table = NodeTable.of([node("n1"), node("n2")])
@@ -77,7 +79,8 @@ class NodeTable:
         """
         where: dict[Resources, list[int]] = {}
         for pod in pods:
-            row = self.index.get(pod.node) if pod.node is not None else None
+            node = pod.node if places is None else places.get(pod.uid)
+            row = self.index.get(node) if node is not None else None
             if row is not None:
                 where.setdefault(pod.member_class.requests, []).append(row)
         rows = np.unique(np.array([row for at in where.values() for row in at], np.int64))
@@ -141,14 +144,18 @@ class Snapshot:
     attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Cluster-hours it had before it was suspended
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
 
-    def without(self, pods: Sequence[Pod]) -> "Snapshot":
-        """The same as if the pods used nothing; their host ports stay taken. Cost: O(nodes + pods)."""
+    def without(self, pods: Sequence[Pod], *, ports: bool = False) -> "Snapshot":
+        """The same as if the pods used nothing; their host ports stay taken, unless `ports`. Cost: O(nodes + pods)."""
         if not pods:
             return self
         rows, amounts = self.table.footprint(pods)
-        used = self.used.copy()
+        used, host_ports = self.used.copy(), dict(self.host_ports)
         used[rows] -= amounts
-        return replace(self, used=used)
+        for pod in pods if ports else ():
+            mine = pod.member_class.constraints.host_ports
+            if mine and pod.node is not None and pod.node in host_ports:  # a port has one user on a node
+                host_ports[pod.node] = host_ports[pod.node].difference(mine)
+        return replace(self, used=used, host_ports=host_ports)
 
     def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
         """Nodes that refuse the class, or its like before an admission narrowed its affinity (docs/safety.md S27)."""

@@ -5,17 +5,16 @@ stay; members that are being deleted anyway count as gone. The count looks at ea
 and at all host ports as free, so its "no" is sure and its "yes" is not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.room import fit_counts, scatter_add
-from scoring.ids import NodeName, ZoneName
-from scoring.model import HostPort, MemberClass, Pod
+from scoring.ids import ZoneName
+from scoring.model import MemberClass
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
@@ -56,7 +55,6 @@ class Without:
         self._now_s = now_s
         members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
         self._leaving = [pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal]
-        self._used = snapshot.without(self._leaving).used
         self._held = self._held_rows()
         base = self._run(())
         self._free = base.capacity.room.free
@@ -114,13 +112,8 @@ class Without:
     def _run(self, some: Sequence[Candidate]) -> Run:
         """A planner run in which all is taken but what these, and those on their way out, have."""
         snapshot = self._snapshot
-        used = np.ascontiguousarray(self._used).copy()
-        if some:
-            scatter_add(
-                used, np.concatenate([one.rows for one in some]), -np.concatenate([one.amounts for one in some])
-            )
-        ports = _ports_without(snapshot, chain(self._leaving, chain.from_iterable(one.pods for one in some)))
-        run = begin_run(replace(snapshot, used=used, host_ports=ports), self._policy, self._cache)
+        gone = [*self._leaving, *(pod for one in some for pod in one.pods)]
+        run = begin_run(snapshot.without(gone, ports=True), self._policy, self._cache)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         claimed = (
@@ -163,15 +156,3 @@ class Without:
                 index = self._snapshot.table.index
                 found.extend(index[name] for name in reserved.nodes if name in index)
         return found
-
-
-def _ports_without(snapshot: Snapshot, gone: Iterable[Pod]) -> Mapping[NodeName, frozenset[HostPort]]:
-    """Host ports in use on each node once these pods are gone: a port has one user on a node."""
-    if not snapshot.host_ports:
-        return snapshot.host_ports
-    ports = dict(snapshot.host_ports)
-    for pod in gone:
-        mine = pod.member_class.constraints.host_ports
-        if mine and pod.node is not None and pod.node in ports:
-            ports[pod.node] = ports[pod.node].difference(mine)
-    return ports
