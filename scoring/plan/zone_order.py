@@ -138,7 +138,7 @@ def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> dict[tu
         key = (network.version, run.view.names(one), run.view.names(other), score)
         mean = cache.means.get(key)
         if mean is None:
-            across = known.ends[at] if known is not None else None
+            across = known[at] if known is not None else None
             mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
             cache.means[key] = mean
         means[pair] = mean

@@ -58,7 +58,7 @@ def test_scores_among_sets_are_those_of_all_pairs(
     sets = np.array([*groups, *(i % 3 for i in range(unmeasured))])
     index = {name: row for row, name in enumerate(names)}
     want = among(network, names, score)
-    found = among_sets(network, names, sets, crossings(network, index, sets).ends, score)
+    found = among_sets(network, names, sets, crossings(network, index, sets), score)
     assert np.array_equal(points(want), points(found))
     assert np.array_equal(want.rank_among(None), found.rank_among(None))
     assert want.reference_bps == found.reference_bps
@@ -119,7 +119,7 @@ def test_the_mean_between_two_sets_is_that_of_all_pairs(
     """Nodes that look alike count as often as they are, and so do those that have no link across."""
     one, other = NODES[:cut], NODES[cut:]
     sets = np.array([0] * cut + [1] * (len(NODES) - cut))
-    across = crossings(network, INDEX, sets).ends.get((0, 1), {}) if narrowed else None
+    across = crossings(network, INDEX, sets).get((0, 1), {}) if narrowed else None
     want = pair_scores(network.block(one, other), network.block(other, one), score).points.mean()
     np.testing.assert_allclose(mean_between(network, one, other, score, across=across), want, atol=1e-9)
 
@@ -145,7 +145,7 @@ CROSSINGS = {  # case: (measurements, pairs of sets that know each other); n0–
 def test_sets_know_each_other_by_measured_pairs_and_shared_endpoints() -> None:
     """In either direction, and by whatever stands for a node."""
     sets = np.array([0, 0, 0, 1, 1, 1, 2, 2])
-    found = {name: set(crossings(network, INDEX, sets).ends) for name, (network, _) in CROSSINGS.items()}
+    found = {name: set(crossings(network, INDEX, sets)) for name, (network, _) in CROSSINGS.items()}
     assert found == {name: want for name, (_, want) in CROSSINGS.items()}
     assert (0, 1) in crossings(links(("n0", "n3")), INDEX, sets)
 

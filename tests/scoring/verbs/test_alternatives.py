@@ -6,7 +6,7 @@ from scoring.ids import NodeName
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.verbs.alternatives import Alternative, Alternatives
+from scoring.verbs.places import Alternative, PlanPlaces
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy()
@@ -17,7 +17,7 @@ def asked(state: Snapshot, member: int, *nodes: str) -> Alternative:
     """What member `member` of gang `g` may have instead, of these nodes."""
     made = plan(state, POLICY, now_s=0.0)
     one = state.gangs["default/g"]  # type: ignore[index]
-    return Alternatives(state, made, POLICY).of(one, one.members[member], [NodeName(name) for name in nodes])
+    return PlanPlaces(state, made, POLICY).instead(one, one.members[member], [NodeName(name) for name in nodes])
 
 
 def test_the_best_link_to_the_siblings_wins() -> None:

@@ -8,7 +8,7 @@ from scoring.ids import ZoneName
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import PlannerCache
-from scoring.verbs.native_groups import FirstZone, first_zone
+from scoring.verbs.places import FirstZone, first_zone
 from tests.builders import gang, node, pod, snapshot
 
 

@@ -12,7 +12,7 @@ from scoring.model import GATE, Gang, GangSource, NodeSelectorTerm, Pod, Require
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.verbs.ungate import MOST_LISTED, Lister, Listing
+from scoring.verbs.places import MOST_LISTED, Listing, PlanPlaces
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy(spares=2)
@@ -22,7 +22,7 @@ GPU_NODES = NodeSelectorTerm(expressions=(Requirement("disk", "Exists"),))
 def lists(state: Snapshot, name: str = "g", policy: Policy = POLICY) -> list[Listing]:
     made = plan(state, policy, now_s=0.0)
     one = next(found for key, found in state.gangs.items() if key.endswith(f"/{name}"))
-    return list(Lister(state, made, policy).listings(one, made.admitted[one.key]).values())
+    return list(PlanPlaces(state, made, policy).listings(one, made.admitted[one.key]).values())
 
 
 def gated(size: int, *, cpu: str = "8", **fields: object) -> Gang:
@@ -93,7 +93,7 @@ def test_only_the_zone_after_named_nodes_would_not_do() -> None:
     """Once is enough: whatever removes pods for it says so (docs/safety.md S27)."""
     state = snapshot([node(f"n{i}") for i in range(1, 5)], [TWO])
     made = plan(state, POLICY, now_s=0.0)
-    [listing] = Lister(state, made, POLICY).listings(TWO, made.admitted[TWO.key], may_name=False).values()
+    [listing] = PlanPlaces(state, made, POLICY).listings(TWO, made.admitted[TWO.key], may_name=False).values()
     assert (listing.zones, listing.nodes, listing.hostnames, bool(listing.why_zone)) == (("a",), (), (), True)
 
 
