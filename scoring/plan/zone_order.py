@@ -80,15 +80,14 @@ def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]
             lambda: zone_distances(near, run.table, network, run.policy),
         )
     ranks = rank_zones(zones, options=demand.options, distances=distances)
-    tier = (ranks[0].distance_ms, ranks[0].preference)
-    best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == tier]
+    best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
     common = kind.score
     if len(best) > 1:
         for zone in best if kind.score.reference_bps is None else ():
             if not run.scores.knows((zone,), kind.score):
                 run.scores.links((zone,), kind.score)
         common = run.scores.common_reference(best, kind.score)
-    return Tiers(common, best, [rank.zone for rank in ranks[len(best) :]])
+    return Tiers(common, best, [zone for _, _, zone in ranks[len(best) :]])
 
 
 def sets_to_try(

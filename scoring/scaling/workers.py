@@ -8,7 +8,7 @@ has one. New workers are made after those that exist: all of one job are alike, 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from scoring.feasibility.filters import widened
+from scoring.feasibility.filters import as_written
 from scoring.ids import PodName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.snapshot import Snapshot
@@ -84,11 +84,9 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     if not known:
         return ()
     model = max(known, key=lambda pod: (not pod.terminal, job.indexes[pod.uid], pod.name))
-    constraints = model.member_class.constraints
-    if model.admitted_to is not None and constraints.affinity is not None:
-        constraints = replace(constraints, affinity=widened(constraints.affinity, zone_label=zone_label))
+    written = as_written(model, zone_label=zone_label)
     # A volume claim is of one worker: where the next one's will be is unknown.
-    member_class = replace(model.member_class, constraints=replace(constraints, claims=()))
+    member_class = replace(written, constraints=replace(written.constraints, claims=()))
     return tuple(
         replace(
             model,
