@@ -60,8 +60,8 @@ def placement_cause(
             f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
             "Drop hostPort from the pod template, or lower the minimum.",
         )
-    behind = reason in (Reason.NO_ROOM, Reason.BEHIND)
-    if behind and room.room < room.wanted <= _before_commitments(run, member_class, room.zone):
+    at_start = run.capacity.counts(member_class, When.AT_START)[run.table.zones[room.zone]]  # if no gang were starting
+    if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted <= int(at_start.sum()):
         starting = len(turn.ahead.starting)
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
         text = f"The room that it needs is committed to {gangs}: {room.text()} beside them."
@@ -126,11 +126,6 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
                 f"Ask for at most {quantity(name, largest)} {name} a pod, or add larger nodes.",
             )
     return None
-
-
-def _before_commitments(run: Run, member_class: MemberClass, zone: ZoneName) -> int:
-    """Members for which the zone would have room if no gang were starting."""
-    return int(run.capacity.counts(member_class, When.AT_START)[run.table.zones[zone]].sum())
 
 
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Cause | None:

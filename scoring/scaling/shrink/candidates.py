@@ -119,10 +119,11 @@ def weight_key(run: Run, turns: QueueOrder, gang: Gang) -> tuple[Any, ...]:
 
 def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> list[JobKey]:
     """The jobs in the queue's order: priority, weight, age, name."""
-    order: list[tuple[Any, ...]] = []
-    for key, gang in gangs.items():
-        order.append((-gang.priority, *weight_key(run, turns, gang), gang.created_s, key))
-    return [turn[-1] for turn in sorted(order)]
+
+    def turn(key: JobKey) -> tuple[Any, ...]:
+        return -gangs[key].priority, *weight_key(run, turns, gangs[key]), gangs[key].created_s, key
+
+    return sorted(gangs, key=turn)
 
 
 def _outranks(
