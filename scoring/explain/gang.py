@@ -11,7 +11,7 @@ from scoring.explain.causes.cause import cause_of
 from scoring.explain.causes.pods import NO_REFUSALS, scheduler_words, uncounted_names
 from scoring.explain.causes.reasons import Cause
 from scoring.explain.gang_network import GangNetwork, gang_network
-from scoring.explain.turn import Turn, turn_of
+from scoring.explain.queue_report import Turn, turn_of
 from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, verdicts
 from scoring.ids import GangKey, NodeName, PodUid

@@ -11,7 +11,7 @@ from typing import Final
 from scoring.explain.causes.placement import placement_cause
 from scoring.explain.causes.pods import incomplete, refused
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.turn import Turn
+from scoring.explain.queue_report import Turn
 from scoring.explain.words import counted, two_runs
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import NodeName, PodUid

@@ -8,7 +8,7 @@ import pytest
 
 from scoring.explain.causes.reasons import CauseReason
 from scoring.explain.gang import Explanation, explain
-from scoring.explain.turn import Reservation
+from scoring.explain.queue_report import Reservation
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
