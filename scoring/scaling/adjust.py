@@ -15,11 +15,10 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
-from scoring.scaling.job import ElasticJob, JobKey, Options
+from scoring.scaling.job import ElasticJob, JobKey, Options, steps_down
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.candidates import resizable
 from scoring.scaling.shrink.scale_in import scale_in
-from scoring.scaling.workers import steps_down
 
 _LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
 

@@ -31,9 +31,8 @@ from scoring.plan.result import Placed, Refused
 from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
-from scoring.scaling.job import Condition, ElasticJob, JobKey, Options
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
 from scoring.scaling.shrink.candidates import all_placed, heaviest_first, resizable
-from scoring.scaling.workers import going, newcomers
 
 
 def scale_out(

@@ -30,9 +30,8 @@ from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
-from scoring.scaling.job import Condition, ElasticJob, JobKey, Options
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, Step, steps_down, workers_of
 from scoring.scaling.shrink.would_fit import Trial
-from scoring.scaling.workers import Step, steps_down, workers_of
 from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs

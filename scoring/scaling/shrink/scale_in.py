@@ -25,7 +25,7 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
-from scoring.scaling.job import Condition, ElasticJob, Options
+from scoring.scaling.job import Condition, ElasticJob, Options, going
 from scoring.scaling.shrink.candidates import (
     Candidate,
     candidates,
@@ -36,7 +36,6 @@ from scoring.scaling.shrink.candidates import (
 )
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
 from scoring.scaling.shrink.would_fit import Trial
-from scoring.scaling.workers import going
 
 
 def scale_in(

@@ -11,10 +11,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import No, ScaleIn
-from scoring.scaling.job import ElasticJob, Options
+from scoring.scaling.job import ElasticJob, Options, steps_down
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.scale_in import scale_in
-from scoring.scaling.workers import steps_down
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
 

@@ -11,8 +11,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
 from scoring.scaling.adjust import Adjustment, adjust
 from scoring.scaling.change import Change
-from scoring.scaling.job import ElasticJob, Options
-from scoring.scaling.workers import newcomers, steps_down
+from scoring.scaling.job import ElasticJob, Options, newcomers, steps_down
 from tests.builders import snapshot
 from tests.scoring.scaling.cases import TRUSTING
 from tests.scoring.scaling.test_properties import FREE, clusters, options_of
