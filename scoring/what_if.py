@@ -12,12 +12,10 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.model import Commitment, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
-from scoring.network.matrix import Ints
+from scoring.model import Commitment, Gang, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 
 MOST_PODS: Final = 10_000
@@ -150,23 +148,24 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
             known = ", ".join(sorted(left)[:3]) or "none"
             raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {known}")
         gone |= leave
-        left = _without(left, leave)
+        for key, gang in list(left.items()):
+            members = tuple(pod for pod in gang.members if pod.uid not in leave)
+            left[key] = gang if len(members) == len(gang.members) else replace(gang, members=members)
+            if not members:
+                del left[key]
     for gang in gangs:
         if gang.key in left:
             raise MisfitError(f"pods: gang {gang.key} exists already; netgang explain {gang.key} says how it stands")
         members = tuple(replace(pod, created_s=now_s) for pod in gang.members)
         left[gang.key] = replace(gang, members=members, created_s=now_s)
-    used, host_ports = _room_without(before, gone.values())
     assignments = {
         key: {uid: node for uid, node in one.assignment.items() if uid not in gone}
         for key, one in before.commitments.items()
     }
     snapshot = replace(
-        before,
+        before.without([pod for pod in gone.values() if not pod.terminal], ports=True),
         version=_VERSION,
         table=_table(before.table, what),
-        used=used,
-        host_ports=host_ports,
         gangs=left,
         commitments={key: Commitment(key, left_over) for key, left_over in assignments.items() if left_over},
         backing_off_until_s={key: at_s for key, at_s in before.backing_off_until_s.items() if key in left},
@@ -191,31 +190,6 @@ def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:
         if gang.key == job:
             return gang.members
     return tuple(pod for gang in gangs for pod in gang.members if pod.job == job)
-
-
-def _without(gangs: Mapping[GangKey, Gang], gone: Collection[PodUid]) -> dict[GangKey, Gang]:
-    """The gangs without these pods; one without members is gone itself."""
-    made: dict[GangKey, Gang] = {}
-    for key, gang in gangs.items():
-        members = tuple(pod for pod in gang.members if pod.uid not in gone)
-        if members:
-            made[key] = gang if len(members) == len(gang.members) else replace(gang, members=members)
-    return made
-
-
-def _room_without(before: Snapshot, gone: Collection[Pod]) -> tuple[Ints, Mapping[NodeName, frozenset[HostPort]]]:
-    """What is used, and host ports that are taken, when these pods have left their nodes."""
-    table, used, host_ports = before.table, np.array(before.used), dict(before.host_ports)
-    for pod in gone:
-        row = table.index.get(pod.node) if pod.node is not None and not pod.terminal else None
-        if pod.node is None or row is None:
-            continue
-        for name, amount in pod.requests:
-            if name in table.axis:
-                used[row, table.axis.index(name)] -= amount
-        if ports := pod.member_class.constraints.host_ports:
-            host_ports[pod.node] = host_ports.get(pod.node, frozenset()).difference(ports)
-    return used, host_ports
 
 
 def _table(table: NodeTable, what: WhatIf) -> NodeTable:

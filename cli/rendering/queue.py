@@ -8,8 +8,7 @@ from rich.console import Console, Group, RenderableType
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
 from extender.schemas.queue import Queue, QueuedGang
-from scoring.explain.expected_words import moment_text
-from scoring.explain.words import counted, duration_text
+from scoring.explain.words import counted, duration_text, moment_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
 _NAMES: Final = ("RANK", "GANG", "STATE", "RUN", "WAITED")

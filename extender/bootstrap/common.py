@@ -30,7 +30,7 @@ from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lea
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
 from scoring.plan import Plan
-from scoring.scaling.options import MetricOptions
+from scoring.scaling.job import MetricOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from extender.settings.types import NotNegative, Number, OnOrOff, Positive, Section, names
 from scoring.model.policy import Order, QueuePolicy, Repair
-from scoring.scaling.job import Wants
-from scoring.scaling.options import Condition, MetricOptions, Options
+from scoring.scaling.job import Condition, MetricOptions, Options, Wants
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]

@@ -1,7 +1,7 @@
 """When a gang is expected to start, as documents show it."""
 
 from extender.schemas import expected_start as schema
-from scoring.explain.expected_words import expected_text
+from scoring.explain.words import expected_text
 from scoring.plan.expected_starts import ExpectedStart
 
 

@@ -8,7 +8,7 @@ import msgspec
 from extender.api.documents.queue import weight_document
 from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
-from scoring.explain.turn import Turn
+from scoring.explain.queue_report import Turn
 from scoring.explain.words import quantity
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey

@@ -33,8 +33,7 @@ from extender.schemas.network import Network, ProbeAgents
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
-from scoring.explain.circumstances import wants_nodes
-from scoring.explain.gang import explain
+from scoring.explain.gang import explain, wants_nodes
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
 

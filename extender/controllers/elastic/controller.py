@@ -33,8 +33,7 @@ from scoring.model import Gang
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import ScaleIn
-from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options
 
 EVERY_S = 1.0
 _PAUSE_S = 0.1  # Changes of jobs and pods come in bursts; a round looks at all of them together

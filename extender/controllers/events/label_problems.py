@@ -12,7 +12,7 @@ from typing import TypeAlias
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.runtime.slices import Steps
-from scoring.explain.circumstances import two_runs
+from scoring.explain.words import two_runs
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod, Policy, Reason, Snapshot
 from scoring.model.policy import gang_options

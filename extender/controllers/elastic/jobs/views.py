@@ -19,8 +19,7 @@ from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.scaling.options import Options
+from scoring.scaling.job import ElasticJob, JobKey, Options, Wants
 
 OTHERS_EVERY_S = 30.0
 _ASKS = frozenset({"min-workers", "max-workers"})

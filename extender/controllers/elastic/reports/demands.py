@@ -11,10 +11,9 @@ from typing import Final
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
 from extender.runtime.slices import Steps
-from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.job import ElasticJob, JobKey, MetricOptions
 from scoring.scaling.metrics.policies import WorkerDemand, worker_demand
 from scoring.scaling.metrics.series import Series
-from scoring.scaling.options import MetricOptions
 
 _AGAIN_S: Final = 10.0
 

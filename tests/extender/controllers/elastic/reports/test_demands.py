@@ -11,9 +11,8 @@ from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.scaling.job import ElasticJob, JobKey, Wants
+from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Wants
 from scoring.scaling.metrics.series import Point
-from scoring.scaling.options import MetricOptions
 from tests.extender.beside import finish
 from tests.extender.controllers.elastic.reporting import job_key
 from tests.fakes.clock import FakeClock

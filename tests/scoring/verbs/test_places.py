@@ -1,4 +1,4 @@
-"""The lists of nodes that admitted pods may go to."""
+"""Places by a plan: lists of nodes for admitted pods, another node for one, a native group's first zone."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import NodeName
+from scoring.ids import NodeName, ZoneName
 from scoring.model import GATE, Gang, GangSource, NodeSelectorTerm, Pod, Requirement
 from scoring.model.policy import AdmitTo, Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import plan
-from scoring.verbs.ungate import MOST_LISTED, Lister, Listing
+from scoring.plan import PlannerCache, plan
+from scoring.verbs.places import MOST_LISTED, Alternative, FirstZone, Listing, PlanPlaces, first_zone
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy(spares=2)
@@ -22,7 +22,7 @@ GPU_NODES = NodeSelectorTerm(expressions=(Requirement("disk", "Exists"),))
 def lists(state: Snapshot, name: str = "g", policy: Policy = POLICY) -> list[Listing]:
     made = plan(state, policy, now_s=0.0)
     one = next(found for key, found in state.gangs.items() if key.endswith(f"/{name}"))
-    return list(Lister(state, made, policy).listings(one, made.admitted[one.key]).values())
+    return list(PlanPlaces(state, made, policy).listings(one, made.admitted[one.key]).values())
 
 
 def gated(size: int, *, cpu: str = "8", **fields: object) -> Gang:
@@ -93,7 +93,7 @@ def test_only_the_zone_after_named_nodes_would_not_do() -> None:
     """Once is enough: whatever removes pods for it says so (docs/safety.md S27)."""
     state = snapshot([node(f"n{i}") for i in range(1, 5)], [TWO])
     made = plan(state, POLICY, now_s=0.0)
-    [listing] = Lister(state, made, POLICY).listings(TWO, made.admitted[TWO.key], may_name=False).values()
+    [listing] = PlanPlaces(state, made, POLICY).listings(TWO, made.admitted[TWO.key], may_name=False).values()
     assert (listing.zones, listing.nodes, listing.hostnames, bool(listing.why_zone)) == (("a",), (), (), True)
 
 
@@ -134,3 +134,83 @@ def test_a_list_holds_all_planned_nodes_and_only_allowed_ones(
         zone_of: dict[str, Pod | str] = {one.name: one.zone for one in nodes}
         assert {zone_of[name] for name in listing.nodes} == set(admission.zones)
         assert lists(state, policy=policy)[0] == listing
+
+
+# -- another node for a member ----------------------------------------------------------------------------------------
+
+
+def asked(state: Snapshot, member: int, *nodes: str) -> Alternative:
+    """What member `member` of gang `g` may have instead, of these nodes."""
+    made = plan(state, POLICY, now_s=0.0)
+    one = state.gangs["default/g"]  # type: ignore[index]
+    return PlanPlaces(state, made, POLICY).instead(one, one.members[member], [NodeName(name) for name in nodes])
+
+
+def test_the_best_link_to_the_siblings_wins() -> None:
+    """Of the nodes asked about; those not asked about are named, but for the places of the gang itself."""
+    network = mesh(NAMES, bad={"n3": {"delay_ms": 30.0}, "n5": {"delay_ms": 20.0}})
+    state = snapshot(map(node, NAMES), [gang("g", 2, cpu="8")], network=network)
+    found = asked(state, 1, "n3", "n5")
+    places = set(plan(state, POLICY, now_s=0.0).node_of.values())
+    assert (found.node, set(found.absent)) == ("n5", set(NAMES) - {"n3", "n5"} - places)
+
+
+OTHER = gang("h", 1, cpu="8", created_s=1.0)
+NONE = {  # case: (cluster, nodes asked about)
+    "a node of another zone": (snapshot([node("n1"), node("n2"), node("z1", zone="z")], [gang("g", 2, cpu="8")]),
+        ["z1"]),
+    "nodes that are full, or that the plan gives to another gang": (
+        snapshot(map(node, NAMES[:3]), [gang("g", 1, cpu="8"), OTHER], pods=[pod("x", node="n3")]), ["n2", "n3"]),
+    "a gang that is not admitted": (snapshot([node("n1")], [gang("g", 2, cpu="8")]), ["n1"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "nodes"), NONE.values(), ids=NONE)
+def test_no_alternative(state: Snapshot, nodes: list[str]) -> None:
+    """The gang stays in its zones, and no other member's place is taken."""
+    assert asked(state, 0, *nodes).node is None
+
+
+# -- where a native group is tried first ------------------------------------------------------------------------------
+
+
+def tried(cluster: Snapshot, *failed: str) -> FirstZone:
+    zones = [ZoneName(zone) for zone in failed]
+    wish = next(one for key, one in cluster.gangs.items() if key == "default/g")
+    return first_zone(wish, cluster, Policy(), failed=zones, cache=PlannerCache(), now_s=0.0)
+
+
+A, B, SMALL = node("a1", zone="a"), node("b1", zone="b"), node("b1", zone="b", cpu="1")
+PAIR, PROMISED = gang("g", 2, cpu="4"), {"default/other": {"uid-default-other-0": "a1"}}
+OWN = {"default/g": {f"uid-default-g-{i}": "a1" for i in range(2)}}
+TRIES: dict[str, tuple[str | None, Snapshot, str]] = {  # case: (zone, cluster, zones of earlier tries)
+    "zone a is promised to another gang": (
+        "b", snapshot([A, B], [PAIR, gang("other", 1, cpu="8")], commitments=PROMISED), ""),
+    "its own promise, from before it was a native group": ("a", snapshot([A, SMALL], [PAIR], commitments=OWN), ""),
+    "no zone that it may not use": ("b", snapshot([A, B], [gang("g", 2, options={"zones": "b"})]), "b"),
+    "an unknown zone": (None, snapshot([A, B], [gang("g", 2, options={"zones": "x"})]), ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("zone", "cluster", "failed"), TRIES.values(), ids=TRIES)
+def test_first_zone(zone: str | None, cluster: Snapshot, failed: str) -> None:
+    """The planner's zone beside what is committed."""
+    assert tried(cluster, *failed).zone == zone
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 8)), min_size=1, max_size=8))
+def test_no_zone_is_tried_twice_before_all_were(machines: list[tuple[str, int]]) -> None:
+    """Whatever room there is: a group that never fits is tried in each zone once, and then from the beginning."""
+    nodes = [node(f"n{i}", zone=zone) for i, (zone, _) in enumerate(machines)]
+    busy = [pod(f"x{i}", cpu=str(used), node=f"n{i}") for i, (_, used) in enumerate(machines)]
+    cluster = snapshot(nodes, [gang("g", 3, cpu="3")], pods=busy)
+    zones = {zone for zone, _ in machines}
+    order: list[str] = []
+    for _ in zones:
+        found = tried(cluster, *order)
+        assert found.zone is not None
+        assert sorted(found.failed) == sorted(order)
+        order.append(found.zone)
+    assert sorted(order) == sorted(zones)
+    again = tried(cluster, *order)
+    assert (again.zone, again.failed) == (order[0], frozenset())
