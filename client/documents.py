@@ -5,8 +5,7 @@ the address. A problem document that says that the request is wrong (a name that
 is a ConfigError with its sentence.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import permutations
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -146,24 +145,17 @@ async def fetch(
     timeout_s: float = _TIMEOUT_S,
 ) -> httpx.Response:
     """One answer, whatever its status. Errors: ConfigError for an address that is none, NetworkSourceError."""
-    with clear_errors(door, path):
+    where = address(door, path)
+    try:
         async with httpx.AsyncClient(timeout=timeout_s, trust_env=False, transport=door.way()) as client:
             if body is None:
-                return await client.get(address(door, path), params=query)
+                return await client.get(where, params=query)
             headers = {"content-type": "application/json"}
-            return await client.post(address(door, path), content=msgspec.json.encode(body), headers=headers)
-
-
-@contextmanager
-def clear_errors(door: Door, path: str) -> Iterator[None]:
-    """Turn errors of the HTTP client into ConfigError or NetworkSourceError, which name the address."""
-    try:
-        yield
+            return await client.post(where, content=msgspec.json.encode(body), headers=headers)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise ConfigError(f"--url {door.url!r}: {error}; accepted: http://HOST:PORT") from error
     except httpx.HTTPError as error:
-        said = str(error) or type(error).__name__
-        raise NetworkSourceError(f"{address(door, path)}: {said}; does netgang run there?") from error
+        raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}; does netgang run there?") from error
 
 
 def address(door: Door, path: str) -> str:

@@ -57,8 +57,6 @@ def doctor(
 
 
 async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
-    from importlib.metadata import version
-
     from cli.doctor.cluster_facts import Look
     from cli.doctor.probes import ask_running, ask_sources
     from extender.kube.credentials import load
@@ -71,9 +69,8 @@ async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, clu
             seen = await Look(api, where).facts()
     else:
         seen = _from_files(where)
-    seen = replace(seen, own_version=version("netgang"))
     if url is not None:
-        answered, sources, endpoints = await ask_running(url, seen.settings, clock)
+        answered, sources, endpoints = await ask_running(url)
         return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
     if cluster and seen.settings_seen:
         sources, endpoints = await ask_sources(seen.settings, seen.nodes or (), clock)
@@ -83,8 +80,8 @@ async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, clu
 
 def _from_files(where: "Where") -> "Facts":
     from cli.doctor import Facts
+    from cli.doctor.cluster_facts import scheduler_of, settings_of, text_of
     from cli.doctor.facts import ServiceAddress
-    from cli.doctor.installed import scheduler_of, settings_of, text_of
     from extender.settings.settings import Settings
 
     seen = Facts(Settings())

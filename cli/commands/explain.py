@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from cli.output import AsJson, clear_errors, option, print_body, say
-from cli.service_options import Reach, having, reaching
+from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
@@ -89,7 +89,7 @@ class Supposing:
         return made
 
 
-@reaching
+@having(reach=Reach)
 def explain(
     reach: Reach,
     name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
@@ -112,8 +112,7 @@ def explain(
         print_explanation(Console(), document)
 
 
-@reaching
-@having("supposed", Supposing)
+@having(supposed=Supposing, reach=Reach)
 def what_if(
     reach: Reach,
     supposed: Supposing,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, note, warning
+from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, warning
 from extender.settings.call_bound import COMMIT_TIMEOUT_S, longest_bind_s
 from extender.settings.settings import Settings
 
@@ -36,12 +36,7 @@ def duration_s(text: object) -> float | None:
 def check_scheduler(seen: Facts) -> Iterator[Finding]:
     """Everything of one configuration; without a Service it should find netgang at the loopback."""
     config, settings, service = seen.scheduler, seen.settings, seen.service
-    if not settings.extender:
-        return
-    if config is None:
-        if seen.kubernetes is not None:
-            what = "kube-scheduler's configuration was not seen, and not checked"
-            yield note("scheduler-not-seen", what, "name its file: --scheduler-config FILE")
+    if not settings.extender or config is None:
         return
     yield from _profiles(config, settings)
     entries = [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]

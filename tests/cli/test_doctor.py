@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 import yaml
@@ -12,10 +13,9 @@ import yaml
 from lab.testbed.parts.installed import installed_settings
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed
-from tests.cli.world import as_json, refused, run, served, shown
+from tests.cli.world import as_json, refused, run, shown
 from tests.contract.manifests.rendered import ROOT
 from tests.fakes.operator_api import FakeOperatorApi, OperatorServer
-from tests.fakes.raw_http import RawServer, ok
 from tests.fakes.verbs import FakeViews
 
 READY = msgspec.to_builtins(FakeViews().readiness())
@@ -64,33 +64,23 @@ def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path
 
 
 def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> None:
-    source = {
-        **{"name": "maddash", "error": "connection refused", "last_success_s": None, "failures": 1},
-        **{"measurements": 0, "endpoints": 0, "problems": [], "rejected": {}},
-    }
     counts = {"loss": {"mapped": 1, "unmapped": 3, "ambiguous": 0}}
     more = {"unmapped": {}, "ambiguous": 0, "unknown": 0, "unused": 0}
     mapping = {"nodes": counts, "unmapped": {}, "ambiguous": [], "unknown": [], "unused": [], "left_out": more}
-    detail = {**READY["detail"], "network": {"sources": [source], "mapping": mapping}}
-    answers = {
-        "/readyz": served({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}),
-        "/metrics": ok(b'netgang_internal_errors_total{place="loop"} 2.0\n', content_type="text/plain"),
-    }
-    with RawServer(answers) as service:
-        result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--url", service.url, "--json")
+    network = {"sources": [{"name": "maddash", "error": "connection refused"}], "mapping": mapping}
+    ready = READY | {"ready": False, "reasons": ["pods are not read yet"]}
+    ready["detail"] = READY["detail"] | {"network": network}
+    result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--json", told={"/readyz": ready})
     found = [one["id"] for one in json.loads(result.stdout)["findings"]]
-    assert found == ["service-not-ready", "source-unreachable", "internal-errors", "nodes-unmapped"]
+    assert found == ["service-not-ready", "source-unreachable", "nodes-unmapped"]
 
 
 def test_a_running_netgang_alone() -> None:
-    answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
-    with RawServer(answers) as service:
-        assert run("doctor", "--no-cluster", "--url", service.url).exit_code == 0
-    result = run("doctor", "--no-cluster", "--url", service.url)
-    assert result.exit_code == 1
-    assert "service-unreachable" in result.stdout
-    with RawServer({"/readyz": ok(b"<html>"), "/metrics": ok(b"")}) as other:
-        assert "not what netgang answers" in run("doctor", "--no-cluster", "--url", other.url).stdout
+    assert run("doctor", "--no-cluster", told={"/readyz": READY}).exit_code == 0
+    other = run("doctor", "--no-cluster", told={"/readyz": httpx.Response(200, content=b"<html>")})
+    assert "not what netgang answers" in other.stdout
+    result = run("doctor", "--no-cluster", "--url", "http://127.0.0.1:9")
+    assert (result.exit_code, "service-unreachable" in result.stdout) == (1, True)
 
 
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:

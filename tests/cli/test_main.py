@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cli.commands.serve import demo_settings, what_to_try
-from cli.offline.plan import moment_s
+from cli.offline import moment_s
 from extender.decision_log import Decision, encoded
 from scoring.model import Policy
 from scoring.plan import Plan

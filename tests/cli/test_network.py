@@ -8,14 +8,12 @@ from typing import Any
 import msgspec
 
 from extender.api.documents.link import link_document
-from extender.api.problems import problem_body
 from extender.network.file.mesh import read_mesh
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, snapshot
-from tests.cli.world import as_json, refused, run, served, shown
-from tests.fakes.raw_http import RawServer, ok
+from tests.cli.world import as_json, problem, refused, run, shown
 
 ALL = "/v1/network?limit=100"
 
@@ -32,7 +30,7 @@ PAIRS: dict[str, Any] = {
 }
 
 
-def netgang(pairs: dict[str, Any] | None = None) -> bytes:
+def netgang(pairs: dict[str, Any] | None = None) -> dict[str, Any]:
     source = {
         **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
         **{"last_success_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
@@ -42,13 +40,12 @@ def netgang(pairs: dict[str, Any] | None = None) -> bytes:
         **{"known_pairs": {}, "pairs": {}},
     }
     head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
-    return served({**head, "pairs": pairs or PAIRS, "status": status})
+    return {**head, "pairs": pairs or PAIRS, "status": status}
 
 
 def test_links_one_by_one() -> None:
-    with RawServer({ALL: netgang()}) as server:
-        result = run("network", "--url", server.url, "--json")
-        wide = run("network", "--url", server.url, "-o", "wide").stdout.splitlines()
+    result = run("network", "--json", told={ALL: netgang()})
+    wide = run("network", "-o", "wide", told={ALL: netgang()}).stdout.splitlines()
     fields = ("source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s")
     assert json.loads(result.stdout) == [
         dict(zip(fields, ("n1", "n2", 0.5, 3.0, None, 20.0), strict=True)),
@@ -65,8 +62,7 @@ def test_links_one_by_one() -> None:
 
 def test_its_json_is_a_mesh_for_plan(tmp_path: Path) -> None:
     path = tmp_path / "mesh.json"
-    with RawServer({ALL: netgang()}) as server:
-        path.write_text(run("network", "--url", server.url, "--json").stdout)
+    path.write_text(run("network", "--json", told={ALL: netgang()}).stdout)
     read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
     assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
 
@@ -96,31 +92,26 @@ probe: 17 silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone 
 
 
 def test_what_is_measured_and_what_is_bad() -> None:
-    answer = served(json.loads(netgang().partition(b"\r\n\r\n")[2]) | SEEN)
-    with RawServer({ALL: answer}) as server:
-        text = run("network", "--url", server.url).stdout
+    text = run("network", told={ALL: netgang() | SEEN}).stdout
     assert [line.rstrip() for line in text.splitlines()] == HEALTH.splitlines()
 
 
 def test_nothing_is_measured() -> None:
     none = [[None, None], [None, None]]
     empty = PAIRS | {name: none for name in PAIRS if name.endswith(("ratio", "ms", "bps", "age_s"))} | {"nodes": []}
-    with RawServer({ALL: netgang(empty)}) as server:
-        result = run("network", "--url", server.url)
+    result = run("network", told={ALL: netgang(empty)})
     assert (result.exit_code, result.stdout.strip()) == (1, "")
     assert "nothing there measures packet loss, delay or throughput" in result.stderr
 
 
 def test_a_part_of_a_large_cluster() -> None:
-    with RawServer({f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})}) as server:
-        result = run("network", "--url", server.url, "--zone", "A", "-o", "wide")
+    result = run("network", "--zone", "A", "-o", "wide", told={f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})})
     assert result.exit_code == 0
     assert "2 of 5000 nodes; see --zone" in result.stderr
 
 
 def test_a_zone_that_does_not_exist() -> None:
-    with RawServer({f"{ALL}&zone=X": netgang()}) as server:
-        said = refused("network", "--url", server.url, "--zone", "X")
+    said = refused("network", "--zone", "X", told={f"{ALL}&zone=X": netgang()})
     assert "--zone 'X': the cluster's zones are A" in said
 
 
@@ -132,7 +123,7 @@ def test_no_netgang_there() -> None:
 # -- two nodes --------------------------------------------------------------------------------------------------------
 
 PATH = "/v1/network/n1/n2"
-ASKED = ("network", "n1", "n2", "--url")
+ASKED = ("network", "n1", "n2")
 
 
 def document() -> dict[str, Any]:
@@ -144,8 +135,7 @@ def document() -> dict[str, Any]:
 
 
 def test_a_link_for_people() -> None:
-    with RawServer({PATH: served(document())}) as server:
-        lines = shown(*ASKED, server.url)
+    lines = shown(*ASKED, told={PATH: document()})
     assert lines[:5] == [
         "METRIC n1→n2 n2→n1 COUNTS BASIS POINTS",
         "loss 0.2 % 0.2 % 0.2 % both directions 18.00",
@@ -155,17 +145,15 @@ def test_a_link_for_people() -> None:
     ]
     assert "loss is measured at n1 → n2" in lines
     assert "compared among 3 nodes; full points for 100 Mbit/s" in lines
-    with RawServer({PATH: served(document())}) as server:
-        wide = shown(*ASKED, server.url, "-o", "wide")
+    wide = shown(*ASKED, "-o", "wide", told={PATH: document()})
     assert wide[0] == "METRIC n1→n2 OLD SOURCE n2→n1 OLD SOURCE COUNTS BASIS POINTS"
     assert "loss 0.2 % 90 s" in wide[1]
 
 
 def shown_link(network: NetworkMatrix | None = None) -> list[str]:
     state = snapshot([node("n1"), node("n2")], network=network)
-    made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
-    with RawServer({PATH: ok(made)}) as server:
-        return shown(*ASKED, server.url)
+    made = link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy())
+    return shown(*ASKED, told={PATH: msgspec.to_builtins(made)})
 
 
 def test_for_people_when_values_are_too_old() -> None:
@@ -184,15 +172,13 @@ def test_what_a_server_says_is_only_text() -> None:
     said = document()
     said["metrics"]["loss"]["endpoints"] = ["[red]x", "y\x1b[2J"]
     said["metrics"]["loss"]["there"] |= {"origin": "[/b]", "age_s": 17_013.0}
-    with RawServer({PATH: served(said)}) as server:
-        lines = shown(*ASKED, server.url, "-o", "wide")
+    lines = shown(*ASKED, "-o", "wide", told={PATH: said})
     assert "loss is measured at [red]x → y�[2J" in lines
     assert "0.2 % 5 h [/b]" in lines[1]
 
 
 def test_a_link_for_machines() -> None:
-    with RawServer({PATH: served(document())}) as server:
-        assert as_json(*ASKED, f"{server.url}/") == document()
+    assert as_json(*ASKED, told={PATH: document()}) == document()
 
 
 def test_two_nodes_are_asked_about() -> None:
@@ -201,6 +187,5 @@ def test_two_nodes_are_asked_about() -> None:
 
 
 def test_a_node_that_does_not_exist() -> None:
-    answer = ok(problem_body(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known"), status=404)
-    with RawServer({PATH: answer}) as server:
-        assert refused(*ASKED, server.url) == "error: n1 or n2 is no node that is known\n"
+    answer = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
+    assert refused(*ASKED, told={PATH: answer}) == "error: n1 or n2 is no node that is known\n"

@@ -15,9 +15,8 @@ from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
-from tests.cli.world import as_json, run, served, shown
+from tests.cli.world import as_json, run, shown
 from tests.extender.api.queued import EMPTY, entry
-from tests.fakes.raw_http import RawServer
 
 PATH = "/v1/queue"
 
@@ -36,8 +35,7 @@ def document() -> dict[str, Any]:
 
 
 def lines(content: Any, *arguments: object) -> list[str]:
-    with RawServer({PATH: served(content)}) as server:
-        return shown("queue", "--url", server.url, *arguments, columns=160)
+    return shown("queue", *arguments, columns=160, told={PATH: content})
 
 
 def gangs(content: Any, *arguments: object) -> list[str]:
@@ -84,10 +82,8 @@ def test_filters_are_for_people_and_machines() -> None:
     assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
     assert gangs(queue, "second", "-n", "a") == gangs(queue, "a/second") == ["a/second"]
     assert gangs(queue, "--state", "starving") == []
-    with RawServer({PATH: served(queue)}) as server:
-        found = as_json("queue", "--url", server.url, "--namespace", "b")
-        whole = as_json("queue", "--url", server.url)
-    assert whole == queue
+    found = as_json("queue", "--namespace", "b", told={PATH: queue})
+    assert as_json("queue", told={PATH: queue}) == queue
     assert {one["gang"] for one in found["gangs"]} == {"b/fits", "b/huge"}
     assert found | {"gangs": []} == queue | {"gangs": []}
 
@@ -111,8 +107,7 @@ def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
 
 def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
     queue = {**EMPTY, "gangs": [entry(detail="long " * 60 + "end")]}
-    with RawServer({PATH: served(queue)}) as server:
-        text = run("queue", "--url", server.url, columns=80).stdout
+    text = run("queue", columns=80, told={PATH: queue}).stdout
     assert text.splitlines()[1].endswith("end")
     assert text.isascii() or not re.search("[\u2500-\u257f]", text)
     assert all(line == line.rstrip() for line in text.splitlines())

@@ -42,7 +42,6 @@ def installed() -> FakeOperatorApi:
     """manifests/second-scheduler.yaml, the policy of the gate, two replicas, and one node."""
     api = FakeOperatorApi()
     api.server.documents["/version"] = {"gitVersion": "v1.36.3"}
-    api.server.documents[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
     for made in installed_objects():
         put(api, path_of(made), made)
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress, SourceSeen
-from cli.doctor.policies import CONFINING
+from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress
+from cli.doctor.installation import CONFINING
 from extender.settings.settings import Settings
 from tests.builders import node
 
@@ -48,7 +48,6 @@ def system() -> Facts:
     return Facts(
         settings=SETTINGS,
         settings_from="ConfigMap netgang-system/netgang",
-        own_version="0.1.0",
         account="system:serviceaccount:netgang-system:netgang",
         kubernetes="1.36.3",
         denied=(),
@@ -61,7 +60,7 @@ def system() -> Facts:
         running=running(),
         nodes=(node("n1"), node("n2", zone="b")),
         gated=("default/w-1",),
-        sources=(SourceSeen("maddash", None, 30.0, 5400.0),),
+        sources={"maddash": None},
         endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}}),
     )
 
