@@ -10,7 +10,7 @@ from rich.text import Text
 from cli.output import safe
 from cli.rendering.columns import NONE, columns
 from client.documents import Link
-from extender.schemas import link as schema
+from extender.schemas import network as schema
 from extender.schemas.network import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
 from scoring.explain.words import value_text
 from scoring.network.measurement import Metric

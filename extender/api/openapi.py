@@ -6,18 +6,18 @@ Rule: a component is named as its record, and a field is described by the text b
 import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from itertools import zip_longest
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_type_hints
 
 import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas import explain, jobs, link, network, plan, probe, queue, readiness, what_if
+from extender.schemas import explain, jobs, network, plan, probe, queue, readiness
 from extender.schemas.record import Problem, Record
-from scoring.what_if import PodSet, WhatIf
+from scoring.what_if import WhatIf
 
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it
 Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 Kind: TypeAlias = Annotated[
@@ -25,14 +25,14 @@ Kind: TypeAlias = Annotated[
 ]
 
 _DOCUMENTS: Final = (
-    *(jobs.Accepted, explain.Explained, jobs.JobInFull, jobs.Jobs, link.Link, network.Network, plan.PlanInForce),
+    *(jobs.Accepted, explain.Explained, jobs.JobInFull, jobs.Jobs, network.Link, network.Network, plan.PlanInForce),
     *(
         probe.ProbeOrders,
         probe.ProbeReport,
         Problem,
         queue.Queue,
         readiness.Readiness,
-        what_if.Supposed,
+        plan.Supposed,
         WhatIf,
     ),
 )
@@ -75,24 +75,27 @@ def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 def _components() -> dict[str, Any]:
     _, found = msgspec.json.schema_components(_DOCUMENTS, ref_template=_PLACE + "{name}")
-    kinds: list[type[msgspec.Struct]] = [*_kinds(Record), WhatIf, PodSet]
-    for kind in kinds:
-        fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    for kind in _records(*_DOCUMENTS):
+        names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
+        fields = found[kind.__name__]["properties"]
         for name, text in _texts(kind):
-            if kind.__name__ in found and name in fields:
-                found[kind.__name__]["properties"][fields[name]]["description"] = text
+            if (field := names.get(name, name)) in fields:
+                fields[field]["description"] = text
     return found
 
 
-def _kinds(kind: type[_Kind]) -> Iterator[type[_Kind]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _kinds(one)
+def _records(*kinds: Any) -> Iterator[type]:
+    """Those of `kinds` that are JSON objects of named fields, and those that their fields are made of."""
+    for kind in kinds:
+        own = isinstance(kind, type) and (issubclass(kind, msgspec.Struct) or is_dataclass(kind))
+        if own:
+            yield kind
+        yield from _records(*(get_type_hints(kind).values() if own else get_args(kind)))
 
 
-def _texts(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+def _texts(kind: type) -> Iterator[tuple[str, str]]:
     """(field, text beside or below it), also of the record that it extends."""
-    for base in reversed(kind.__mro__[: kind.__mro__.index(msgspec.Struct)]):
+    for base in reversed([one for one in kind.__mro__ if one.__module__.startswith(("extender.", "scoring."))]):
         source = inspect.getsource(base)
         lines, [written] = source.splitlines(), ast.parse(source).body
         assert isinstance(written, ast.ClassDef)

@@ -26,12 +26,10 @@ from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas.explain import Explained
 from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.link import Link
-from extender.schemas.network import Network
-from extender.schemas.plan import PlanInForce
+from extender.schemas.network import Link, Network
+from extender.schemas.plan import PlanInForce, Supposed
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
-from extender.schemas.what_if import Supposed
 from scoring.what_if import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from extender.api.documents.link import link_document
+from extender.api.documents.network import link_document
 from extender.network.file.mesh import read_mesh
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy

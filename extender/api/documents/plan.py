@@ -1,13 +1,10 @@
 """The plan as it is shown (/v1/plan, `netgang plan`), and what it would be (/v1/what-if)."""
 
-from collections.abc import Iterable
-
 from extender.schemas import plan as schema
-from extender.schemas import what_if
 from scoring.explain.words import supposed_text
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Admission, Plan
-from scoring.what_if import Fate, Supposed, Turned, WhatIf
+from scoring.what_if import Supposed, WhatIf
 
 
 def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
@@ -36,30 +33,11 @@ def plan_document(plan: Plan, snapshot: Snapshot) -> schema.Plan:
     )
 
 
-def supposed_document(supposed: Supposed, what: WhatIf) -> what_if.Supposed:
+def supposed_document(supposed: Supposed, what: WhatIf) -> schema.Supposed:
     """What would differ from the plan of now."""
-    found = supposed.difference
-    return what_if.Supposed(
+    return schema.Supposed.copied(
+        supposed.difference,
         said=supposed_text(what),
         at_s=supposed.situation.now_s,
         gangs={"admitted": len(supposed.plan.admitted), "waiting": len(supposed.plan.waiting)},
-        admitted=_turned(found.admitted),
-        refused=_turned(found.refused),
-        moved=_turned(found.moved),
-        other=_turned(found.other),
-    )
-
-
-def _turned(gangs: Iterable[Turned]) -> tuple[what_if.Turned, ...]:
-    return tuple(what_if.Turned(gang=one.gang, before=_fate(one.before), after=_fate(one.after)) for one in gangs)
-
-
-def _fate(one: Fate) -> what_if.Fate:
-    return what_if.Fate.copied(
-        one,
-        state=one.standing.value,
-        zone=",".join(one.zones) if one.zones else None,
-        members=dict(one.members) if one.members is not None else {},
-        code=one.reason.name if one.reason is not None else None,
-        reason=str(one.reason) if one.reason is not None else None,
     )

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from extender.api.documents.expected_start import expected_start_document
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import queue as schema
+from scoring.explain.expected_words import expected_text
 from scoring.explain.queue_report import Entry, QueueReport, report
 from scoring.ids import GangKey
 from scoring.plan import PlannerCache
@@ -51,6 +51,14 @@ def queue_document(
 def weight_document(weight: Weight) -> schema.Weight:
     """A weight as it is served."""
     return schema.Weight.copied(weight, exact=str(weight.prime))
+
+
+def expected_start_document(one: ExpectedStart | None, *, now_s: float) -> schema.ExpectedStart | None:
+    """What is expected; null: the gang does not wait, or was not looked at yet."""
+    if one is None:
+        return None
+    why = one.unknown.name if one.unknown is not None else None
+    return schema.ExpectedStart.copied(one, unknown=why, text=expected_text(one, now_s=now_s))
 
 
 def _gang(one: Entry, expected: ExpectedStart | None, now_s: float) -> schema.QueuedGang:

@@ -7,13 +7,11 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
-from extender.api.documents.link import link_document
-from extender.api.documents.network import USUAL_NODES, mapping_document, network_document
+from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
 from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import ExpectedStartOf, queue_of
+from extender.api.documents.queue import ExpectedStartOf, expected_start_document, queue_of
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.network_alarms import NetworkAlarms
@@ -26,12 +24,10 @@ from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.schemas import expected_start as schema
 from extender.schemas.explain import Explained, ExplainedPod, PodPlace
-from extender.schemas.link import Link
-from extender.schemas.network import Network, ProbeAgents
+from extender.schemas.network import Link, Network, ProbeAgents
 from extender.schemas.plan import PlanInForce
-from extender.schemas.queue import Queue
+from extender.schemas.queue import ExpectedStart, Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
 from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang import explain
@@ -138,7 +134,7 @@ class Views:
             repair=self.repair(gang.key),
         )
 
-    def _expected(self, gang: GangKey) -> schema.ExpectedStart | None:
+    def _expected(self, gang: GangKey) -> ExpectedStart | None:
         """When a gang that waits is expected to start."""
         known = self.expected_start_of(gang) if gang in self.planner.current.waiting else None
         return expected_start_document(known, now_s=self.planner.now_s)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cli.rendering.explained import network_line
-from extender.schemas.explain import GangNetwork
+from scoring.explain.gang_network import GangNetwork
 
 WORST = {"source": "n1", "target": "n2", "points": 41.2, "loss_ratio": 0.001, "delay_ms": 0.35, "oldest_s": 30.0}
 WORST |= {"throughput_bps": 9.4e9}
