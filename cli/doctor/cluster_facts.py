@@ -44,10 +44,11 @@ class Where:
 
 @dataclass(slots=True)
 class Look:
-    """One look; `facts` fills in what it saw."""
+    """One look; `facts` fills in what it saw, beside what files say."""
 
     api: OperatorApi
     where: Where
+    files: Facts
     unseen: list[str] = field(default_factory=list)
 
     async def facts(self) -> Facts:
@@ -100,32 +101,29 @@ class Look:
 
     async def _settings(self, deployment: Json | None) -> Facts:
         if self.where.config is not None:
-            return settings_of(text_of(self.where.config), {}, origin=f"file {self.where.config}")
+            return self.files
         missing, found = f"Deployment {self.where.namespace}/{NAME}", None
         if deployment is not None:
             missing = f"ConfigMap of {missing}"
             found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
         if deployment is None or found is None:
             self.unseen.append(f"settings: no {missing} can be read, and nothing was checked against them")
-            return Facts(Settings(), "nowhere", settings_seen=False)
+            return replace(self.files, settings_from="nowhere", settings_seen=False)
         return settings_of(found[0], environment_of(deployment), origin=found[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
         """With the configuration of kube-scheduler, and the version of the second one."""
         looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
         beside = await self._tried("its kube-scheduler", looking, None)
+        config, origin = self.files.scheduler, self.files.scheduler_from
+        if config is None and beside is not None:
+            looked = self._mounted(beside, "scheduler.yaml")
+            if (found := await self._tried("kube-scheduler's configuration", looked, None)) is not None:
+                config, origin = scheduler_of(found[0], where=found[1]), found[1]
+        if config is None and seen.settings.extender:
+            self.unseen.append("kube-scheduler's configuration: it was not checked")
         version = version_of(str(container_of(beside or {}).get("image", "")))
-        found, given = None, self.where.scheduler_config
-        if given is not None:
-            found = text_of(given), f"file {given}"
-        elif beside is not None:
-            found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
-        if found is None:
-            if seen.settings.extender:
-                self.unseen.append("kube-scheduler's configuration: it was not checked")
-            return replace(seen, scheduler_version=version)
-        config = scheduler_of(found[0], where=found[1])
-        return replace(seen, scheduler=config, scheduler_from=found[1], scheduler_version=version)
+        return replace(seen, scheduler=config, scheduler_from=origin, scheduler_version=version)
 
     async def _service(self) -> ServiceAddress | None:
         found = await self._installed("services", NAME)
@@ -176,6 +174,20 @@ class Look:
             if pod.gated and not pod.deleting:
                 found.append(pod.key)
         return tuple(found)
+
+
+def of_files(where: Where) -> Facts:
+    """What the files say, and defaults. Errors: ConfigError for a file that cannot be read."""
+    seen = Facts(Settings())
+    if where.config is not None:
+        seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
+    if where.scheduler_config is None:
+        return seen
+    name = f"file {where.scheduler_config}"
+    found = scheduler_of(text_of(where.scheduler_config), where=name)
+    second = "default-scheduler" not in seen.settings.scheduler_names
+    service = ServiceAddress(NAME, where.namespace, seen.settings.port) if second else None
+    return replace(seen, scheduler=found, scheduler_from=name, service=service)
 
 
 def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Facts:

@@ -25,11 +25,15 @@ from typing import Final, Generic, TypeVar
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.api.probe import PROBE_PATH, WAY_OUT
 from extender.api.problems import LAST, problem_response
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Identity, Reviews
 
+PROBE_PATH: Final = "/v1/probe"
+WAY_OUT: Final = (
+    "an agent reports for the node of its own pod, with the token of the service account in setting "
+    "probe.service_account that is bound to this pod"
+)
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
 _PEERS_MAX: Final = 4096

@@ -5,6 +5,7 @@ Rule: a component is named as its record, and a field is described by the text b
 
 import ast
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from itertools import zip_longest
@@ -14,7 +15,6 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas import explain, jobs, network, plan, probe, queue, readiness
 from extender.schemas.record import Problem, Record
 from scoring.what_if import WhatIf
 
@@ -24,18 +24,6 @@ Kind: TypeAlias = Annotated[
     str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
 ]
 
-_DOCUMENTS: Final = (
-    *(jobs.Accepted, explain.Explained, jobs.JobInFull, jobs.Jobs, network.Link, network.Network, plan.PlanInForce),
-    *(
-        probe.ProbeOrders,
-        probe.ProbeReport,
-        Problem,
-        queue.Queue,
-        readiness.Readiness,
-        plan.Supposed,
-        WhatIf,
-    ),
-)
 _PLACE: Final = "#/components/schemas/"
 
 
@@ -62,7 +50,7 @@ def with_schemas(app: FastAPI) -> FastAPI:
     def openapi() -> dict[str, Any]:
         document = without()
         known = document.setdefault("components", {}).setdefault("schemas", {})
-        document["components"]["schemas"] = dict(sorted({**known, **_components()}.items()))
+        document["components"]["schemas"] = dict(sorted({**known, **_components(json.dumps(document))}.items()))
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -73,15 +61,23 @@ def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": f"{_PLACE}{kind.__name__}"}
 
 
-def _components() -> dict[str, Any]:
-    _, found = msgspec.json.schema_components(_DOCUMENTS, ref_template=_PLACE + "{name}")
-    for kind in _records(*_DOCUMENTS):
+def _components(text: str) -> dict[str, Any]:
+    """Schemas of the records that `text` refers to, and of those below them."""
+    kinds: list[type[msgspec.Struct]] = [*_below(Record), WhatIf]
+    named = [kind for kind in kinds if f'"{_PLACE}{kind.__name__}"' in text]
+    _, found = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
+    for kind in _records(*named):
         names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
         fields = found[kind.__name__]["properties"]
         for name, text in _texts(kind):
             if (field := names.get(name, name)) in fields:
                 fields[field]["description"] = text
     return found
+
+
+def _below(kind: type[Record]) -> Iterator[type[Record]]:
+    for one in kind.__subclasses__():
+        yield from (one, *_below(one))
 
 
 def _records(*kinds: Any) -> Iterator[type]:

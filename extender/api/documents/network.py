@@ -22,14 +22,13 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.degraded import Degraded
-from scoring.network.matrix import METRICS, Floats, Metric, NetworkMatrix
+from scoring.network.matrix import METRICS, Floats
 from scoring.score.pairs import pair_scores
 
 USUAL_NODES: Final = 40
 MOST_NODES: Final = 100  # 10,000 pairs: about 5 ms of work and 400 kB
 _NAMED: Final = 100  # Nodes, endpoints and doubts that are named of each list; the others are counted
 _VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "delay_age_s", "throughput_age_s")
-_UNITS = {Metric.LOSS: "ratio", Metric.DELAY: "ms", Metric.THROUGHPUT: "bit/s"}
 
 
 def network_document(
@@ -121,26 +120,29 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
     names = _neighbours(snapshot, source, target)
     scores = pair_scores(network.block(names, names), None, policy)
     at = names.index(source), names.index(target)
-    earned = {
-        Metric.LOSS: scores.loss_points,
-        Metric.DELAY: scores.delay_points,
-        Metric.THROUGHPUT: scores.bandwidth_points,
-    }
-    values = {
-        Metric.LOSS: scores.loss_ratio,
-        Metric.DELAY: scores.delay_ms,
-        Metric.THROUGHPUT: scores.throughput_bps,
-    }
     metrics = {}
-    for metric, limit in zip(METRICS, scores.limits, strict=True):
-        metrics[metric.value] = _of_metric(
-            network,
-            (source, target),
-            metric,
-            counts=float(values[metric][at]),
-            limit=float(limit[at]),
-            hard_s=policy.hard_ttl_s.of(metric.value),
-            points=float(earned[metric][at]),
+    for metric, unit, limit, values, points in zip(
+        METRICS,
+        ("ratio", "ms", "bit/s"),
+        scores.limits,
+        (scores.loss_ratio, scores.delay_ms, scores.throughput_bps),
+        (scores.loss_points, scores.delay_points, scores.bandwidth_points),
+        strict=True,
+    ):
+        ends, counts = [network.endpoint(end, metric) for end in (source, target)], float(values[at])
+        there, back = network.known(source, target, metric), network.known(target, source, metric)
+        hard_s = policy.hard_ttl_s.of(metric.value)  # from that age on only the limit counts
+        expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
+        alive = sum(one is not None and not old for one, old in zip((there, back), expired, strict=True))
+        metrics[metric.value] = schema.LinkMetric(
+            there=there,
+            back=back,
+            counts=None if isnan(counts) else counts,
+            basis="nothing" if isnan(counts) else ("zones", "one direction", "both directions")[alive],
+            no_better_than=float(limit[at]) if any(expired) else None,
+            unit=unit,
+            endpoints=tuple(ends),
+            points=round(float(points[at]), 3),
         )
     return schema.Link(
         source=source,
@@ -165,30 +167,3 @@ def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
         most = MOST_NODES * (number + 1) // len(zones)
         found.update(dict.fromkeys(islice((name for name in others if name not in found), most - len(found))))
     return list(found)
-
-
-def _of_metric(
-    network: NetworkMatrix,
-    ends: tuple[NodeName, NodeName],
-    metric: Metric,
-    *,
-    counts: float,
-    limit: float,
-    hard_s: float | None,
-    points: float,
-) -> schema.LinkMetric:
-    """`counts`: the value in scores, `limit`: that of the measured ones, from age `hard_s` on only that counts."""
-    source, target = ends
-    there, back = network.known(source, target, metric), network.known(target, source, metric)
-    expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
-    alive = sum(one is not None and not old for one, old in zip((there, back), expired, strict=True))
-    return schema.LinkMetric(
-        there=there,
-        back=back,
-        counts=None if isnan(counts) else counts,
-        basis="nothing" if isnan(counts) else ("zones", "one direction", "both directions")[alive],
-        no_better_than=limit if any(expired) else None,
-        unit=_UNITS[metric],
-        endpoints=(network.endpoint(source, metric), network.endpoint(target, metric)),
-        points=round(points, 3),
-    )

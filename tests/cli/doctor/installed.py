@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from cli.doctor.cluster_facts import Look, Where
+from cli.doctor.cluster_facts import Look, Where, of_files
 from lab.testbed.parts.installed import installed as installed_objects
 from tests.cli.doctor.system import ROOT, policies
 from tests.fakes.operator_api import FakeOperatorApi
@@ -72,4 +72,5 @@ def installed() -> FakeOperatorApi:
 
 
 def look(api: FakeOperatorApi, **where: Any) -> Look:
-    return Look(api, Where(**where))
+    given = Where(**where)
+    return Look(api, given, of_files(given))

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, cast
 
-from extender.api.probe import ProbePort
 from extender.api.problems import PROBES
-from extender.api.reports import create_reports_app
+from extender.api.reports import ProbePort, create_reports_app
 from extender.controllers.elastic.reports import body as report_body
 from extender.controllers.elastic.reports.reports import Reports
 from extender.network.probe.agent_pods import AgentPods
@@ -108,7 +107,8 @@ def answers_page() -> str:
 
 
 def _schemas() -> Mapping[str, Any]:
-    return served().openapi["components"]["schemas"]
+    ports = served().openapi, reports_openapi()
+    return dict(sorted((name, one) for port in ports for name, one in port["components"]["schemas"].items()))
 
 
 def _below(start: Any) -> set[str]:
