@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from extender.api.documents.network import link_document
 from extender.network.file.mesh import read_mesh
@@ -30,20 +31,18 @@ PAIRS: dict[str, Any] = {
 }
 
 
-def netgang(pairs: dict[str, Any] | None = None) -> dict[str, Any]:
-    source = {
-        **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
-        **{"last_success_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
-    }
+def netgang(pairs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    source = {"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}
     status: dict[str, Any] = {
         **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
         **{"known_pairs": {}, "pairs": {}},
     }
     head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
-    return {**head, "pairs": pairs or PAIRS, "status": status}
+    return {**head, "pairs": pairs or PAIRS, "status": status, **more}
 
 
-def test_links_one_by_one() -> None:
+def test_links_one_by_one(tmp_path: Path) -> None:
+    """The JSON is a mesh for `netgang plan --network`."""
     result = run("network", "--json", told={ALL: netgang()})
     wide = run("network", "-o", "wide", told={ALL: netgang()}).stdout.splitlines()
     fields = ("source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s")
@@ -51,6 +50,10 @@ def test_links_one_by_one() -> None:
         dict(zip(fields, ("n1", "n2", 0.5, 3.0, None, 20.0), strict=True)),
         dict(zip(fields, ("n2", "n1", None, None, 1e9, 5.0), strict=True)),
     ]
+    path = tmp_path / "mesh.json"
+    path.write_text(result.stdout)
+    read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
+    assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
     assert [" ".join(line.split()) for line in wide] == [
         "FROM TO LOSS DELAY THROUGHPUT AGE",
         "n1 n2 50 % 3 ms – 20 s",
@@ -58,13 +61,6 @@ def test_links_one_by_one() -> None:
     ]
     assert "note: gone" in result.stderr
     assert "note: no grid gives a value of delay" in result.stderr
-
-
-def test_its_json_is_a_mesh_for_plan(tmp_path: Path) -> None:
-    path = tmp_path / "mesh.json"
-    path.write_text(run("network", "--json", told={ALL: netgang()}).stdout)
-    read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
-    assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
 
 
 NOBODY: dict[str, Any] = {"count": 0, "since_s": None, "nodes": [], "zone": None}
@@ -92,7 +88,7 @@ probe: 17 silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone 
 
 
 def test_what_is_measured_and_what_is_bad() -> None:
-    text = run("network", told={ALL: netgang() | SEEN}).stdout
+    text = run("network", told={ALL: netgang(**SEEN)}).stdout
     assert [line.rstrip() for line in text.splitlines()] == HEALTH.splitlines()
 
 
@@ -113,11 +109,6 @@ def test_a_part_of_a_large_cluster() -> None:
 def test_a_zone_that_does_not_exist() -> None:
     said = refused("network", "--zone", "X", told={f"{ALL}&zone=X": netgang()})
     assert "--zone 'X': the cluster's zones are A" in said
-
-
-def test_no_netgang_there() -> None:
-    assert "does netgang run there?" in refused("network", "--url", "http://127.0.0.1:9", code=1)
-    assert "accepted: http://HOST:PORT" in refused("network", "--url", "localhost")
 
 
 # -- two nodes --------------------------------------------------------------------------------------------------------
@@ -145,27 +136,27 @@ def test_a_link_for_people() -> None:
     ]
     assert "loss is measured at n1 → n2" in lines
     assert "compared among 3 nodes; full points for 100 Mbit/s" in lines
+    assert as_json(*ASKED, told={PATH: document()}) == document()
     wide = shown(*ASKED, "-o", "wide", told={PATH: document()})
     assert wide[0] == "METRIC n1→n2 OLD SOURCE n2→n1 OLD SOURCE COUNTS BASIS POINTS"
     assert "loss 0.2 % 90 s" in wide[1]
 
 
-def shown_link(network: NetworkMatrix | None = None) -> list[str]:
+OLD = mesh(["n1", "n2"], loss_ratio=0.01, now_s=1e6)
+RARE: dict[str, tuple[NetworkMatrix | None, tuple[str, ...]]] = {  # case: (the network, lines)
+    "too old": (OLD, (
+        "loss 1 % 1 % at best 1 % nothing 9.00",
+        "some value is old: its points fade; too old, it only says what the link is worth at best",
+    )),
+    "not known": (None, ("loss – – – nothing 9.00", "loss is measured at no endpoint → no endpoint")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("network", "lines"), RARE.values(), ids=RARE)
+def test_a_link_whose_values_do_not_count(network: NetworkMatrix | None, lines: tuple[str, ...]) -> None:
     state = snapshot([node("n1"), node("n2")], network=network)
     made = link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy())
-    return shown(*ASKED, told={PATH: msgspec.to_builtins(made)})
-
-
-def test_for_people_when_values_are_too_old() -> None:
-    lines = shown_link(mesh(["n1", "n2"], loss_ratio=0.01, now_s=1e6))
-    assert "loss 1 % 1 % at best 1 % nothing 9.00" in lines
-    assert "some value is old: its points fade; too old, it only says what the link is worth at best" in lines
-
-
-def test_for_people_when_nothing_is_known() -> None:
-    lines = shown_link()
-    assert "loss – – – nothing 9.00" in lines
-    assert "loss is measured at no endpoint → no endpoint" in lines
+    assert set(lines) <= set(shown(*ASKED, told={PATH: msgspec.to_builtins(made)}))
 
 
 def test_what_a_server_says_is_only_text() -> None:
@@ -175,10 +166,6 @@ def test_what_a_server_says_is_only_text() -> None:
     lines = shown(*ASKED, "-o", "wide", told={PATH: said})
     assert "loss is measured at [red]x → y�[2J" in lines
     assert "0.2 % 5 h [/b]" in lines[1]
-
-
-def test_a_link_for_machines() -> None:
-    assert as_json(*ASKED, told={PATH: document()}) == document()
 
 
 def test_two_nodes_are_asked_about() -> None:

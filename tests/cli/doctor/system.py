@@ -74,18 +74,12 @@ def with_scheduler(change: Change) -> Callable[[Facts], Facts]:
     return changed
 
 
-def with_policies(change: Callable[[Policies], object]) -> Callable[[Facts], Facts]:
+def with_policy(kind: str, change: Change) -> Callable[[Facts], Facts]:
+    """With another policy of the gate, or another binding of it (`kind`)."""
+
     def changed(facts: Facts) -> Facts:
         seen = policies()
-        change(seen)
+        change(getattr(seen, kind))
         return replace(facts, policies=seen)
 
     return changed
-
-
-def with_policy(kind: str, name: str, change: Change) -> Callable[[Facts], Facts]:
-    return with_policies(lambda seen: change(getattr(seen, kind)[name]["spec"]))
-
-
-def without_policy(kind: str, name: str) -> Callable[[Facts], Facts]:
-    return with_policies(lambda seen: getattr(seen, kind).pop(name))
