@@ -16,13 +16,13 @@ import msgspec
 from client.connection import Door
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
+from extender.schemas import Problem
 from extender.schemas import network as schema
 from extender.schemas.explain import Explained, ExplainedPod
 from extender.schemas.jobs import JobInFull, Jobs
 from extender.schemas.network import DegradedLinks, KnownPairs, Network, Pairs, ProbeAgents
 from extender.schemas.plan import Supposed
 from extender.schemas.queue import Queue
-from extender.schemas.record import Problem
 from scoring.what_if import WhatIf
 
 _T = TypeVar("_T")

@@ -6,8 +6,7 @@ from typing import Final
 
 from rich.console import Console
 
-from cli.output import print_lines, safe
-from cli.rendering.columns import NONE, columns
+from cli.output import NONE, columns, print_lines, safe
 from extender.schemas.explain import Explained, ExplainedPod, Turn, Zone
 from extender.schemas.plan import Supposed
 from scoring.explain.gang_network import GangNetwork

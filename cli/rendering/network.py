@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from cli.output import safe
-from cli.rendering.columns import NONE, columns
+from cli.output import NONE, columns, safe
 from client.documents import Link
 from extender.schemas import network as schema
 from extender.schemas.network import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents

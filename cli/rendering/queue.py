@@ -6,8 +6,7 @@ from typing import Final
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from cli.output import safe
-from cli.rendering.columns import NONE, columns
+from cli.output import NONE, columns, safe
 from extender.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
 from extender.schemas.queue import Queue, QueuedGang
 from scoring.explain.expected_words import moment_text

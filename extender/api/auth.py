@@ -60,10 +60,6 @@ class Reporters:
     audiences: tuple[str, ...] = ()  # What a token must be for; empty: for the API server
     agents: str | None = None  # User name of the probe's service account; `None`: the probe is off
 
-    async def identity(self, token: str) -> Identity | None:
-        """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
-        return await self.reviews.identity(token, audiences=self.audiences)
-
     def may(self, caller: Identity, path: str) -> bool:
         """Whether `caller` is a service account of the namespace in `path`; at the probe's address, its agents' one."""
         if path == PROBE_PATH:
@@ -99,10 +95,8 @@ class TokenAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, with the caller as `scope["user"]`, or refuse it with a problem document."""
-        answering: ASGIApp = self._app
-        if (refusal := await self._refusal(scope)) is not None:
-            answering = refusal
-        await answering(scope, receive, send)
+        refusal = await self._refusal(scope)
+        await (self._app if refusal is None else refusal)(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
         token, path = _bearer_token(scope), scope["path"]
@@ -138,7 +132,7 @@ class TokenAuth:
         refused = False
         try:
             async with self._slots:
-                caller = await self._reporters.identity(token)
+                caller = await self._reporters.reviews.identity(token, audiences=self._reporters.audiences)
             refused = caller is None
         finally:
             self._waiting -= 1

@@ -15,7 +15,7 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas.record import Problem, Record
+from extender.schemas import Problem, Record
 from scoring.what_if import WhatIf
 
 Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it

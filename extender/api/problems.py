@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.errors import BadRequestError
-from extender.schemas.record import Problem, Record
+from extender.schemas import Problem, Record
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.documents.plan import supposed_document
+from extender.api.documents.queue import supposed_document
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body

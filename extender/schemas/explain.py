@@ -1,7 +1,7 @@
 """GET /v1/explain/{namespace}/{name}: why a gang or pod is where it is."""
 
+from extender.schemas import Record
 from extender.schemas.queue import ExpectedStart, Weight
-from extender.schemas.record import Record
 from scoring.explain.causes.reasons import Cause
 from scoring.explain.gang import MemberState
 from scoring.explain.gang_network import GangNetwork

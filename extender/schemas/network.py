@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.schemas.record import Record
+from extender.schemas import Record
 from scoring.network.matrix import Known, PairCounts
 
 

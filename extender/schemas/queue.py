@@ -1,6 +1,6 @@
 """GET /v1/queue: state, weight, clock and rank of every gang."""
 
-from extender.schemas.record import Record
+from extender.schemas import Record
 
 
 class Weight(Record):

@@ -10,7 +10,7 @@ import msgspec
 
 from cli.offline import filled_cache
 from extender.api.documents.explain import explain_document, preemption_document
-from extender.api.documents.plan import supposed_document
+from extender.api.documents.queue import supposed_document
 from extender.api.what_if import read_what_if, supposed
 from extender.bootstrap import empty_cache
 from extender.settings.settings import Settings

@@ -10,8 +10,7 @@ from msgspec import UNSET
 from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
-from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import ExpectedStartOf, expected_start_document, queue_of
+from extender.api.documents.queue import ExpectedStartOf, expected_start_document, plan_document, queue_of
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
 from extender.controllers.events.network_alarms import NetworkAlarms

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from cli.rendering.columns import columns
+from cli.output import columns
 
 
 def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
