@@ -73,20 +73,18 @@ class Supposing:
         return float(found[1]) * _SECONDS[found[2]]
 
     def _settings(self) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        from extender.settings.layers import unfold
+
+        flat: dict[str, Any] = {}
         for text in self.set or ():
             name, equals, value = text.partition("=")
-            *sections, last = name.split(".")
-            if not (all((*sections, last)) and equals):
+            if not (all(name.split(".")) and equals):
                 raise ConfigError(f"--set {text}: write NAME=VALUE, such as queue.order=fifo")
-            inside = made
-            for section in sections:
-                inside = inside.setdefault(section, {})
             try:
-                inside[last] = json.loads(value)
+                flat[name] = json.loads(value)
             except ValueError:
-                inside[last] = value  # A word
-        return made
+                flat[name] = value  # A word
+        return unfold(flat)
 
 
 @having(reach=Reach)

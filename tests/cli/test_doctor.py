@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,8 @@ def server(tmp_path: Path) -> Iterator[OperatorServer]:
     """What manifests/ installs, with a mesh in a file as its source and a short renewal."""
     api = installed()
     mesh = tmp_path / "mesh.json"
-    mesh.write_text(
-        json.dumps(
-            [{"source": "n1", "target": "n2", "loss_ratio": 0.0}, {"source": "n2", "target": "n1", "loss_ratio": 0.0}]
-        )
-    )
+    pairs = (("n1", "n2"), ("n2", "n1"))
+    mesh.write_text(json.dumps([{"source": one, "target": other, "loss_ratio": 0.0} for one, other in pairs]))
     settings = installed_settings()
     settings["network"]["sources"] = [{"kind": "file", "path": str(mesh)}]
     settings["lease"] = {"duration_s": 1}
@@ -152,25 +150,19 @@ def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -
     assert set(full.api.calls) == {"get", "list"}
 
 
-def test_uninstall_may_leave_the_gates(full: OperatorServer, tmp_path: Path) -> None:
-    kubeconfig = full.kubeconfig(tmp_path)
-    assert run("uninstall", "--leave-gates", "--kubeconfig", kubeconfig).exit_code == 0
+def test_uninstall_takes_policies_gates_and_leases_apart(full: OperatorServer, tmp_path: Path) -> None:
+    uninstall = partial(run, "uninstall", "--kubeconfig", full.kubeconfig(tmp_path))
+    assert uninstall("--leave-gates").exit_code == 0
     assert full.api.stored("/api/v1/namespaces/team/pods/a")["spec"]["schedulingGates"] == [{"name": GATE}]
-    assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "deleted leases/netgang-leader\n"
-    assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "nothing of it is there\n"
-
-
-def test_uninstall_lets_pods_go(full: OperatorServer, tmp_path: Path) -> None:
-    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
-        full.api.remove(f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate")
-    kubeconfig = full.kubeconfig(tmp_path)
+    assert uninstall("--leases").stdout == "deleted leases/netgang-leader\n"
+    assert uninstall("--leases").stdout == "nothing of it is there\n"
     full.api.refused.add("/api/v1/namespaces/team/pods/b")
-    result = run("uninstall", "--kubeconfig", kubeconfig)
+    result = uninstall()
     assert result.exit_code == 1
     assert "left: team/b: kubernetes-admin cannot patch /api/v1/namespaces/team/pods/b" in result.stdout
     assert not full.api.stored("/api/v1/namespaces/team/pods/a")["spec"].get("schedulingGates")
     full.api.refused.clear()
-    result = run("uninstall", "--kubeconfig", kubeconfig)
+    result = uninstall()
     assert (result.exit_code, result.stdout) == (0, "let go 1 pod that waits at the gate\n")
 
 
