@@ -74,8 +74,6 @@ async def ask_running(url: str) -> tuple[Answered, Sources, Endpoints | None]:
     return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
 
 
-_GROUP: Final = "/apis/authorization.k8s.io/v1"
-_ACCOUNT: Final = "system:serviceaccount"
 Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -86,7 +84,10 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
     )
     own = myself["status"]["userInfo"].get("username") == account
-    subject = {} if own else {"user": account, "groups": _groups_of(account)}
+    kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+    accounts = "system:serviceaccounts"
+    groups = [accounts, f"{accounts}:{namespace}", "system:authenticated"]  # that it is in without saying so
+    subject = {} if own else {"user": account, "groups": groups}
     rights = sorted(needed(settings))
     at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
         **{right: [LEASE_NAME] for right in calls.rules(calls.LEADING)},
@@ -94,35 +95,18 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     }
 
     async def may(right: Right, name: str | None) -> bool:
-        attributes = _attributes(right, name, namespace=namespace)
-        kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+        verb, group, resource = right
+        plural, _, subresource = resource.partition("/")
+        attributes = {"verb": verb, "group": group, "resource": plural}
+        attributes |= {"subresource": subresource} if subresource else {}
+        attributes |= {"namespace": namespace} if name is not None else {}
+        attributes |= {"name": name} if name is not None and verb != "create" else {}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind}
         spec = {"resourceAttributes": attributes, **subject}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await create(f"{_GROUP}/{kind.lower()}s", body)
+        answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", {**body, "spec": spec})
         return bool(answer["status"]["allowed"])
 
     asked = [(right, name) for right in rights for name in at_home.get(right, [None])]
     answers = await asyncio.gather(*(may(*one) for one in asked))
     refused = {right for (right, _), allowed in zip(asked, answers, strict=True) if not allowed}
     return tuple(right for right in rights if right in refused)
-
-
-def _groups_of(account: str) -> list[str]:
-    """Groups that the account is in without saying so.
-
-    >>> _groups_of("system:serviceaccount:a:b"), _groups_of("netgang")
-    (['system:serviceaccounts', 'system:serviceaccounts:a', 'system:authenticated'], ['system:authenticated'])
-    """
-    if not account.startswith(f"{_ACCOUNT}:"):
-        return ["system:authenticated"]
-    return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{account.split(':')[2]}", "system:authenticated"]
-
-
-def _attributes(right: Right, own: str | None, *, namespace: str) -> dict[str, str]:
-    """The right as a question. `own`: it is about this object of netgang's own namespace, but for making one."""
-    verb, group, resource = right
-    plural, _, subresource = resource.partition("/")
-    found = {"verb": verb, "group": group, "resource": plural}
-    found |= {"subresource": subresource} if subresource else {}
-    found |= {"namespace": namespace} if own is not None else {}
-    return found | ({"name": own} if own is not None and verb != "create" else {})
