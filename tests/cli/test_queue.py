@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from cli.output import columns
 from cli.rendering.queue import queue_table
 from extender.api.documents.queue import queue_document
 from extender.schemas.queue import Queue
@@ -16,9 +17,19 @@ from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
 from tests.cli.world import as_json, run, shown
-from tests.extender.api.queued import EMPTY, entry
 
 PATH = "/v1/queue"
+EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+
+
+def entry(**fields: Any) -> dict[str, Any]:
+    usual = {"gang": "a/g", "queue": "WQ", "state": "WAITING", "rank": 1, "priority": 0, "admitted": False}
+    weight = {"omega": 0.5, "omega_prime": 2.0, "exact": "2", "given": False}
+    members = {"min_available": 2, "pending": 2, "running": 0, "succeeded": 0, "failed": 0}
+    nothing = dict.fromkeys(("code", "reason", "zone", "leaves_for"))
+    clock = dict.fromkeys(("waiting_since_s", "waited_s", "starves_in_s", "running_since_s"))
+    rest = {"created_s": 0.0, "held_nodes": [], "makes_room": [], "detail": ""}
+    return {**usual, "weight": weight, "members": members, **nothing, **clock, **rest, **fields}
 
 
 def document() -> dict[str, Any]:
@@ -157,3 +168,20 @@ def test_expected_starts_have_a_column_where_there_are_any() -> None:
     assert " 00:10Z " in first
     assert " – " in second
     assert "STARTS" not in lines({**EMPTY, "gangs": [entry(gang="a/one", rank=1)]})[0].replace("STARTS IN", "")
+
+
+def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
+    console = Console(width=width, color_system=None)
+    with console.capture() as text:
+        console.print(columns(console, ("NAME", "NODES", "WHY"), rows), crop=False)
+    return [line.rstrip() for line in text.get().splitlines()]
+
+
+def test_columns_are_aligned_and_the_last_is_cut() -> None:
+    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("b", "", "x\ny\x1b"))
+    assert drawn(*rows, width=45) == [
+        "NAME                      NODES  WHY",
+        "team/a-name-that-is-long  2      no room in …",
+        "b                         –      x; y�",
+    ]
+    assert drawn(*rows, width=200)[1].endswith("no room in zone D")

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +21,7 @@ from extender.settings.settings import Settings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
 from tests.builders import mesh, node, snapshot
+from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import World, node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -162,3 +164,12 @@ def test_parts_of_a_large_network(asked: dict[str, Any], names: int, of: int) ->
     pairs = network_document(snapshot(nodes), None, **asked).pairs
     assert (pairs.nodes, pairs.of) == (tuple(one.name for one in nodes[:names]), of)
     assert len(pairs.delay_ms) == names
+
+
+async def test_the_description_needs_no_internet() -> None:
+    async with running() as world, asking(world) as client:
+        page = (await client.get("/docs")).text
+        loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
+        assert len(loaded) == 3
+        for address in loaded:
+            assert (await client.get(address)).status_code == 200, address
