@@ -67,15 +67,13 @@ class Reach:
 
     def named(self, name: str, namespace: str | None) -> str:
         """NAMESPACE/NAME; `namespace` is -n, and kubectl's context has one too. ConfigError: none, or two."""
-        first, slash, _ = name.partition("/")
-        if slash:
-            if namespace is not None and namespace != first:
-                raise ConfigError(f"{name!r} and --namespace {namespace}: name one namespace")
-            return name
-        namespace = self.namespace(namespace)
-        if namespace is None:
+        first, slash, rest = name.partition("/")
+        if slash and namespace not in (None, first):
+            raise ConfigError(f"{name!r} and --namespace {namespace}: name one namespace")
+        first, rest = (first, rest) if slash else (self.namespace(namespace) or "", name)
+        if not (first and rest):
             raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
-        return f"{namespace}/{name}"
+        return f"{first}/{rest}"
 
     def namespace(self, given: str | None) -> str | None:
         """`given`, else as kubectl's plugin that of the context; `None`: neither is known. Errors: ConfigError."""

@@ -53,7 +53,7 @@ async def jobs(door: Door, *, namespace: str | None) -> Answer[Jobs]:
 
 async def job(door: Door, name: str) -> Answer[JobInFull]:
     """/v1/jobs of the job NAMESPACE/NAME."""
-    return await ask(door, path_of("v1", "jobs", *_split(name)), JobInFull)
+    return await ask(door, path_of("v1", "jobs", *name.split("/", 1)), JobInFull)
 
 
 async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
@@ -63,7 +63,7 @@ async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
 
 async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]:
     """/v1/explain of the gang or pod NAMESPACE/NAME."""
-    path = path_of("v1", "explain", *_split(name))
+    path = path_of("v1", "explain", *name.split("/", 1))
     found = await ask(door, path, dict[str, Any])
     kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
     return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
@@ -116,13 +116,6 @@ def _links(pairs: Pairs) -> tuple[Link, ...]:
         values = (pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
         found.append(Link(source, target, *values, age_s))
     return tuple(found)
-
-
-def _split(name: str) -> tuple[str, str]:
-    namespace, _, rest = name.partition("/")
-    if not (namespace and rest):
-        raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
-    return namespace, rest
 
 
 async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Answer[_T]:

@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from cli.service_options import KUBECTL
-from extender.api.problems import problem_body
-from tests.cli.world import URL, refused, run
+from tests.cli.world import URL, problem, refused, run
 from tests.fakes.api_proxy import TOKEN, ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 
@@ -20,7 +19,7 @@ EXPLAINED = {"pod": {"name": "team-a/solo", "uid": "u", "own": True, "node": Non
 ANSWERS = {
     "/v1/queue": ok(json.dumps(QUEUE).encode()),
     "/v1/explain/team-a/solo": ok(json.dumps(EXPLAINED).encode()),
-    "/v1/jobs?limit=1000": ok(problem_body(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs"), status=403),
+    "/v1/jobs?limit=1000": ok(problem(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs").content, status=403),
 }
 PORT = 8889
 

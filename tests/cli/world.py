@@ -11,7 +11,7 @@ import respx
 from typer.testing import CliRunner, Result
 
 from cli.main import app
-from extender.api.problems import problem_body
+from extender.api.problems import problem_response
 from tests.extender.scheduling.world import Object
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -46,7 +46,7 @@ def run(
 
 
 def problem(status: HTTPStatus, detail: str) -> httpx.Response:
-    return httpx.Response(status, content=problem_body(status, detail))
+    return httpx.Response(status, content=bytes(problem_response(status, detail).body))
 
 
 def shown(*arguments: object, **how: Any) -> list[str]:
