@@ -104,10 +104,11 @@ def policy_with(settings: Settings, given: Mapping[str, Any], base: Policy = Pol
     """
     if unknown := next((name for name in given if name not in _DECIDING), None):
         raise MisfitError(f"settings.{unknown}: decides nothing in a plan; accepted: {', '.join(_DECIDING)}")
-    values = settings.model_dump(include=set(_DECIDING))
+    values: dict[str, Any] = {}
     for name, value in given.items():
-        section = isinstance(getattr(settings, name), BaseModel) and isinstance(value, Mapping)
-        values[name] = merge(values[name], value) if section else value
+        section = getattr(settings, name)
+        merged = isinstance(section, BaseModel) and isinstance(value, Mapping)
+        values[name] = merge(dict(section), value) if merged else value
     try:
         made = Settings(**values)
     except ValidationError as error:
