@@ -253,7 +253,7 @@ def replica_of(pod: Json) -> Replica:
     meta, status = pod["metadata"], pod.get("status") or {}
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
     role = (meta.get("labels") or {}).get(ROLE_LABEL, "")
-    return Replica(meta["name"], str(container_of(pod).get("image", "")), ready=ready, role=role)
+    return Replica(meta["name"], ready=ready, role=role)
 
 
 def version_of(image: str) -> str | None:

@@ -38,7 +38,6 @@ class Replica:
     """A pod of netgang's."""
 
     name: str
-    image: str
     ready: bool
     role: str = ""
 

@@ -38,8 +38,7 @@ def configuration(name: str = "second-scheduler") -> dict[str, Any]:
 
 
 def running() -> Running:
-    image = "registry.example.org/netgang:0.1.0"
-    both = (Replica("netgang-0", image, ready=True, role="leader"), Replica("netgang-1", image, ready=True))
+    both = (Replica("netgang-0", ready=True, role="leader"), Replica("netgang-1", ready=True))
     lease = LeaseSeen("netgang-0_x", renewed=True)
     return Running(2, both, lease)
 

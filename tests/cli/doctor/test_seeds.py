@@ -73,10 +73,6 @@ def runs(*pods: Replica, **fields: Any) -> Seed:
     return lambda seen: replace(seen, running=replace(seen.running, **given))  # type: ignore[type-var]
 
 
-def replica(name: str, *, ready: bool = True, role: str = "") -> Replica:
-    return Replica(name, "x:0.1.0", ready=ready, role=role)
-
-
 def answered(problem: str | None = None, **fields: Any) -> Seed:
     return facts(answered=Answered("http://x", problem, **{"ready": True, **fields}))
 
@@ -153,11 +149,11 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "an older kube-scheduler": (facts(scheduler_version="1.35.4"), "scheduler-version", "v1.36"),
     "a newer kube-scheduler": (facts(scheduler_version="1.37.0"), "scheduler-version", "must not be newer"),
     "an old cluster": (facts(kubernetes="1.31.2", scheduler_version="1.31.2"), "kubernetes-old", "update"),
-    "no replica is ready": (runs(replica("a", ready=False, role="leader")), "not-running", "describe deployment"),
+    "no replica is ready": (runs(Replica("a", ready=False, role="leader")), "not-running", "describe deployment"),
     "no Lease": (runs(lease=None), "leader-missing", "netgang-leader"),
     "a Lease without a holder": (runs(lease=LeaseSeen("", renewed=True)), "leader-missing", "netgang-leader"),
     "a leader that is silent": (runs(lease=LeaseSeen("a", renewed=False)), "leader-missing", "logs"),
-    "no pod has the leader's label": (runs(replica("a")), "leader-label", "POD_NAME"),
+    "no pod has the leader's label": (runs(Replica("a", ready=True)), "leader-label", "POD_NAME"),
     "no zone labels": (facts(nodes=(node("n1", zone=NO_ZONE),)), "zone-labels", "topology.kubernetes.io/zone=ZONE"),
     "a node without a zone": (facts(nodes=(node("n1"), node("n2", zone=NO_ZONE))), "zone-labels", "kubectl label node"),
     "a source that is down": (
