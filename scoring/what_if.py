@@ -7,14 +7,13 @@ among equals.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Commitment, Gang, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 
@@ -67,32 +66,24 @@ class Situation(NamedTuple):
     now_s: float
 
 
-class Standing(StrEnum):
-    """How a gang stands in a plan."""
-
-    ADMITTED = "admitted"
-    WAITING = "waiting"
-    SETTLED = "settled"  # It wants no nodes: all of it runs, or has ended
-    ABSENT = "absent"
-
-
 @dataclass(frozen=True, slots=True)
 class Fate:
     """One gang in one plan."""
 
-    standing: Standing
+    state: str  # admitted, waiting, settled (it wants no nodes) or absent.
     rank: int | None = None
-    zones: tuple[ZoneName, ...] = ()
-    members: Mapping[str, NodeName] | None = None  # pod → planned node, of an admitted gang
-    reason: Reason | None = None
+    zone: str | None = None  # With commas.
+    members: Mapping[str, NodeName] = field(default_factory=dict)  # pod → planned node.
+    code: str | None = None  # Name of the reason.
+    reason: str | None = None
     detail: str = ""
-    score: float | None = None  # Mean points of an admitted gang's links; `None`: too few members on different nodes
-    behind: tuple[GangKey, ...] = ()  # Of one that waits: gangs ahead that were given room or hold it, in their order
+    score: float | None = None  # Mean points of its links.
+    behind: tuple[GangKey, ...] = ()  # Up to ten gangs ahead that have its room.
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A gang for which something differs."""
+    """A gang for which something would differ."""
 
     gang: GangKey
     before: Fate
@@ -195,9 +186,9 @@ def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:
 def _table(table: NodeTable, what: WhatIf) -> NodeTable:
     """The nodes, some of them cordoned or no longer so; what is in `uncordon`, too, is not cordoned."""
     cordoned = dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)
-    for field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
+    for name_of_field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
         if unknown := next((name for name in names if name not in table.index), None):
-            raise MisfitError(f"{field}: there is no node {unknown}")
+            raise MisfitError(f"{name_of_field}: there is no node {unknown}")
     if not cordoned:
         return table
     nodes = tuple(replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
@@ -207,16 +198,17 @@ def _table(table: NodeTable, what: WhatIf) -> NodeTable:
 def _fate(gang: Gang | None, plan: Plan) -> Fate:
     """How a gang stands in a plan. Cost: O(members)."""
     if gang is None:
-        return Fate(Standing.ABSENT)
+        return Fate("absent")
     admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
     if admission is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
         members = {names.get(uid, str(uid)): node for uid, node in admission.members.items()}
         placed = dict(sorted(members.items()))
-        return Fate(Standing.ADMITTED, admission.rank, admission.zones, placed, score=admission.score)
+        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, placed, score=admission.score)
     if waiting is not None:
-        return Fate(Standing.WAITING, waiting.rank, reason=waiting.reason, detail=waiting.detail)
-    return Fate(Standing.SETTLED)
+        reason = waiting.reason
+        return Fate("waiting", waiting.rank, code=reason.name, reason=reason.value, detail=waiting.detail)
+    return Fate("settled")
 
 
 def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
@@ -232,10 +224,10 @@ def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
 def _kind(one: Turned) -> str | None:
     """The list to which it belongs; `None`: nothing that matters differs. A rank alone does not matter."""
     before, after = one.before, one.after
-    if before.standing is not after.standing:
-        if after.standing is Standing.ADMITTED:
+    if before.state != after.state:
+        if after.state == "admitted":
             return "admitted"
-        return "refused" if (before.standing, after.standing) == (Standing.ADMITTED, Standing.WAITING) else "other"
+        return "refused" if (before.state, after.state) == ("admitted", "waiting") else "other"
     if before.members != after.members:
         return "moved"
-    return "other" if before.reason is not after.reason else None
+    return "other" if before.code != after.code else None

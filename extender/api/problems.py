@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.errors import BadRequestError
-from extender.schemas.record import Problem, Record
+from extender.schemas import Problem, Record
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing
@@ -32,20 +32,14 @@ def document_response(document: Record, status: HTTPStatus = HTTPStatus.OK) -> R
     return Response(msgspec.json.encode(document), status_code=status, media_type="application/json")
 
 
-def problem_body(status: HTTPStatus, detail: str) -> bytes:
-    """Write a problem document.
+def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem document as a response.
 
-    >>> problem_body(HTTPStatus.NOT_FOUND, "no such gang")
+    >>> problem_response(HTTPStatus.NOT_FOUND, "no such gang").body
     b'{"type":"about:blank","title":"Not Found","status":404,"detail":"no such gang"}'
     """
-    return msgspec.json.encode(Problem(title=status.phrase, status=status.value, detail=detail))
-
-
-def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """The same as a response."""
-    return Response(
-        problem_body(status, detail), status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {})
-    )
+    body = msgspec.json.encode(Problem(title=status.phrase, status=status.value, detail=detail))
+    return Response(body, status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {}))
 
 
 class TooLargeError(Exception):

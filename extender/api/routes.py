@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.documents.plan import supposed_document
+from extender.api.documents.queue import supposed_document
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
@@ -25,12 +25,10 @@ from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas.explain import Explained
 from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.link import Link
-from extender.schemas.network import Network
-from extender.schemas.plan import PlanInForce
+from extender.schemas.network import Link, Network
+from extender.schemas.plan import PlanInForce, Supposed
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
-from extender.schemas.what_if import Supposed
 from scoring.what_if import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from extender.api.probe import ProbePort
+from extender.api.reports import ProbePort
 from extender.bootstrap.common import Common
 from extender.network.probe.agent_pods import AgentPods
 from extender.network.probe.agents import Agents

@@ -10,9 +10,8 @@ from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
 from extender.api.documents.views import Views
-from extender.api.probe import ProbePort
 from extender.api.problems import PROBES, Only
-from extender.api.reports import ReportsDoor, create_reports_app
+from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Caring, Reported

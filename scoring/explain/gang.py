@@ -28,13 +28,13 @@ _WANTS_NODES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """One member and where it is."""
+    """One member."""
 
     pod: str
-    role: str
-    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
-    node: NodeName | None
-    why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does
+    role: str  # ps, chief, worker or other.
+    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed.
+    node: NodeName | None  # Where it is, or is planned.
+    why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does.
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import weight_document
+from extender.api.documents.queue import plan_document, weight_document
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
