@@ -45,15 +45,15 @@ lint: setup ## lint, types, import contracts, and the site of docs/ in site/
 test: setup ## unit, property and in-process tests: 4 min, no Go, no cluster
 	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "not slow" -rfEs
 
-e2e: setup ## the rest: real control plane, browser, slow tests; VERSIONS=1.36.3,1.37.2,1.35.4
+e2e: setup ## the rest: real control plane, browser, slow tests, more examples; VERSIONS=1.36.3,1.37.2,1.35.4
 	$(RUN) python -m lab.testbed archives --optional
 	$(RUN) python -m lab.testbed build --e2e --optional
 	$(RUN) python -m pytest -n $(E2E_WORKERS) tests/e2e tests/browser -m "not nightly" --versions=$(VERSIONS) -rfEs --durations=40 --durations-min=5
-	$(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
+	HYPOTHESIS_PROFILE=ci $(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "slow or hypothesis" -rfEs
 
-# the slow tests with twenty times as many examples, new ones each time, and what takes too long for every change
+# slow tests and properties with twenty times as many examples, new ones each time, and what is too long for every change
 nightly: setup
-	HYPOTHESIS_PROFILE=nightly $(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m slow -rfEs
+	HYPOTHESIS_PROFILE=nightly $(RUN) python -m pytest -n 2 --ignore=tests/e2e --ignore=tests/browser -m "slow or hypothesis" -rfEs
 	$(RUN) python -m pytest -n 1 tests/e2e -m nightly -rfEs
 
 # the real OpenSearch, Prometheus and Chromium that some tests run against; `make e2e` fetches what it can by itself

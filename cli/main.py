@@ -17,10 +17,9 @@ import typer
 from cli.commands.doctor import doctor
 from cli.commands.explain import explain, what_if
 from cli.commands.network import network
-from cli.commands.plan import plan
+from cli.commands.plan import plan, simulate
 from cli.commands.queue import jobs, queue
 from cli.commands.serve import demo, serve
-from cli.commands.simulate import simulate
 from cli.commands.uninstall import uninstall
 from cli.output import help_of
 from cli.service_options import KUBECTL

@@ -5,22 +5,21 @@ kubeconfig's credentials go to the API server alone; what contradicts itself is 
 the API server refuses leaves as an error of `extender.errors`; netgang's own answers stay answers.
 """
 
+import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import httpx
 import msgspec
 from pyreqwest.compatibility.httpx import HttpxTransport
 
-from client.kubeconfig import chosen
 from extender.errors import ConfigError
-from extender.kube.credentials import ApiServer, load
-from extender.kube.http.faults import refusal
-from extender.kube.http.transport import client_of
+from extender.kube.credentials import ApiServer, _document, load
+from extender.kube.transport import client_of, refusal
 from extender.network.batches import UNREADABLE
 from extender.runtime.clock import SystemClock
 
@@ -29,28 +28,7 @@ DEFAULT_URL: Final = "http://127.0.0.1:8888"
 _FORM: Final = re.compile(
     r"(?P<namespace>[a-z0-9-]{1,63})/(?P<scheme>https:)?(?P<name>[a-z0-9-]{1,63})(:(?P<port>[a-z0-9-]{1,15}))?"
 )
-_CONNECT_S: Final = 5.0
 _OURS_ALONE: Final = frozenset({"host", "authorization"})  # Not for the API server
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What a person said about where netgang is: the options, as they were given."""
-
-    url: str | None = None
-    kubeconfig: Path | None = None
-    context: str | None = None
-    service: str | None = None
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        """Names of the options that were given."""
-        return tuple(f"--{one.name}" for one in fields(self) if getattr(self, one.name) is not None)
-
-    @property
-    def in_cluster(self) -> tuple[str, ...]:
-        """Those of them that belong to the way through the API server."""
-        return tuple(name for name in self.given if name != "--url")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +39,23 @@ class Door:
     way: Callable[[], httpx.AsyncBaseTransport]
 
 
-def door(said: Said, *, prefers_cluster: bool = False) -> Door:
-    """The way that was meant. May run an exec plugin: call it before the loop runs. Errors: ConfigError."""
-    if said.url is not None and said.in_cluster:
-        raise ConfigError(f"--url and {said.in_cluster[0]}: name one of them")
-    if said.url is not None or not (said.in_cluster or prefers_cluster):
-        return Door(said.url or DEFAULT_URL, lambda: httpx.AsyncHTTPTransport(trust_env=False))
-    service = said.service or DEFAULT
-    path, access = proxied(service), chosen(said.kubeconfig, said.context)
+def door(
+    url: str | None = None,
+    *,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    service: str | None = None,
+    prefers_cluster: bool = False,
+) -> Door:
+    """The way that the options mean. May run an exec plugin: call it before the loop runs. Errors: ConfigError."""
+    options = {"--kubeconfig": kubeconfig, "--context": context, "--service": service}
+    by_cluster = next((name for name, value in options.items() if value is not None), None)
+    if url is not None and by_cluster is not None:
+        raise ConfigError(f"--url and {by_cluster}: name one of them")
+    if url is not None or not (by_cluster or prefers_cluster):
+        return Door(url or DEFAULT_URL, lambda: httpx.AsyncHTTPTransport(trust_env=False))
+    service = service or DEFAULT
+    path, access = proxied(service), access_of(kubeconfig, context)
     server = load(access.file, clock=SystemClock(), context=access.context)
     shown = service.partition("/")[2].removeprefix("https:")  # of the answers' origin; the way is the proxy's
     return Door(f"http://{shown}", lambda: Proxied(server, path))
@@ -80,13 +67,13 @@ def proxied(service: str) -> str:
     >>> proxied("netgang-system/https:netgang")
     '/api/v1/namespaces/netgang-system/services/https:netgang:8889/proxy'
     """
-    found = _FORM.fullmatch(service)
-    if found is None:
+    parts = _FORM.fullmatch(service)
+    if parts is None:
         raise ConfigError(
             f"--service {service!r}: write NAMESPACE/NAME, NAMESPACE/NAME:PORT or NAMESPACE/https:NAME:PORT"
         )
-    name = f"{found['scheme'] or ''}{found['name']}:{found['port'] or '8889'}"
-    return f"/api/v1/namespaces/{found['namespace']}/services/{name}/proxy"
+    name = f"{parts['scheme'] or ''}{parts['name']}:{parts['port'] or '8889'}"
+    return f"/api/v1/namespaces/{parts['namespace']}/services/{name}/proxy"
 
 
 class Proxied(httpx.AsyncBaseTransport):
@@ -95,7 +82,7 @@ class Proxied(httpx.AsyncBaseTransport):
     def __init__(self, server: ApiServer, path: str) -> None:
         self._server = server
         self._prefix = server.url + path
-        self._inner = HttpxTransport(client_of(server, connect_s=_CONNECT_S))
+        self._inner = HttpxTransport(client_of(server))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """One exchange. Errors: those of httpx; ApiError when the API server itself refuses."""
@@ -115,12 +102,55 @@ class Proxied(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-class _Said(msgspec.Struct):
+class _Kind(msgspec.Struct):
     kind: str = ""
 
 
 def _kind(body: bytes) -> str:
     try:
-        return msgspec.json.decode(body, type=_Said).kind
+        return msgspec.json.decode(body, type=_Kind).kind
     except UNREADABLE:
         return ""
+
+
+class Access(NamedTuple):
+    """A file and a context of it; no file: the credentials of the pod we run in."""
+
+    file: Path | None
+    context: str | None
+    namespace: str  # The context's own; "" if it names none
+
+
+def access_of(kubeconfig: Path | None, context: str | None) -> Access:
+    """What the options mean; without a file $KUBECONFIG, ~/.kube/config or the pod. Blocks. Errors: ConfigError.
+
+    kubectl merges the files that KUBECONFIG lists; here the first one that holds the context is taken as a whole.
+    """
+    listed = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    files = [kubeconfig] if kubeconfig is not None else listed or [Path.home() / ".kube" / "config"]
+    read = {file: _contexts(file) for file in files if kubeconfig is not None or file.is_file()}
+    if not read and context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return Access(None, None, "")
+    named = ", ".join(map(str, files))
+    if not read:
+        raise ConfigError(f"kubeconfig: {named} does not exist; name a file with --kubeconfig")
+    wanted = context or next((current for current, _ in read.values() if current), "")
+    for file, (_, contexts) in read.items():
+        if wanted in contexts:
+            return Access(file, wanted, contexts[wanted])
+    if not wanted:
+        raise ConfigError(f"kubeconfig {named}: current-context is empty; name one with --context")
+    there = sorted({name for _, contexts in read.values() for name in contexts})
+    raise ConfigError(f"kubeconfig {named}: no context {wanted!r}; there are {', '.join(there) or 'none'}")
+
+
+def _contexts(file: Path) -> tuple[str, dict[str, str]]:
+    """The current context, and the namespace of each."""
+    document = _document(file)
+    listed, namespaces = document.get("contexts"), {}
+    for one in listed if isinstance(listed, list) else ():
+        if isinstance(one, dict) and one.get("name"):
+            context = one.get("context")
+            namespace = context.get("namespace") if isinstance(context, dict) else None
+            namespaces[str(one["name"])] = str(namespace or "")
+    return str(document.get("current-context") or ""), namespaces

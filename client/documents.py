@@ -5,8 +5,7 @@ the address. A problem document that says that the request is wrong (a name that
 is a ConfigError with its sentence.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import permutations
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -17,13 +16,13 @@ import msgspec
 from client.connection import Door
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
-from extender.schemas import link as schema
+from extender.schemas import Problem
+from extender.schemas import network as schema
 from extender.schemas.explain import Explained, ExplainedPod
 from extender.schemas.jobs import JobInFull, Jobs
 from extender.schemas.network import DegradedLinks, KnownPairs, Network, Pairs, ProbeAgents
+from extender.schemas.plan import Supposed
 from extender.schemas.queue import Queue
-from extender.schemas.record import Problem
-from extender.schemas.what_if import Supposed
 from scoring.what_if import WhatIf
 
 _T = TypeVar("_T")
@@ -54,7 +53,7 @@ async def jobs(door: Door, *, namespace: str | None) -> Answer[Jobs]:
 
 async def job(door: Door, name: str) -> Answer[JobInFull]:
     """/v1/jobs of the job NAMESPACE/NAME."""
-    return await ask(door, path_of("v1", "jobs", *_split(name)), JobInFull)
+    return await ask(door, path_of("v1", "jobs", *name.split("/", 1)), JobInFull)
 
 
 async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
@@ -64,7 +63,7 @@ async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
 
 async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]:
     """/v1/explain of the gang or pod NAMESPACE/NAME."""
-    path = path_of("v1", "explain", *_split(name))
+    path = path_of("v1", "explain", *name.split("/", 1))
     found = await ask(door, path, dict[str, Any])
     kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
     return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
@@ -119,13 +118,6 @@ def _links(pairs: Pairs) -> tuple[Link, ...]:
     return tuple(found)
 
 
-def _split(name: str) -> tuple[str, str]:
-    namespace, _, rest = name.partition("/")
-    if not (namespace and rest):
-        raise ConfigError(f"{name!r} is no NAMESPACE/NAME")
-    return namespace, rest
-
-
 async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Answer[_T]:
     """One document, `asked` for as by `fetch`. ConfigError for a bad address or request, else NetworkSourceError."""
     where = address(door, path)
@@ -146,24 +138,17 @@ async def fetch(
     timeout_s: float = _TIMEOUT_S,
 ) -> httpx.Response:
     """One answer, whatever its status. Errors: ConfigError for an address that is none, NetworkSourceError."""
-    with clear_errors(door, path):
+    where = address(door, path)
+    try:
         async with httpx.AsyncClient(timeout=timeout_s, trust_env=False, transport=door.way()) as client:
             if body is None:
-                return await client.get(address(door, path), params=query)
+                return await client.get(where, params=query)
             headers = {"content-type": "application/json"}
-            return await client.post(address(door, path), content=msgspec.json.encode(body), headers=headers)
-
-
-@contextmanager
-def clear_errors(door: Door, path: str) -> Iterator[None]:
-    """Turn errors of the HTTP client into ConfigError or NetworkSourceError, which name the address."""
-    try:
-        yield
+            return await client.post(where, content=msgspec.json.encode(body), headers=headers)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
         raise ConfigError(f"--url {door.url!r}: {error}; accepted: http://HOST:PORT") from error
     except httpx.HTTPError as error:
-        said = str(error) or type(error).__name__
-        raise NetworkSourceError(f"{address(door, path)}: {said}; does netgang run there?") from error
+        raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}; does netgang run there?") from error
 
 
 def address(door: Door, path: str) -> str:

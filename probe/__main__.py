@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from probe import settings
 from probe.agent import Agent
 from probe.burst import BurstRunner
-from probe.clock import SystemClock
+from probe.clock import Clock
 from probe.exchange import Exchange, Netgang
 from probe.udp import UdpSocket
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    clock = SystemClock()
+    clock = Clock()
     try:
         answering = UdpSocket(given.address, given.port, clock.unix_ns, ttl=True)
         asking = UdpSocket(given.address, 0, clock.unix_ns)

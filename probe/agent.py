@@ -1,23 +1,23 @@
 """The agent's loop: measure in steps, exchange reports for assignments, end when asked.
 
 Rules: the first exchange is at once, for there is nothing to measure before it; what netgang did not take goes with the
-next report (`probe.batches`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
+next report (`probe.memory`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
 does not go on sending and answering. One line in the log for each change, at most one a minute for what repeats.
 """
 
 import random
 import select
 import socket
+from collections.abc import Mapping, Sequence
 from logging import getLogger
-from typing import Final
+from typing import Any, Final
 
 from probe import documents
-from probe.batches import Batches
 from probe.burst import BurstRunner
 from probe.clock import Clock, clock_error
 from probe.documents import Assignment
 from probe.exchange import Exchange, pause_s
-from probe.memory import BurstMemory, Memory
+from probe.memory import BURSTS_KEPT_S, LINKS_KEPT_S, Batches, Memory
 from probe.prober import SPREAD, Prober
 from probe.udp import UdpSocket
 
@@ -48,7 +48,8 @@ class Agent:
         self._chance = random.Random()  # noqa: S311 - spreads agents
         self.prober = Prober(clock, *sockets, chance=self._chance)
         self._batches = Batches()
-        self._memory, self._burst_memory = Memory(), BurstMemory()
+        self._memory = Memory[Sequence[float]](LINKS_KEPT_S)
+        self._burst_memory = Memory[Mapping[str, Any]](BURSTS_KEPT_S)
         self._resends = self._resends_bursts = False
         self._bursts = bursts
         self._throughput = False
@@ -99,7 +100,7 @@ class Agent:
         body = documents.report(
             node=self._node, since_s=self._since_s, sequence=self._sequence, links=links,
             reflector_port=self._answering.port, known=self._memory.at(now_s) if self._resends else {},
-            known_bursts=self._burst_memory.at(now_s) if self._resends_bursts else [],
+            known_bursts=self._burst_memory.at(now_s) if self._resends_bursts else {},
             **(self._bursts.said() if self._throughput else {}),
         )  # fmt: skip
         self._exchange.submit(body, now_s=now_s)

@@ -2,25 +2,14 @@
 
 import ctypes
 import time
-from typing import Final, Protocol
+from typing import Final
 
 _UNSYNCHRONIZED: Final = 0x40
 _CLOCK_ERROR: Final = 5
-_UNKNOWN_S: Final = 16.0
-"""What the kernel itself says of a clock that is not disciplined (NTP_PHASE_LIMIT)."""
+_UNKNOWN_S: Final = 16.0  # What the kernel itself says of a clock that is not disciplined (NTP_PHASE_LIMIT)
 
 
-class Clock(Protocol):
-    """Time; tests have a virtual one."""
-
-    def monotonic_s(self) -> float:
-        """Seconds that never go back."""
-
-    def unix_ns(self) -> int:
-        """Nanoseconds since 1970, the clock of the kernel's receive timestamps."""
-
-
-class SystemClock:
+class Clock:
     """The machine's."""
 
     def monotonic_s(self) -> float:
@@ -28,7 +17,7 @@ class SystemClock:
         return time.monotonic()
 
     def unix_ns(self) -> int:
-        """Nanoseconds since 1970."""
+        """Nanoseconds since 1970, the clock of the kernel's receive timestamps."""
         return time.time_ns()
 
 

@@ -8,23 +8,20 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 MOST_PEERS: Final = 64
 MOST_ADDRESSES: Final = 128
 MOST_ANSWER_BYTES: Final = 64 << 10
-_INTERVAL_S: Final = (1.0, 300.0)
-_PACKET_INTERVAL_S: Final = (0.05, 60.0)
-_BURST_S: Final = (1.0, 10.0)
-_WAIT_S: Final = (1.0, 300.0)
 MOST_BURST_BYTES: Final = 10_000_000_000
-_NAME_LENGTH: Final = 253
-_FIGURES: Final = 7
-_MOST: Final = 600_000.0
-_ID_LENGTH: Final = 64
 MOST_BURSTS: Final = 128
+_NAME_LENGTH: Final = 253
+_ID_LENGTH: Final = 64
+_FIGURES: Final = 7
+_MOST_FIGURE: Final = 600_000.0
 _MOST_AGE_S: Final = 1e7
 _MOST_BPS: Final = 1e15
+_Object: TypeAlias = Mapping[str, Any]
 
 
 class AssignmentError(Exception):
@@ -46,13 +43,11 @@ class Burst:
 
     id: str
     server: bool
-    address: str
-    """of the other agent"""
+    address: str  # Of the other agent
     port: int
     seconds: float
     size_bytes: int
-    wait_s: float
-    """so long the server waits for the client"""
+    wait_s: float  # So long the server waits for the client
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +58,13 @@ class Assignment:
     packet_interval_s: float = 0.1
     peers: tuple[Peer, ...] = ()
     reflect_for: tuple[str, ...] = ()
-    known: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """peer → what netgang knows of the link: its age in seconds, and figures"""
-    resend: bool = False
-    """a new leader: go on as before, and report again, with what the last one knew"""
-    throughput: bool = False
-    """whether reports are to say `iperf3`"""
+    known: Mapping[str, tuple[float, Sequence[float]]] = field(default_factory=dict)
+    """peer → what netgang knows of the link: its age in seconds, and other figures"""
+    resend: bool = False  # A new leader: go on as before, and report again, with what the last one knew
+    throughput: bool = False  # Whether reports are to say `iperf3`
     burst: Burst | None = None
-    known_bursts: Sequence[Mapping[str, Any]] = ()
-    """bursts of this node that ended, for the next leader"""
+    known_bursts: Mapping[str, tuple[float, _Object]] = field(default_factory=dict)
+    """id → bursts of this node that ended, for the next leader: how long ago they began, and what is known"""
 
 
 def report(
@@ -80,17 +73,17 @@ def report(
     since_s: float,
     sequence: int,
     reflector_port: int,
-    links: Sequence[Mapping[str, Any]],
-    known: Mapping[str, Sequence[float]],
-    known_bursts: Sequence[Mapping[str, Any]] = (),
+    links: Sequence[_Object],
+    known: Mapping[str, tuple[float, Sequence[float]]],
+    known_bursts: Mapping[str, tuple[float, _Object]],
     **more: Any,
 ) -> bytes:
     """The body of a report; `since_s` is Unix time, `more` what netgang asked for besides (bursts)."""
     body = {"node": node, "since_s": since_s, "sequence": sequence, "reflector_port": reflector_port, "links": links}
     if known:
-        body["known"] = [{"peer": peer, "known": figures} for peer, figures in known.items()]
+        body["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known.items()]
     if known_bursts:
-        body["known_bursts"] = known_bursts
+        body["known_bursts"] = [{"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in known_bursts.items()]
     return json.dumps(body | more, separators=(",", ":")).encode()
 
 
@@ -103,98 +96,94 @@ def read_assignment(body: bytes) -> Assignment:
     if len(body) > MOST_ANSWER_BYTES:
         raise AssignmentError(f"body: more than {MOST_ANSWER_BYTES} bytes")
     try:
-        given = json.loads(body)
+        given = _object(json.loads(body), "body")
     except (ValueError, RecursionError) as error:
         raise AssignmentError(f"body: no JSON: {error}") from error
-    if not isinstance(given, dict):
-        raise AssignmentError("body: no object")
     peers = _list(given, "peers", MOST_PEERS)
     return Assignment(
-        _seconds(given, "interval_s", 10.0, _INTERVAL_S),
-        _seconds(given, "packet_interval_s", 0.1, _PACKET_INTERVAL_S),
+        _number(given.get("interval_s", 10.0), 1.0, 300.0, "interval_s"),
+        _number(given.get("packet_interval_s", 0.1), 0.05, 60.0, "packet_interval_s"),
         tuple(_peer(one, f"peers[{i}]") for i, one in enumerate(peers)),
         tuple(_address(one, "reflect_for") for one in _list(given, "reflect_for", MOST_ADDRESSES)),
         {one["node"]: _figures(one["known"], f"peers[{i}].known") for i, one in enumerate(peers) if one.get("known")},
         given.get("resend") is True,
         given.get("throughput") is True,
         _burst(given.get("burst")),
-        tuple(map(_known_burst, _list({"known_bursts": [], **given}, "known_bursts", MOST_BURSTS))),
+        dict(map(_known_burst, _list({"known_bursts": [], **given}, "known_bursts", MOST_BURSTS))),
     )
 
 
-def _known_burst(given: Any) -> Mapping[str, Any]:
+def _known_burst(given: Any) -> tuple[str, tuple[float, _Object]]:
     """As it is sent back: the fields that are known, each within its bounds."""
-    if not isinstance(given, dict):
-        raise AssignmentError("known_bursts: no object")
-    name, peer, age_s = given.get("id"), given.get("peer"), given.get("age_s")
-    rates = {way: given.get(way) for way in ("sent_bps", "received_bps")}
-    if not isinstance(name, str) or not 0 < len(name) <= _ID_LENGTH:
-        raise AssignmentError("known_bursts: no id")
-    if not isinstance(peer, str) or not 0 < len(peer) <= _NAME_LENGTH:
-        raise AssignmentError("known_bursts: no peer")
-    if not _is_figure(age_s, _MOST_AGE_S) or not all(
-        one is None or _is_figure(one, _MOST_BPS) for one in rates.values()
-    ):
-        raise AssignmentError("known_bursts: no age or no rate")
-    return {"id": name, "peer": peer, "server": given.get("server") is True, "age_s": age_s, **rates}
-
-
-def _is_figure(given: Any, most: float) -> bool:
-    return type(given) in (int, float) and 0 <= given <= most
+    where = "known_bursts"
+    burst = _object(given, where)
+    rates = {way: burst.get(way) for way in ("sent_bps", "received_bps")}
+    for bps in rates.values():
+        _number(0.0 if bps is None else bps, 0.0, _MOST_BPS, f"{where}.rates")
+    age_s = _number(burst.get("age_s"), 0.0, _MOST_AGE_S, f"{where}.age_s")
+    peer = _text(burst.get("peer"), _NAME_LENGTH, f"{where}.peer")
+    rest = {"peer": peer, "server": burst.get("server") is True, **rates}
+    return _text(burst.get("id"), _ID_LENGTH, f"{where}.id"), (age_s, rest)
 
 
 def _burst(given: Any) -> Burst | None:
     if given is None:
         return None
-    if not isinstance(given, dict):
-        raise AssignmentError("burst: no object")
-    name, port, size_bytes = given.get("id"), given.get("port"), given.get("size_bytes")
-    if not isinstance(name, str) or not 0 < len(name) <= _ID_LENGTH:
-        raise AssignmentError("burst.id: no id")
-    if not isinstance(port, int) or isinstance(port, bool) or not 1024 <= port < 65536:
-        raise AssignmentError("burst.port: no port from 1024 on")
-    if not isinstance(size_bytes, int) or isinstance(size_bytes, bool) or not 0 < size_bytes <= MOST_BURST_BYTES:
-        raise AssignmentError(f"burst.size_bytes: must be 1 to {MOST_BURST_BYTES}")
+    burst = _object(given, "burst")
     return Burst(
-        name, given.get("server") is True, _address(given.get("address"), "burst.address"), port,
-        _seconds(given, "seconds", 0.0, _BURST_S, where="burst."), size_bytes,
-        _seconds(given, "wait_s", 0.0, _WAIT_S, where="burst."),
-    )  # fmt: skip
+        _text(burst.get("id"), _ID_LENGTH, "burst.id"),
+        burst.get("server") is True,
+        _address(burst.get("address"), "burst.address"),
+        _whole(burst.get("port"), 1024, 65535, "burst.port"),
+        _number(burst.get("seconds"), 1.0, 10.0, "burst.seconds"),
+        _whole(burst.get("size_bytes"), 1, MOST_BURST_BYTES, "burst.size_bytes"),
+        _number(burst.get("wait_s"), 1.0, 300.0, "burst.wait_s"),
+    )
 
 
-def _seconds(
-    given: Mapping[str, Any], name: str, default: float, limits: tuple[float, float], *, where: str = ""
-) -> float:
-    value = given.get(name, default)
-    low, high = limits
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise AssignmentError(f"{where}{name}: must be {low:g} to {high:g} s, not {repr(value)[:40]}")
-    return float(value)
+def _peer(given: Any, where: str) -> Peer:
+    peer = _object(given, where)
+    node = _text(peer.get("node"), _NAME_LENGTH, f"{where}.node")
+    address = _address(peer.get("address"), f"{where}.address")
+    return Peer(node, address, _whole(peer.get("port"), 1, 65535, f"{where}.port"))
 
 
-def _list(given: Mapping[str, Any], name: str, most: int) -> list[Any]:
+def _figures(given: Any, where: str) -> tuple[float, Sequence[float]]:
+    if not isinstance(given, list) or len(given) != _FIGURES:
+        raise AssignmentError(f"{where}: must be {_FIGURES} numbers")
+    age_s, *rest = (_number(one, 0.0, _MOST_FIGURE, where) for one in given)
+    return age_s, rest
+
+
+def _object(given: Any, where: str) -> _Object:
+    if not isinstance(given, dict):
+        raise AssignmentError(f"{where}: no object")
+    return given
+
+
+def _text(given: Any, most: int, where: str) -> str:
+    if not isinstance(given, str) or not 0 < len(given) <= most:
+        raise AssignmentError(f"{where}: must be a text of 1 to {most} characters")
+    return given
+
+
+def _whole(given: Any, low: int, high: int, where: str) -> int:
+    if type(given) is not int or not low <= given <= high:
+        raise AssignmentError(f"{where}: must be {low} to {high}, not {repr(given)[:40]}")
+    return given
+
+
+def _number(given: Any, low: float, high: float, where: str) -> float:
+    if type(given) not in (int, float) or not low <= given <= high:
+        raise AssignmentError(f"{where}: must be {low:g} to {high:g}, not {repr(given)[:40]}")
+    return float(given)
+
+
+def _list(given: _Object, name: str, most: int) -> list[Any]:
     value = given.get(name)
     if not isinstance(value, list) or len(value) > most:
         raise AssignmentError(f"{name}: must be a list of at most {most}")
     return value
-
-
-def _peer(given: Any, where: str) -> Peer:
-    if not isinstance(given, dict):
-        raise AssignmentError(f"{where}: no object")
-    node, port = given.get("node"), given.get("port")
-    if not isinstance(node, str) or not 0 < len(node) <= _NAME_LENGTH:
-        raise AssignmentError(f"{where}.node: no name")
-    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536:
-        raise AssignmentError(f"{where}.port: no port")
-    return Peer(node, _address(given.get("address"), f"{where}.address"), port)
-
-
-def _figures(given: Any, where: str) -> tuple[float, ...]:
-    figures = given if isinstance(given, list) else ()
-    if len(figures) != _FIGURES or not all(_is_figure(one, _MOST) for one in figures):
-        raise AssignmentError(f"{where}: must be {_FIGURES} numbers from 0 to {_MOST:g}")
-    return tuple(figures)
 
 
 def _address(given: Any, where: str) -> str:

@@ -21,10 +21,8 @@ from urllib.parse import urlsplit
 from probe.documents import MOST_ANSWER_BYTES, Assignment, AssignmentError, read_assignment
 
 PATH: Final = "/v1/probe"
-_TIMEOUT_S: Final = 5.0
-"""For connecting and for each read"""
-_LONGEST_S: Final = 15.0
-"""For an exchange as a whole"""
+_TIMEOUT_S: Final = 5.0  # For connecting and for each read
+_LONGEST_S: Final = 15.0  # For an exchange as a whole
 _LONGEST_TEXT: Final = 300
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0

@@ -1,66 +1,77 @@
-"""What netgang knew of this node's links and bursts when it answered last: the agents keep it for the next leader.
+"""What an agent keeps: windows that netgang has not taken yet, and what netgang knew when it answered last.
 
-Why here: netgang has no database, and a leader that fails cannot hand over. Rule: bounded by `MOST` links, those that
-were heard of last, for an hour, and by as many bursts, for two days.
+Why here: netgang has no database, and a leader that fails cannot hand over; so the agents tell the next one. Rules:
+- Of windows at most `MOST_WINDOWS` a link, about a minute of failing exchanges, the oldest is dropped first. If netgang
+  took a report and its answer was lost, windows are reported twice: figures are ratios and percentiles, which that does
+  not distort.
+- Of links, and of bursts, those `MOST` that were heard of last.
 """
 
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from probe.window import Window, figures, merged
+
+MOST_WINDOWS: Final = 6
 MOST: Final = 128
-_KEPT_S: Final = 3600.0
-_BURSTS_KEPT_S: Final = 172_800.0
+LINKS_KEPT_S: Final = 3600.0
+BURSTS_KEPT_S: Final = 172_800.0
+_T = TypeVar("_T")
+Aged: TypeAlias = Mapping[str, tuple[float, _T]]  # Peer, or id of a burst → age in seconds, what is known of it
 
 
-class Memory:
-    """Figures of links; the first is their age in seconds. Times are monotonic."""
+class Memory(Generic[_T]):
+    """What netgang knows of links or of bursts. Times are monotonic."""
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[float, tuple[float, ...]]] = OrderedDict()
-        """peer → when that was, figures"""
+    def __init__(self, kept_s: float) -> None:
+        self._kept_s = kept_s
+        self._known: OrderedDict[str, tuple[float, _T]] = OrderedDict()  # Key → when that was, what
 
-    def keep(self, known: Mapping[str, tuple[float, ...]], *, now_s: float) -> None:
+    def keep(self, known: Aged[_T], *, now_s: float) -> None:
         """Remember these as of now."""
-        for peer, figures in known.items():
-            self._known[peer] = now_s - figures[0], figures
-            self._known.move_to_end(peer)
+        for key, (age_s, what) in known.items():
+            self._known[key] = now_s - age_s, what
+            self._known.move_to_end(key)
         while len(self._known) > MOST:
             self._known.popitem(last=False)
 
-    def at(self, now_s: float) -> dict[str, tuple[float, ...]]:
+    def at(self, now_s: float) -> dict[str, tuple[float, _T]]:
         """The same with the ages that they have at `now_s`.
 
-        >>> memory = Memory()
-        >>> memory.keep({"n2": (5.0, 50.0)}, now_s=100.0)
+        >>> memory = Memory[str](kept_s=3600.0)
+        >>> memory.keep({"n2": (5.0, "a link")}, now_s=100.0)
         >>> memory.at(110.0), memory.at(9999.0)
-        ({'n2': (15.0, 50.0)}, {})
+        ({'n2': (15.0, 'a link')}, {})
         """
-        ages = {peer: max(now_s - at_s, 0.0) for peer, (at_s, _) in self._known.items()}
-        return {peer: (round(age_s, 1), *self._known[peer][1][1:]) for peer, age_s in ages.items() if age_s <= _KEPT_S}
+        aged = {key: (round(max(now_s - at_s, 0.0), 1), what) for key, (at_s, what) in self._known.items()}
+        return {key: one for key, one in aged.items() if one[0] <= self._kept_s}
 
 
-class BurstMemory:
-    """Bursts of this node that ended, as netgang said them (`id`, `age_s`, rates). Times are monotonic."""
+class Batches:
+    """Windows by peer (node's name), in the order of time."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[float, Mapping[str, Any]]] = OrderedDict()
-        """id → when it began, what was said"""
+        self._batches: deque[Mapping[str, Window]] = deque(maxlen=MOST_WINDOWS)
+        self._first = 0  # Number of the oldest, counted since the start
 
-    def keep(self, known: Sequence[Mapping[str, Any]], *, now_s: float) -> None:
-        """Remember these as of now."""
-        for one in known:
-            self._known[one["id"]] = now_s - one["age_s"], one
-        while len(self._known) > MOST:
-            self._known.popitem(last=False)
+    def add(self, windows: Mapping[str, Window]) -> None:
+        """Keep another batch."""
+        self._first += len(self._batches) == MOST_WINDOWS
+        self._batches.append(windows)
 
-    def at(self, now_s: float) -> list[dict[str, Any]]:
-        """The same with the ages that they have at `now_s`.
+    def links(self) -> tuple[list[dict[str, Any]], int]:
+        """Figures of all links with anything to report, and a mark for `taken`."""
+        windows: dict[str, list[Window]] = {}
+        for batch in self._batches:
+            for peer, window in batch.items():
+                if not window.is_empty:
+                    windows.setdefault(peer, []).append(window)
+        found = [figures(peer, merged(several)) for peer, several in sorted(windows.items())]
+        return found, self._first + len(self._batches)
 
-        >>> memory = BurstMemory()
-        >>> memory.keep([{"id": "b1", "age_s": 5.0}], now_s=100.0)
-        >>> memory.at(110.0), memory.at(200_000.0)
-        ([{'id': 'b1', 'age_s': 15.0}], [])
-        """
-        ages = [(max(now_s - began_s, 0.0), one) for began_s, one in self._known.values()]
-        return [{**one, "age_s": round(age_s, 1)} for age_s, one in ages if age_s <= _BURSTS_KEPT_S]
+    def taken(self, mark: int) -> None:
+        """Forget what netgang has: everything before the mark."""
+        while self._batches and self._first < mark:
+            self._batches.popleft()
+            self._first += 1

@@ -14,8 +14,7 @@ from typing import Final, NamedTuple
 
 BASE_BYTES: Final = 44
 LEAST_BYTES: Final = 41
-MOST_BYTES: Final = 1472
-"""One Ethernet frame: longer ones would be fragments."""
+MOST_BYTES: Final = 1472  # One Ethernet frame: longer ones would be fragments
 _SENDER: Final = struct.Struct("!IQHH28x")
 _HEAD: Final = struct.Struct("!IQH")
 _TIMESTAMP: Final = struct.Struct("!Q")
@@ -26,8 +25,7 @@ _TLV: Final = struct.Struct("!BBH")
 _EXTRA_PADDING: Final = 1
 _UNRECOGNIZED: Final = 0x80
 _MALFORMED: Final = 0x40
-SYNCHRONIZED: Final = 0x8000
-"""Bit S of an error estimate: the clock is synchronised with UTC."""
+SYNCHRONIZED: Final = 0x8000  # Bit S of an error estimate: the clock is synchronised with UTC
 _LARGEST_SCALE: Final = 63
 
 

@@ -18,14 +18,13 @@ from probe import ntp, packets
 from probe.clock import Clock
 from probe.documents import Assignment, Peer
 from probe.reflector import Reflector
-from probe.session import Session, Verdict
+from probe.session import Session
 from probe.udp import UdpSocket
 from probe.window import Window
 
 STEP_S: Final = 0.05
 LONGEST_STEP_S: Final = 0.2
-LATE_S: Final = 0.002
-"""A step that comes so late makes packets suspect where the kernel does not stamp datagrams."""
+LATE_S: Final = 0.002  # A step that comes so late makes packets suspect where the kernel does not stamp datagrams
 _SLOW_SEND_NS: Final = 1_000_000
 _CLOCK_SET_NS: Final = 1_000_000
 _ON_THEIR_WAY_S: Final = 1.0
@@ -38,8 +37,7 @@ class _Target:
     peer: Peer
     address: tuple[str, int]
     session: Session
-    slot_s: float
-    """when the next packet would leave without the spread"""
+    slot_s: float  # When the next packet would leave without the spread
     due_s: float
 
 
@@ -54,8 +52,6 @@ class Prober:
         self._asking = asking
         self._chance = chance or random.Random()  # noqa: S311 - spreads packets
         self.reflector = Reflector()
-        self.unknown = 0
-        """Datagrams to the sender that answer no packet of ours"""
         self._interval_s = 0.1
         self._targets: dict[tuple[str, int], _Target] = {}
         self._error: tuple[float, bool] = (16.0, False)
@@ -126,9 +122,8 @@ class Prober:
         error_s, synchronized = self._error
         own_error_s = error_s if synchronized else None
         for content, source, received, _ in self._asking.waiting():
-            target = self._targets.get(source)
-            if target is None or target.session.take(content, received, own_error_s=own_error_s) is Verdict.UNKNOWN:
-                self.unknown += 1
+            if (target := self._targets.get(source)) is not None:
+                target.session.take(content, received, own_error_s=own_error_s)
         if self._asking.dropped != self._dropped:
             self._dropped = self._asking.dropped
             self._doubt(self._taken_s - _ON_THEIR_WAY_S)  # dropped since the socket was read last

@@ -13,33 +13,19 @@ repeats the sender's: as long as both are always equal, the direction is not kno
 """
 
 from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
 from probe import ntp, packets
 from probe.window import Window
 
-LATER_S: Final = 1.0
-"""Lost is what was overtaken by so much; reordering on a network is a thousand times shorter."""
-SILENT_S: Final = 30.0
-"""After so long a packet to a peer that answers nothing is lost."""
+LATER_S: Final = 1.0  # Lost is what was overtaken by so much; reordering on a network is a thousand times shorter
+SILENT_S: Final = 30.0  # After so long a packet to a peer that answers nothing is lost
 MOST_PENDING: Final = 4096
 _TOLERATED: Final = int(1e-6 * ntp.UNITS_PER_S)
 """By so much a reflector may seem to have had a packet longer than it was under way: timestamps are rounded."""
 
 
-_LONGEST: Final = 60 * ntp.UNITS_PER_S
-"""No round trip: a clock was set."""
-
-
-class Verdict(Enum):
-    """What a datagram from the peer was."""
-
-    TAKEN = auto()
-    UNKNOWN = auto()
-    """no answer to a packet that waits for one: a repetition, a forgery, too late"""
-    IMPOSSIBLE = auto()
-    """an answer whose times cannot be; its packet is suspect"""
+_LONGEST: Final = 60 * ntp.UNITS_PER_S  # No round trip: a clock was set
 
 
 @dataclass(slots=True)
@@ -47,11 +33,9 @@ class _Sent:
     timestamp: int
     at_s: float
     suspect: bool
-    number: int = -1
-    """of the reflector; −1: not answered"""
+    number: int = -1  # Of the reflector; −1: not answered
     rtt: int = 0
-    out: int | None = None
-    """units there alone, if the clocks may be compared"""
+    out: int | None = None  # Units there alone, if the clocks may be compared
 
 
 class Session:
@@ -88,28 +72,32 @@ class Session:
                 return
             one.suspect = True
 
-    def take(self, datagram: bytes, received: int, *, own_error_s: float | None) -> Verdict:
-        """Take an answer that came at `received`. `own_error_s`: of our clock; `None`: it is not synchronised."""
+    def take(self, datagram: bytes, received: int, *, own_error_s: float | None) -> bool:
+        """Take an answer that came at `received`; `False`: none to a packet that waits, but repeated, forged or late.
+
+        An answer whose times cannot be makes its packet suspect. `own_error_s`: of our clock; `None`: it is not
+        synchronised.
+        """
         said = packets.read_answer(datagram)
         sent = None if said is None else self._pending.get(said.sender_sequence)
         if said is None or sent is None or sent.number >= 0 or said.sender_timestamp != sent.timestamp:
-            return Verdict.UNKNOWN
+            return False
         if said.session_id not in (self.session_id, 0):  # zero: of a reflector older than RFC 8972
-            return Verdict.UNKNOWN
+            return False
         self._heard = True
         sent.number = said.sequence
         under_way = ntp.between(sent.timestamp, received)
         inside = ntp.between(said.received, said.timestamp)
         if inside < 0 or not -_TOLERATED <= under_way - inside <= _LONGEST:
             sent.suspect = True
-            return Verdict.IMPOSSIBLE
+            return True
         sent.rtt = max(under_way - inside, 0)
         if own_error_s is not None and said.error & packets.SYNCHRONIZED:
             out = ntp.between(sent.timestamp, said.received)
             # Half the round trip is wrong by half of it at most: clocks must be better than that.
             if own_error_s + packets.error_s(said.error) <= sent.rtt / ntp.UNITS_PER_S / 2.0 and 0 <= out <= sent.rtt:
                 sent.out = out
-        return Verdict.TAKEN
+        return True
 
     def close(self, now_s: float) -> Window:
         """Decide what can be decided, and give it out. Cost: O(packets that wait)."""

@@ -7,8 +7,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
-PORT: Final = 8862
-"""UDP; STAMP's own, 862, would need a right."""
+PORT: Final = 8862  # UDP; STAMP's own, 862, would need a right
 POD_TOKEN: Final = "/var/run/secrets/kubernetes.io/serviceaccount/token"  # noqa: S105 - a path
 OPTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
     # option → (environment variable, default as text, help)

@@ -34,9 +34,7 @@ class UdpSocket:
     def __init__(self, address: str, port: int, unix_ns: Callable[[], int], *, ttl: bool = False) -> None:
         self._unix_ns = unix_ns
         self.stamped = True
-        self.dropped = 0
-        """Datagrams that the kernel dropped here, in all"""
-        self.unsent = 0
+        self.dropped = 0  # Datagrams that the kernel dropped here, in all
         try:
             self.version = ip_address(address).version
         except ValueError as error:
@@ -67,11 +65,10 @@ class UdpSocket:
         self._socket.close()
 
     def send(self, content: bytes, target: tuple[str, int]) -> bool:
-        """Whether the kernel took it; what it refuses (no route, no room) is counted in `unsent`."""
+        """Whether the kernel took it: it may have no route or no room."""
         try:
             self._socket.sendto(content, target)
         except OSError:
-            self.unsent += 1
             return False
         return True
 

@@ -14,16 +14,12 @@ class Window:
 
     answered: int = 0
     lost: int = 0
-    lost_out: int | None = 0
-    """of `lost`: on the way there; `None`: not known"""
+    lost_out: int | None = 0  # Of `lost`: on the way there; `None`: not known
     lost_back: int | None = 0
-    suspect: int = 0
-    """packets that the agents themselves may have spoilt; they are in none of the other figures"""
+    suspect: int = 0  # Packets that the agents themselves may have spoilt; they are in none of the other figures
     rtts_ms: list[float] = field(default_factory=list)
-    changes_ms: list[float] = field(default_factory=list)
-    """difference of each round trip from the one before"""
-    one_ways_ms: list[float] = field(default_factory=list)
-    """there alone; empty where the clocks are not known to agree"""
+    changes_ms: list[float] = field(default_factory=list)  # Difference of each round trip from the one before
+    one_ways_ms: list[float] = field(default_factory=list)  # There alone; empty where the clocks are not known to agree
 
     @property
     def is_empty(self) -> bool:

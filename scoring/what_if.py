@@ -7,17 +7,14 @@ among equals.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.model import Commitment, Gang, HostPort, NodeTable, Pod, Policy, Reason, Snapshot
-from scoring.network.matrix import Ints
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Commitment, Gang, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 
 MOST_PODS: Final = 10_000
@@ -69,32 +66,24 @@ class Situation(NamedTuple):
     now_s: float
 
 
-class Standing(StrEnum):
-    """How a gang stands in a plan."""
-
-    ADMITTED = "admitted"
-    WAITING = "waiting"
-    SETTLED = "settled"  # It wants no nodes: all of it runs, or has ended
-    ABSENT = "absent"
-
-
 @dataclass(frozen=True, slots=True)
 class Fate:
     """One gang in one plan."""
 
-    standing: Standing
+    state: str  # admitted, waiting, settled (it wants no nodes) or absent.
     rank: int | None = None
-    zones: tuple[ZoneName, ...] = ()
-    members: Mapping[str, NodeName] | None = None  # pod → planned node, of an admitted gang
-    reason: Reason | None = None
+    zone: str | None = None  # With commas.
+    members: Mapping[str, NodeName] = field(default_factory=dict)  # pod → planned node.
+    code: str | None = None  # Name of the reason.
+    reason: str | None = None
     detail: str = ""
-    score: float | None = None  # Mean points of an admitted gang's links; `None`: too few members on different nodes
-    behind: tuple[GangKey, ...] = ()  # Of one that waits: gangs ahead that were given room or hold it, in their order
+    score: float | None = None  # Mean points of its links.
+    behind: tuple[GangKey, ...] = ()  # Up to ten gangs ahead that have its room.
 
 
 @dataclass(frozen=True, slots=True)
 class Turned:
-    """A gang for which something differs."""
+    """A gang for which something would differ."""
 
     gang: GangKey
     before: Fate
@@ -150,23 +139,24 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
             known = ", ".join(sorted(left)[:3]) or "none"
             raise MisfitError(f"remove_jobs: no gang and no job {job} is known; gangs: {known}")
         gone |= leave
-        left = _without(left, leave)
+        for key, gang in list(left.items()):
+            members = tuple(pod for pod in gang.members if pod.uid not in leave)
+            left[key] = gang if len(members) == len(gang.members) else replace(gang, members=members)
+            if not members:
+                del left[key]
     for gang in gangs:
         if gang.key in left:
             raise MisfitError(f"pods: gang {gang.key} exists already; netgang explain {gang.key} says how it stands")
         members = tuple(replace(pod, created_s=now_s) for pod in gang.members)
         left[gang.key] = replace(gang, members=members, created_s=now_s)
-    used, host_ports = _room_without(before, gone.values())
     assignments = {
         key: {uid: node for uid, node in one.assignment.items() if uid not in gone}
         for key, one in before.commitments.items()
     }
     snapshot = replace(
-        before,
+        before.without([pod for pod in gone.values() if not pod.terminal], ports=True),
         version=_VERSION,
         table=_table(before.table, what),
-        used=used,
-        host_ports=host_ports,
         gangs=left,
         commitments={key: Commitment(key, left_over) for key, left_over in assignments.items() if left_over},
         backing_off_until_s={key: at_s for key, at_s in before.backing_off_until_s.items() if key in left},
@@ -193,37 +183,12 @@ def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:
     return tuple(pod for gang in gangs for pod in gang.members if pod.job == job)
 
 
-def _without(gangs: Mapping[GangKey, Gang], gone: Collection[PodUid]) -> dict[GangKey, Gang]:
-    """The gangs without these pods; one without members is gone itself."""
-    made: dict[GangKey, Gang] = {}
-    for key, gang in gangs.items():
-        members = tuple(pod for pod in gang.members if pod.uid not in gone)
-        if members:
-            made[key] = gang if len(members) == len(gang.members) else replace(gang, members=members)
-    return made
-
-
-def _room_without(before: Snapshot, gone: Collection[Pod]) -> tuple[Ints, Mapping[NodeName, frozenset[HostPort]]]:
-    """What is used, and host ports that are taken, when these pods have left their nodes."""
-    table, used, host_ports = before.table, np.array(before.used), dict(before.host_ports)
-    for pod in gone:
-        row = table.index.get(pod.node) if pod.node is not None and not pod.terminal else None
-        if pod.node is None or row is None:
-            continue
-        for name, amount in pod.requests:
-            if name in table.axis:
-                used[row, table.axis.index(name)] -= amount
-        if ports := pod.member_class.constraints.host_ports:
-            host_ports[pod.node] = host_ports.get(pod.node, frozenset()).difference(ports)
-    return used, host_ports
-
-
 def _table(table: NodeTable, what: WhatIf) -> NodeTable:
     """The nodes, some of them cordoned or no longer so; what is in `uncordon`, too, is not cordoned."""
     cordoned = dict.fromkeys(what.cordon, True) | dict.fromkeys(what.uncordon, False)
-    for field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
+    for name_of_field, names in (("cordon", what.cordon), ("uncordon", what.uncordon)):
         if unknown := next((name for name in names if name not in table.index), None):
-            raise MisfitError(f"{field}: there is no node {unknown}")
+            raise MisfitError(f"{name_of_field}: there is no node {unknown}")
     if not cordoned:
         return table
     nodes = tuple(replace(one, unschedulable=cordoned.get(one.name, one.unschedulable)) for one in table.nodes)
@@ -233,16 +198,17 @@ def _table(table: NodeTable, what: WhatIf) -> NodeTable:
 def _fate(gang: Gang | None, plan: Plan) -> Fate:
     """How a gang stands in a plan. Cost: O(members)."""
     if gang is None:
-        return Fate(Standing.ABSENT)
+        return Fate("absent")
     admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
     if admission is not None:
         names = {pod.uid: str(pod.name) for pod in gang.members}
         members = {names.get(uid, str(uid)): node for uid, node in admission.members.items()}
         placed = dict(sorted(members.items()))
-        return Fate(Standing.ADMITTED, admission.rank, admission.zones, placed, score=admission.score)
+        return Fate("admitted", admission.rank, ",".join(admission.zones) or None, placed, score=admission.score)
     if waiting is not None:
-        return Fate(Standing.WAITING, waiting.rank, reason=waiting.reason, detail=waiting.detail)
-    return Fate(Standing.SETTLED)
+        reason = waiting.reason
+        return Fate("waiting", waiting.rank, code=reason.name, reason=reason.value, detail=waiting.detail)
+    return Fate("settled")
 
 
 def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
@@ -258,10 +224,10 @@ def _behind(key: GangKey, plan: Plan) -> tuple[GangKey, ...]:
 def _kind(one: Turned) -> str | None:
     """The list to which it belongs; `None`: nothing that matters differs. A rank alone does not matter."""
     before, after = one.before, one.after
-    if before.standing is not after.standing:
-        if after.standing is Standing.ADMITTED:
+    if before.state != after.state:
+        if after.state == "admitted":
             return "admitted"
-        return "refused" if (before.standing, after.standing) == (Standing.ADMITTED, Standing.WAITING) else "other"
+        return "refused" if (before.state, after.state) == ("admitted", "waiting") else "other"
     if before.members != after.members:
         return "moved"
-    return "other" if before.reason is not after.reason else None
+    return "other" if before.code != after.code else None

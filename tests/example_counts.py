@@ -11,7 +11,6 @@ def _times(ratio: float) -> settings:
     return settings(max_examples=round(settings.default.max_examples * ratio))  # type: ignore[union-attr]
 
 
-RARE = _times(0.04)  # an example takes seconds: a simulation, or many suppositions about a whole cluster
 FEW = _times(0.2)  # an example takes a tenth of a second: dozens of plans, or a service with its API server
 THOROUGH = _times(2.0)  # a promise of docs/safety.md whose counter-examples are rare.
 MANY = _times(8.0)  # hostile input, which is quickly read
@@ -19,4 +18,4 @@ MANY = _times(8.0)  # hostile input, which is quickly read
 
 def times(few: int) -> int:
     """How many bodies, seeds or rounds, where no property draws them: twenty times as many in a nightly run."""
-    return few * settings.default.max_examples // 100  # type: ignore[union-attr]
+    return few * max(settings.default.max_examples // 100, 1)  # type: ignore[union-attr]

@@ -57,46 +57,23 @@ def doctor(
 
 
 async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
-    from importlib.metadata import version
-
-    from cli.doctor.cluster_facts import Look
+    from cli.doctor.cluster_facts import Look, of_files
     from cli.doctor.probes import ask_running, ask_sources
     from extender.kube.credentials import load
     from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
-    clock = SystemClock()
+    clock, seen = SystemClock(), of_files(where)
     if cluster:
         async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
-            seen = await Look(api, where).facts()
-    else:
-        seen = _from_files(where)
-    seen = replace(seen, own_version=version("netgang"))
+            seen = await Look(api, where, seen).facts()
     if url is not None:
-        answered, sources, endpoints = await ask_running(url, seen.settings, clock)
+        answered, sources, endpoints = await ask_running(url)
         return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
     if cluster and seen.settings_seen:
         sources, endpoints = await ask_sources(seen.settings, seen.nodes or (), clock)
         return replace(seen, sources=sources, endpoints=endpoints)
     return seen
-
-
-def _from_files(where: "Where") -> "Facts":
-    from cli.doctor import Facts
-    from cli.doctor.facts import ServiceAddress
-    from cli.doctor.installed import scheduler_of, settings_of, text_of
-    from extender.settings.settings import Settings
-
-    seen = Facts(Settings())
-    if where.config is not None:
-        seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
-    if where.scheduler_config is None:
-        return seen
-    name = f"file {where.scheduler_config}"
-    found = scheduler_of(text_of(where.scheduler_config), where=name)
-    second = "default-scheduler" not in seen.settings.scheduler_names
-    service = ServiceAddress("netgang", where.namespace, seen.settings.port) if second else None
-    return replace(seen, scheduler=found, scheduler_from=name, service=service)
 
 
 def _print(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:

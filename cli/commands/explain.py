@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from cli.output import AsJson, clear_errors, option, print_body, say
-from cli.service_options import Reach, having, reaching
+from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
 _supposing: Final = partial(option, rich_help_panel="What would be different; jobs, nodes and settings may be repeated")
@@ -73,23 +73,21 @@ class Supposing:
         return float(found[1]) * _SECONDS[found[2]]
 
     def _settings(self) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        from extender.settings.layers import unfold
+
+        flat: dict[str, Any] = {}
         for text in self.set or ():
             name, equals, value = text.partition("=")
-            *sections, last = name.split(".")
-            if not (all((*sections, last)) and equals):
+            if not (all(name.split(".")) and equals):
                 raise ConfigError(f"--set {text}: write NAME=VALUE, such as queue.order=fifo")
-            inside = made
-            for section in sections:
-                inside = inside.setdefault(section, {})
             try:
-                inside[last] = json.loads(value)
+                flat[name] = json.loads(value)
             except ValueError:
-                inside[last] = value  # A word
-        return made
+                flat[name] = value  # A word
+        return unfold(flat)
 
 
-@reaching
+@having(reach=Reach)
 def explain(
     reach: Reach,
     name: Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="A gang, or one of its pods.")],
@@ -112,8 +110,7 @@ def explain(
         print_explanation(Console(), document)
 
 
-@reaching
-@having("supposed", Supposing)
+@having(supposed=Supposing, reach=Reach)
 def what_if(
     reach: Reach,
     supposed: Supposing,

@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 
 from cli.output import AsJson, Wide, clear_errors, fail, option, print_body, print_list, say
-from cli.service_options import Reach, reaching
+from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
 
-@reaching
+@having(reach=Reach)
 def network(
     reach: Reach,
     nodes: Annotated[
@@ -49,11 +49,11 @@ def network(
         lines = ",\n".join(json.dumps(link._asdict()) for link in found.links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
     elif output is not None:
-        from cli.rendering.links import links_table
+        from cli.rendering.network import links_table
 
         print_list(partial(links_table, links=found.links), output)
     else:
-        from cli.rendering.network_health import health
+        from cli.rendering.network import health
 
         print_list(partial(health, metrics=found.metrics, degraded=found.degraded, probe=found.probe))
     if not found.links:
@@ -61,7 +61,7 @@ def network(
 
 
 def _link(reach: Reach, nodes: list[str], output: Wide, *, as_json: bool) -> None:
-    from cli.rendering.links import link_table
+    from cli.rendering.network import link_table
     from client import documents
 
     if len(nodes) != 2:

@@ -1,4 +1,4 @@
-"""`netgang plan`: what netgang would do with files; needs no cluster."""
+"""`netgang plan`: what netgang would do with files; `netgang simulate`: hand over to the simulator of a checkout."""
 
 from functools import partial
 from pathlib import Path
@@ -41,8 +41,8 @@ def plan(
     """
     import msgspec
 
-    from cli.offline.plan import is_log, moment_s, plan_files, plan_log
-    from cli.rendering.plan import plan_table
+    from cli.offline import is_log, moment_s, plan_files, plan_log
+    from cli.rendering.queue import plan_table
     from extender.settings.settings import Settings
 
     errors = Console(stderr=True)
@@ -68,3 +68,21 @@ def plan(
         raise typer.Exit(1)
     if recorded:
         say(errors, "", "green", f"all of {planned.recorded} decisions come out as recorded")
+
+
+def simulate(context: typer.Context) -> None:
+    """Simulate training jobs under several policies, in a checkout of the project: no cluster is needed.
+
+    Exit code: 0 it ran; 2 the scenario cannot be used, or this is no checkout.
+    """
+    with clear_errors():
+        try:
+            from lab.simulator.command import app
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "lab":
+                raise
+            raise ConfigError(
+                "the simulator is no part of the installed package: in a clone of the project run "
+                "`make setup`, then `.venv/bin/netgang simulate`"
+            ) from error
+    app(context.args, prog_name="netgang simulate")

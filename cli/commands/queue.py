@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.output import AsJson, Only, Wide, clear_errors, option, print_json, print_list
-from cli.service_options import Reach, reaching
+from cli.service_options import Reach, having
 
 
 class State(StrEnum):
@@ -20,7 +20,7 @@ class State(StrEnum):
     COMPLETED = "completed"
 
 
-@reaching
+@having(reach=Reach)
 def queue(
     reach: Reach,
     names: Annotated[
@@ -63,7 +63,7 @@ def queue(
     print_list(partial(queue_table, found=found, wanted=shown, wide=output is not None), output)
 
 
-@reaching
+@having(reach=Reach)
 def jobs(
     reach: Reach,
     job: Annotated[

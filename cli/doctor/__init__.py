@@ -6,37 +6,28 @@ what follows from it, as plain functions from facts to findings; `examine` puts 
 or object, and its fix. What could not be seen is no finding: it is left out, and said.
 """
 
-from collections.abc import Iterator
-
-from cli.doctor import network, service
+from cli.doctor import installation as here
 from cli.doctor.facts import Facts, Finding, Severity, error, note
-from cli.doctor.policies import check_confinement, check_policies
 from cli.doctor.scheduler import check_scheduler
 
 __all__ = ["Facts", "Finding", "Severity", "examine"]
 
-_CHECKS = (service.check_versions, service.check_answered, network.check_zones)
+_CHECKS = (here.check_versions, here.check_answered, here.check_zones)
 _CHECKS_AGAINST_SETTINGS = (
-    *(check_scheduler, check_policies, check_confinement, service.check_rights, service.check_running),
-    *(service.check_gated, network.check_sources, network.check_probe, network.check_endpoints),
+    *(check_scheduler, here.check_policies, here.check_confinement, here.check_rights, here.check_running),
+    *(here.check_gated, here.check_sources, here.check_probe, here.check_endpoints),
 )
+_UNSEEN = "name the file (--config, --scheduler-config), or run the doctor with an administrator's kubeconfig"
 
 
 def examine(seen: Facts) -> tuple[Finding, ...]:
     """All findings, the worst first; with settings that are refused or not known, little is checked."""
-    found = set(_settings(seen))
-    found |= {note("not-seen", what, "run the doctor with an administrator's kubeconfig") for what in seen.unseen}
+    found = {note("not-seen", what, _UNSEEN) for what in seen.unseen}
+    for problem in seen.settings_problems:
+        what = f"settings of {seen.settings_from}: {problem}"
+        found.add(error("settings-invalid", what, "docs/reference/settings.md says what is accepted"))
     judged = seen.settings_seen and not seen.settings_problems
     for check in (*_CHECKS, *(_CHECKS_AGAINST_SETTINGS if judged else ())):
         found.update(check(seen))
     ranks = list(Severity)
     return tuple(sorted(found, key=lambda one: (ranks.index(one.severity), one.id, one.what)))
-
-
-def _settings(seen: Facts) -> Iterator[Finding]:
-    for problem in seen.settings_problems:
-        what = f"settings of {seen.settings_from}: {problem}"
-        yield error("settings-invalid", what, "docs/reference/settings.md says what is accepted")
-    if not seen.settings_seen:
-        what = "netgang's settings were not seen, and nothing was checked against them"
-        yield note("settings-not-seen", what, "name their file: --config FILE")

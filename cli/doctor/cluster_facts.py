@@ -5,21 +5,24 @@ Rule: what the operator may not read is said and left out; an API server that do
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from cli.doctor import installed
-from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Running, ServiceAddress, spec_of
-from cli.doctor.installed import settings_of, text_of
-from cli.doctor.policies import confining
+import yaml
+from pydantic import ValidationError
+
+from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Replica, Running, ServiceAddress, spec_of
+from cli.doctor.installation import confining
 from cli.doctor.probes import denied
 from extender.convert import node_from_json, pod_from_json
-from extender.errors import ApiError
+from extender.errors import ApiError, ConfigError
 from extender.kube.operator_client import OperatorApi
+from extender.kube.own_objects import ROLE_LABEL
 from extender.leadership.election import LeaseTimes
+from extender.settings.layers import from_environment, merge, mistakes
 from extender.settings.leadership import LEASE_NAME
 from extender.settings.settings import Settings
 from scoring.model import Node
@@ -28,7 +31,6 @@ _T = TypeVar("_T")
 NAME: Final = "netgang"
 SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
-_VERSIONS: Final = ("v1", "v1beta1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,11 @@ class Where:
 
 @dataclass(slots=True)
 class Look:
-    """One look; `facts` fills in what it saw."""
+    """One look; `facts` fills in what it saw, beside what files say."""
 
     api: OperatorApi
     where: Where
+    files: Facts
     unseen: list[str] = field(default_factory=list)
 
     async def facts(self) -> Facts:
@@ -90,7 +93,7 @@ class Look:
 
     async def _mounted(self, workload: Json, key: str) -> tuple[str, str] | None:
         """(text, ConfigMap) of the file that a Deployment mounts."""
-        for name in installed.mounted(workload):
+        for name in mounted(workload):
             data = (await self._installed("configmaps", name) or {}).get("data") or {}
             if key in data:
                 return str(data[key]), f"ConfigMap {self.where.namespace}/{name}"
@@ -98,30 +101,29 @@ class Look:
 
     async def _settings(self, deployment: Json | None) -> Facts:
         if self.where.config is not None:
-            return settings_of(text_of(self.where.config), {}, origin=f"file {self.where.config}")
+            return self.files
         missing, found = f"Deployment {self.where.namespace}/{NAME}", None
         if deployment is not None:
             missing = f"ConfigMap of {missing}"
             found = await self._tried("settings", self._mounted(deployment, "netgang.yaml"), None)
         if deployment is None or found is None:
-            self.unseen.append(f"settings: no {missing} can be read")
-            return Facts(Settings(), "nowhere", settings_seen=False)
-        return settings_of(found[0], installed.environment_of(deployment), origin=found[1])
+            self.unseen.append(f"settings: no {missing} can be read, and nothing was checked against them")
+            return replace(self.files, settings_from="nowhere", settings_seen=False)
+        return settings_of(found[0], environment_of(deployment), origin=found[1])
 
     async def _scheduler(self, seen: Facts) -> Facts:
         """With the configuration of kube-scheduler, and the version of the second one."""
         looking = self._installed("deployments", SCHEDULER, group="/apis/apps/v1")
         beside = await self._tried("its kube-scheduler", looking, None)
-        version = installed.version_of(str(installed.container_of(beside or {}).get("image", "")))
-        found, given = None, self.where.scheduler_config
-        if given is not None:
-            found = text_of(given), f"file {given}"
-        elif beside is not None:
-            found = await self._tried("kube-scheduler's configuration", self._mounted(beside, "scheduler.yaml"), None)
-        if found is None:
-            return replace(seen, scheduler_version=version)
-        config = installed.scheduler_of(found[0], where=found[1])
-        return replace(seen, scheduler=config, scheduler_from=found[1], scheduler_version=version)
+        config, origin = self.files.scheduler, self.files.scheduler_from
+        if config is None and beside is not None:
+            looked = self._mounted(beside, "scheduler.yaml")
+            if (found := await self._tried("kube-scheduler's configuration", looked, None)) is not None:
+                config, origin = scheduler_of(found[0], where=found[1]), found[1]
+        if config is None and seen.settings.extender:
+            self.unseen.append("kube-scheduler's configuration: it was not checked")
+        version = version_of(str(container_of(beside or {}).get("image", "")))
+        return replace(seen, scheduler=config, scheduler_from=origin, scheduler_version=version)
 
     async def _service(self) -> ServiceAddress | None:
         found = await self._installed("services", NAME)
@@ -136,7 +138,7 @@ class Look:
         pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
         lease = await self._lease(settings)
         wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
-        return Running(wanted, tuple(map(installed.replica_of, pods)), lease)
+        return Running(wanted, tuple(map(replica_of, pods)), lease)
 
     async def _lease(self, settings: Settings) -> LeaseSeen | None:
         """Looked at twice: a Lease's times are another clock's."""
@@ -150,12 +152,8 @@ class Look:
         return LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
 
     async def _policies(self) -> Policies:
-        for version in _VERSIONS:
-            served = await self.api.get(f"{_POLICIES}/{version}") or {}
-            if any(one["name"] == "mutatingadmissionpolicies" for one in served.get("resources", ())):
-                policies, bindings = await self._by_name(version, "mutatingadmission")
-                return Policies(policies=policies, bindings=bindings)
-        return Policies(served=False)
+        stable = await self._by_name("v1", "mutatingadmission")
+        return Policies(*(stable if any(stable) else await self._by_name("v1beta1", "mutatingadmission")))
 
     async def _confined(self, account: str) -> frozenset[str]:
         policies, bindings = await self._by_name("v1", "validatingadmission")
@@ -176,3 +174,93 @@ class Look:
             if pod.gated and not pod.deleting:
                 found.append(pod.key)
         return tuple(found)
+
+
+def of_files(where: Where) -> Facts:
+    """What the files say, and defaults. Errors: ConfigError for a file that cannot be read."""
+    seen = Facts(Settings())
+    if where.config is not None:
+        seen = settings_of(text_of(where.config), {}, origin=f"file {where.config}")
+    if where.scheduler_config is None:
+        return seen
+    name = f"file {where.scheduler_config}"
+    found = scheduler_of(text_of(where.scheduler_config), where=name)
+    second = "default-scheduler" not in seen.settings.scheduler_names
+    service = ServiceAddress(NAME, where.namespace, seen.settings.port) if second else None
+    return replace(seen, scheduler=found, scheduler_from=name, service=service)
+
+
+def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Facts:
+    """Settings of a file's text, under the NETGANG_… variables of a container; with problems the defaults.
+
+    >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true"}, origin="").settings.elastic.enabled
+    True
+    >>> settings_of("hold_limit_s: much", {}, origin="").settings_problems
+    ("hold_limit_s = 'much': must be a valid number, unable to parse string as a number",)
+    """
+    problems: tuple[str, ...]
+    try:
+        found = yaml.safe_load(text) or {}
+        return Facts(Settings(**merge(found, from_environment(environment))), origin)
+    except ValidationError as error:
+        problems = tuple(mistakes(Settings, error))
+    except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
+        problems = ("it is no YAML of names and values",)
+    return Facts(Settings(), origin, problems)
+
+
+def scheduler_of(text: str, *, where: str) -> Json:
+    """The document with a kube-scheduler's configuration. Errors: ConfigError if it is no YAML mapping."""
+    try:
+        found = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ConfigError(f"{where}: not YAML") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{where}: holds no KubeSchedulerConfiguration")
+    return found
+
+
+def text_of(file: Path) -> str:
+    """A file's text. Errors: ConfigError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}") from error
+
+
+def container_of(workload: Json) -> Json:
+    """The first container of a Deployment, or of a pod."""
+    spec = spec_of(workload)
+    containers: Sequence[Json] = (spec_of(spec.get("template")) or spec).get("containers") or [{}]
+    return containers[0]
+
+
+def environment_of(workload: Json) -> dict[str, str]:
+    """Plain variables of its first container: name → value; those that come from elsewhere are left out."""
+    listed = container_of(workload).get("env") or ()
+    return {one["name"]: str(one["value"]) for one in listed if "value" in one}
+
+
+def mounted(workload: Json) -> Iterator[str]:
+    """Names of the ConfigMaps that its pods mount."""
+    for volume in spec_of(spec_of(workload).get("template")).get("volumes") or ():
+        if name := (volume.get("configMap") or {}).get("name"):
+            yield str(name)
+
+
+def replica_of(pod: Json) -> Replica:
+    """A pod of netgang's."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    role = (meta.get("labels") or {}).get(ROLE_LABEL, "")
+    return Replica(meta["name"], ready=ready, role=role)
+
+
+def version_of(image: str) -> str | None:
+    """The version in an image's name; `None`: there is none, such as in a digest.
+
+    >>> version_of("registry.k8s.io/kube-scheduler:v1.36.3@sha256:abc"), version_of("localhost:5000/kube-scheduler")
+    ('1.36.3', None)
+    """
+    name, _, tag = image.partition("@")[0].rpartition(":")
+    return tag.removeprefix("v") if name and "/" not in tag else None

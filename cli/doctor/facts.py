@@ -1,7 +1,7 @@
 """What was seen of an installation (`None`: it was not looked at), and what checks say about it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeAlias
@@ -29,9 +29,8 @@ class ServiceAddress:
 class Policies:
     """Admission policies as they are in the cluster: name → object."""
 
-    served: bool = True  # Whether the API server knows MutatingAdmissionPolicies at all
-    policies: Mapping[str, Json] = field(default_factory=dict)
-    bindings: Mapping[str, Json] = field(default_factory=dict)
+    policies: Mapping[str, Json]
+    bindings: Mapping[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Replica:
     """A pod of netgang's."""
 
     name: str
-    image: str
     ready: bool
     role: str = ""
 
@@ -62,16 +60,6 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSeen:
-    """A source of measurements: how it does, by a fetch of our own or as a running netgang says."""
-
-    name: str
-    error: str | None
-    age_s: float | None
-    soft_ttl_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class Endpoints:
     """Which nodes are measured: metric → how many of each state."""
 
@@ -87,9 +75,7 @@ class Answered:
     problem: str | None
     ready: bool = False
     reasons: tuple[str, ...] = ()
-    internal_errors: int = 0
     probe: ProbeAgents | None = None  # `None`: the probe is off, or that replica does not lead
-    probe_refused: Mapping[str, int] = field(default_factory=dict)  # why → reports of agents that were refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +86,6 @@ class Facts:
     settings_from: str = "defaults"  # Where the settings were read, in words
     settings_problems: tuple[str, ...] = ()
     settings_seen: bool = True  # Whether these are netgang's settings; else the defaults, by which nothing is judged
-    own_version: str = ""
     account: str = ""
     kubernetes: str | None = None
     denied: tuple[Right, ...] | None = None
@@ -113,7 +98,7 @@ class Facts:
     running: Running | None = None
     nodes: tuple[Node, ...] | None = None
     gated: tuple[str, ...] | None = None  # Pods at our gate, namespace/name
-    sources: tuple[SourceSeen, ...] | None = None
+    sources: Mapping[str, str | None] | None = None  # source → why it did not answer; `None`: it did
     endpoints: Endpoints | None = None
     answered: Answered | None = None
     unseen: tuple[str, ...] = ()

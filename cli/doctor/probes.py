@@ -1,18 +1,17 @@
 """Ask the API server what netgang's account may, and sources and a running netgang how they do."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from cli.doctor.facts import Answered, Endpoints, Right, SourceSeen
-from cli.doctor.service import needed
-from client.connection import Said, door
+from cli.doctor.facts import Answered, Endpoints, Right
+from cli.doctor.installation import needed
+from client.connection import door
 from client.documents import decoded, fetch
 from extender.bootstrap.feeds import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
-from extender.kube.text_store import STARTED_GANGS
+from extender.kube.own_objects import STARTED_GANGS
 from extender.network.batches import merged
 from extender.network.mapping import map_nodes, mapping_config, measured_ends
 from extender.network.merge import node_counts
@@ -25,22 +24,20 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable
 
 _FETCH_S: Final = 90.0
-_ERRORS: Final = re.compile(r"^netgang_internal_errors_total(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
-_PROBE_REPORTS: Final = re.compile(r'^netgang_probe_reports_total\{outcome="([^"]+)"\} (\S+)$', re.MULTILINE)
+Sources: TypeAlias = Mapping[str, str | None] | None
 
 
-async def ask_sources(
-    settings: Settings, nodes: Sequence[Node], clock: Clock
-) -> tuple[tuple[SourceSeen, ...] | None, Endpoints | None]:
+async def ask_sources(settings: Settings, nodes: Sequence[Node], clock: Clock) -> tuple[Sources, Endpoints | None]:
     """Fetch once from every source, from here, but for files of the pod that are not here; `None`: nothing is left."""
     there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
     if settings.network.sources and not there:
         return None, None
     chosen = settings.model_copy(update={"network": settings.network.model_copy(update={"sources": tuple(there)})})
-    seen: list[SourceSeen] = []
+    problems: dict[str, str | None] = {}
     batches: list[Batch] = []
     for polled in sources_of(chosen):
-        problem: str | None = None
+        name = polled.source.name
+        problems[name] = None
         async with closing(polled):
             try:
                 async with asyncio.timeout(_FETCH_S):
@@ -48,11 +45,10 @@ async def ask_sources(
                 if batch is not None:
                     batches.append(batch)
             except NetworkSourceError as error:
-                problem = str(error)
+                problems[name] = str(error)
             except TimeoutError:
-                problem = f"no answer within {_FETCH_S:g} s"
-        seen.append(SourceSeen(polled.source.name, problem, None if problem else 0.0, _soft_ttl_s(settings)))
-    return tuple(seen), _mapped(nodes, batches, settings) if batches else None
+                problems[name] = f"no answer within {_FETCH_S:g} s"
+    return problems, _mapped(nodes, batches, settings) if batches else None
 
 
 def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
@@ -65,43 +61,19 @@ def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings)
     return Endpoints(counts, tuple(sorted(map(str, nowhere))))
 
 
-async def ask_running(
-    url: str, settings: Settings, clock: Clock
-) -> tuple[Answered, tuple[SourceSeen, ...] | None, Endpoints | None]:
-    """Readiness, sources, mapping and errors of a running netgang. Errors: ConfigError for an address that is none."""
-    way = door(Said(url=url))
+async def ask_running(url: str) -> tuple[Answered, Sources, Endpoints | None]:
+    """Readiness, sources and mapping of a running netgang. Errors: ConfigError for an address that is none."""
     try:
-        ready = await fetch(way, "/readyz")
-        metrics = await fetch(way, "/metrics")
+        ready = await fetch(door(url), "/readyz")
         document = decoded(ready.content, Readiness, where=url)
     except NetworkSourceError as error:
         return Answered(url, str(error)), None, None
-    caught = int(sum(float(value) for value in _ERRORS.findall(metrics.text)))
-    refused = {why: int(float(count)) for why, count in _PROBE_REPORTS.findall(metrics.text) if why != "accepted"}
-    answered = Answered(
-        url,
-        None,
-        ready=document.ready,
-        reasons=document.reasons,
-        internal_errors=caught,
-        probe=(document.detail.network and document.detail.network.probe) or None,
-        probe_refused={why: count for why, count in refused.items() if count},
-    )
-    network, now_s, soft_s = document.detail.network or NetworkSources(()), clock.now_s(), _soft_ttl_s(settings)
-    ages_s = (None if one.last_success_s is None else max(now_s - one.last_success_s, 0.0) for one in network.sources)
-    sources = tuple(
-        SourceSeen(one.name, one.error, age_s, soft_s) for one, age_s in zip(network.sources, ages_s, strict=True)
-    )
+    network = document.detail.network or NetworkSources(())
+    answered = Answered(url, None, document.ready, document.reasons, network.probe or None)
+    sources = {one.name: one.error for one in network.sources}
     return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
 
 
-def _soft_ttl_s(settings: Settings) -> float:
-    soft = settings.network.soft_ttl()
-    return min(soft.of(metric.value) or float("inf") for metric in METRICS)
-
-
-_GROUP: Final = "/apis/authorization.k8s.io/v1"
-_ACCOUNT: Final = "system:serviceaccount"
 Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 
 
@@ -112,7 +84,10 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
     )
     own = myself["status"]["userInfo"].get("username") == account
-    subject = {} if own else {"user": account, "groups": _groups_of(account)}
+    kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+    accounts = "system:serviceaccounts"
+    groups = [accounts, f"{accounts}:{namespace}", "system:authenticated"]  # that it is in without saying so
+    subject = {} if own else {"user": account, "groups": groups}
     rights = sorted(needed(settings))
     at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
         **{right: [LEASE_NAME] for right in calls.rules(calls.LEADING)},
@@ -120,35 +95,18 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     }
 
     async def may(right: Right, name: str | None) -> bool:
-        attributes = _attributes(right, name, namespace=namespace)
-        kind = "SelfSubjectAccessReview" if own else "SubjectAccessReview"
+        verb, group, resource = right
+        plural, _, subresource = resource.partition("/")
+        attributes = {"verb": verb, "group": group, "resource": plural}
+        attributes |= {"subresource": subresource} if subresource else {}
+        attributes |= {"namespace": namespace} if name is not None else {}
+        attributes |= {"name": name} if name is not None and verb != "create" else {}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind}
         spec = {"resourceAttributes": attributes, **subject}
-        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
-        answer = await create(f"{_GROUP}/{kind.lower()}s", body)
+        answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", {**body, "spec": spec})
         return bool(answer["status"]["allowed"])
 
     asked = [(right, name) for right in rights for name in at_home.get(right, [None])]
     answers = await asyncio.gather(*(may(*one) for one in asked))
     refused = {right for (right, _), allowed in zip(asked, answers, strict=True) if not allowed}
     return tuple(right for right in rights if right in refused)
-
-
-def _groups_of(account: str) -> list[str]:
-    """Groups that the account is in without saying so.
-
-    >>> _groups_of("system:serviceaccount:a:b"), _groups_of("netgang")
-    (['system:serviceaccounts', 'system:serviceaccounts:a', 'system:authenticated'], ['system:authenticated'])
-    """
-    if not account.startswith(f"{_ACCOUNT}:"):
-        return ["system:authenticated"]
-    return [f"{_ACCOUNT}s", f"{_ACCOUNT}s:{account.split(':')[2]}", "system:authenticated"]
-
-
-def _attributes(right: Right, own: str | None, *, namespace: str) -> dict[str, str]:
-    """The right as a question. `own`: it is about this object of netgang's own namespace, but for making one."""
-    verb, group, resource = right
-    plural, _, subresource = resource.partition("/")
-    found = {"verb": verb, "group": group, "resource": plural}
-    found |= {"subresource": subresource} if subresource else {}
-    found |= {"namespace": namespace} if own is not None else {}
-    return found | ({"name": own} if own is not None and verb != "create" else {})

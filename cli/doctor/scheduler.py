@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, note, warning
+from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, warning
 from extender.settings.call_bound import COMMIT_TIMEOUT_S, longest_bind_s
 from extender.settings.settings import Settings
 
@@ -36,12 +36,7 @@ def duration_s(text: object) -> float | None:
 def check_scheduler(seen: Facts) -> Iterator[Finding]:
     """Everything of one configuration; without a Service it should find netgang at the loopback."""
     config, settings, service = seen.scheduler, seen.settings, seen.service
-    if not settings.extender:
-        return
-    if config is None:
-        if seen.kubernetes is not None:
-            what = "kube-scheduler's configuration was not seen, and not checked"
-            yield note("scheduler-not-seen", what, "name its file: --scheduler-config FILE")
+    if not settings.extender or config is None:
         return
     yield from _profiles(config, settings)
     entries = [one for one in config.get("extenders") or () if any(one.get(verb) for verb in _VERBS)]
@@ -103,8 +98,14 @@ def _verbs(ours: Sequence[Json]) -> Iterator[Finding]:
 def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     verbs = "+".join(path for verb, path in _VERBS.items() if one.get(verb))
     timeout_s = duration_s(one.get("httpTimeout")) or _EXTENDER_TIMEOUT_S
-    if one.get("bindVerb"):
-        yield from _bind_timeout(timeout_s, settings)
+    bind_s = longest_bind_s(hold_s=settings.hold_limit_s)
+    if one.get("bindVerb") and timeout_s <= bind_s:
+        what = (
+            f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind may take {bind_s:g} s "
+            f"(hold_limit_s + {COMMIT_TIMEOUT_S:g} + slowest Binding): kube-scheduler gives up before the gang is bound"
+        )
+        fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
+        yield error("bind-timeout", what, fix)
     if (one.get("filterVerb") or one.get("prioritizeVerb")) and timeout_s > _FILTER_MOST_S:
         what = f"entry {verbs}: httpTimeout is {timeout_s:g} s, for which one unanswered call stops the whole scheduler"
         fix = "give filter and prioritize an entry of their own with httpTimeout: 2s, apart from bind"
@@ -115,17 +116,6 @@ def _entry(one: Json, settings: Settings) -> Iterator[Finding]:
     if one.get("ignorable"):
         what = f"entry {verbs}: ignorable lets a refused member pass, and start alone"
         yield error("extender-ignorable", what, "set ignorable: false")
-
-
-def _bind_timeout(timeout_s: float, settings: Settings) -> Iterator[Finding]:
-    needed_s = longest_bind_s(hold_s=settings.hold_limit_s)
-    if timeout_s <= needed_s:
-        what = (
-            f"httpTimeout of the entry with bindVerb is {timeout_s:g} s, and a bind may take {needed_s:g} s "
-            f"(hold_limit_s + {COMMIT_TIMEOUT_S:g} + slowest Binding): kube-scheduler gives up before the gang is bound"
-        )
-        fix = f"set httpTimeout: {settings.http_timeout_s:g}s there, or lower hold_limit_s"
-        yield error("bind-timeout", what, fix)
 
 
 def _certificates(one: Json, settings: Settings) -> Iterator[Finding]:

@@ -6,12 +6,13 @@ from typing import Final
 
 from rich.console import Console
 
-from cli.output import print_lines, safe
-from cli.rendering.columns import NONE, columns
-from extender.schemas.explain import Explained, ExplainedPod, GangNetwork, Turn, Zone
-from extender.schemas.what_if import Supposed, Turned
+from cli.output import NONE, columns, print_lines, safe
+from extender.schemas.explain import Explained, ExplainedPod, Turn, Zone
+from extender.schemas.plan import Supposed
+from scoring.explain.gang_network import GangNetwork
 from scoring.explain.words import counted, duration_text, some, value_text
 from scoring.network.measurement import METRICS
+from scoring.what_if import Turned
 
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5

@@ -7,8 +7,8 @@ from typing import Final
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from cli.rendering.columns import NONE, columns
-from cli.rendering.network_health import duration
+from cli.output import NONE, columns
+from cli.rendering.network import duration
 from cli.rendering.queue import COLOURS
 from extender.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
 

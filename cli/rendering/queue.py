@@ -1,19 +1,21 @@
-"""`netgang queue`: one line a gang, and which gangs are in the way of one that waits."""
+"""`netgang queue` and `netgang plan`: one line a gang, and which gangs are in the way of one that waits."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console, Group, RenderableType
+from rich.text import Text
 
-from cli.output import safe
-from cli.rendering.columns import NONE, columns
+from cli.output import NONE, columns, safe
+from extender.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
 from extender.schemas.queue import Queue, QueuedGang
-from scoring.explain.expected_words import moment_text
-from scoring.explain.words import counted, duration_text
+from scoring.explain.words import counted, duration_text, moment_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
+_PLANNED: Final = {"admitted": "green", "waiting": "yellow"}
 _NAMES: Final = ("RANK", "GANG", "STATE", "RUN", "WAITED")
 _WIDE: Final = ("STARVES IN", "WEIGHT", "WAIT", "ENDED")
+_OF_PLAN: Final = ("RANK", "GANG", "PLAN", "ZONE", "SCORE", "NODES OR WHY")
 
 
 def queue_table(console: Console, found: Queue, wanted: Sequence[QueuedGang], *, wide: bool) -> RenderableType:
@@ -85,3 +87,23 @@ def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
         behind = f"behind {ahead[0]}{more}" if ahead else ""
         said += [one.detail, (one.reason or "").removeprefix("netgang: "), behind]
     return [each for each in said if each]
+
+
+def plan_table(console: Console, found: PlanOfFiles, gangs: Sequence[AdmittedGang | WaitingGang]) -> RenderableType:
+    """A line for each of `gangs`: its nodes, or why it waits; then reserved nodes."""
+    rows = []
+    for one in gangs:
+        if isinstance(one, AdmittedGang):
+            nodes = ", ".join(f"{pod} → {node}" for pod, node in one.members.items())
+            score = NONE if one.score is None else f"{one.score:.1f}"
+            rows.append((str(one.rank), one.gang, "admitted", one.zone, score, nodes))
+        else:
+            why = f"{one.reason.removeprefix('netgang: ')}{f' ({one.detail})' if one.detail else ''}"
+            rows.append((str(one.rank), one.gang, "waiting", NONE, NONE, why))
+    parts: list[RenderableType] = []
+    if rows:
+        parts.append(columns(console, _OF_PLAN, rows, styles=_PLANNED))
+    counts = f"{counted(len(found.admitted), 'gang')} admitted, {len(found.waiting)} waiting; order: {found.order}"
+    parts.append(Text(counts))
+    parts += [safe(console, f"held for {gang}: {', '.join(nodes)}") for gang, nodes in found.held.items()]
+    return Group(*parts)

@@ -25,11 +25,15 @@ from typing import Final, Generic, TypeVar
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.api.probe import PROBE_PATH, WAY_OUT
 from extender.api.problems import LAST, problem_response
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, Identity, Reviews
 
+PROBE_PATH: Final = "/v1/probe"
+WAY_OUT: Final = (
+    "an agent reports for the node of its own pod, with the token of the service account in setting "
+    "probe.service_account that is bound to this pod"
+)
 IN_HAND: Final = 10.0  # Questions of an address that has not asked for long
 REFILL_S: Final = 5.0  # Seconds for one more
 _PEERS_MAX: Final = 4096
@@ -55,10 +59,6 @@ class Reporters:
     reviews: Reviews
     audiences: tuple[str, ...] = ()  # What a token must be for; empty: for the API server
     agents: str | None = None  # User name of the probe's service account; `None`: the probe is off
-
-    async def identity(self, token: str) -> Identity | None:
-        """Whose token it is; None: no account's, or not for us. Errors: ApiError, ApiUnavailableError."""
-        return await self.reviews.identity(token, audiences=self.audiences)
 
     def may(self, caller: Identity, path: str) -> bool:
         """Whether `caller` is a service account of the namespace in `path`; at the probe's address, its agents' one."""
@@ -95,10 +95,8 @@ class TokenAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, with the caller as `scope["user"]`, or refuse it with a problem document."""
-        answering: ASGIApp = self._app
-        if (refusal := await self._refusal(scope)) is not None:
-            answering = refusal
-        await answering(scope, receive, send)
+        refusal = await self._refusal(scope)
+        await (self._app if refusal is None else refusal)(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
         token, path = _bearer_token(scope), scope["path"]
@@ -134,7 +132,7 @@ class TokenAuth:
         refused = False
         try:
             async with self._slots:
-                caller = await self._reporters.identity(token)
+                caller = await self._reporters.reviews.identity(token, audiences=self._reporters.audiences)
             refused = caller is None
         finally:
             self._waiting -= 1

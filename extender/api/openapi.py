@@ -5,37 +5,25 @@ Rule: a component is named as its record, and a field is described by the text b
 
 import ast
 import inspect
+import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import is_dataclass
 from itertools import zip_longest
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_type_hints
 
 import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas import explain, jobs, link, network, plan, probe, queue, readiness, what_if
-from extender.schemas.record import Problem, Record
-from scoring.what_if import PodSet, WhatIf
+from extender.schemas import Problem, Record
+from scoring.what_if import WhatIf
 
-_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it
 Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 Kind: TypeAlias = Annotated[
     str | None, Query(max_length=100, description="Kind, such as TFJob, where several jobs have one name")
 ]
 
-_DOCUMENTS: Final = (
-    *(jobs.Accepted, explain.Explained, jobs.JobInFull, jobs.Jobs, link.Link, network.Network, plan.PlanInForce),
-    *(
-        probe.ProbeOrders,
-        probe.ProbeReport,
-        Problem,
-        queue.Queue,
-        readiness.Readiness,
-        what_if.Supposed,
-        WhatIf,
-    ),
-)
 _PLACE: Final = "#/components/schemas/"
 
 
@@ -62,7 +50,7 @@ def with_schemas(app: FastAPI) -> FastAPI:
     def openapi() -> dict[str, Any]:
         document = without()
         known = document.setdefault("components", {}).setdefault("schemas", {})
-        document["components"]["schemas"] = dict(sorted({**known, **_components()}.items()))
+        document["components"]["schemas"] = dict(sorted({**known, **_components(json.dumps(document))}.items()))
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -73,26 +61,37 @@ def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": f"{_PLACE}{kind.__name__}"}
 
 
-def _components() -> dict[str, Any]:
-    _, found = msgspec.json.schema_components(_DOCUMENTS, ref_template=_PLACE + "{name}")
-    kinds: list[type[msgspec.Struct]] = [*_kinds(Record), WhatIf, PodSet]
-    for kind in kinds:
-        fields = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+def _components(text: str) -> dict[str, Any]:
+    """Schemas of the records that `text` refers to, and of those below them."""
+    kinds: list[type[msgspec.Struct]] = [*_below(Record), WhatIf]
+    named = [kind for kind in kinds if f'"{_PLACE}{kind.__name__}"' in text]
+    _, found = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
+    for kind in _records(*named):
+        names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
+        fields = found[kind.__name__]["properties"]
         for name, text in _texts(kind):
-            if kind.__name__ in found and name in fields:
-                found[kind.__name__]["properties"][fields[name]]["description"] = text
+            if (field := names.get(name, name)) in fields:
+                fields[field]["description"] = text
     return found
 
 
-def _kinds(kind: type[_Kind]) -> Iterator[type[_Kind]]:
+def _below(kind: type[Record]) -> Iterator[type[Record]]:
     for one in kind.__subclasses__():
-        yield one
-        yield from _kinds(one)
+        yield from (one, *_below(one))
 
 
-def _texts(kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
+def _records(*kinds: Any) -> Iterator[type]:
+    """Those of `kinds` that are JSON objects of named fields, and those that their fields are made of."""
+    for kind in kinds:
+        own = isinstance(kind, type) and (issubclass(kind, msgspec.Struct) or is_dataclass(kind))
+        if own:
+            yield kind
+        yield from _records(*(get_type_hints(kind).values() if own else get_args(kind)))
+
+
+def _texts(kind: type) -> Iterator[tuple[str, str]]:
     """(field, text beside or below it), also of the record that it extends."""
-    for base in reversed(kind.__mro__[: kind.__mro__.index(msgspec.Struct)]):
+    for base in reversed([one for one in kind.__mro__ if one.__module__.startswith(("extender.", "scoring."))]):
         source = inspect.getsource(base)
         lines, [written] = source.splitlines(), ast.parse(source).body
         assert isinstance(written, ast.ClassDef)

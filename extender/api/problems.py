@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.errors import BadRequestError
-from extender.schemas.record import Problem, Record
+from extender.schemas import Problem, Record
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing
@@ -32,41 +32,39 @@ def document_response(document: Record, status: HTTPStatus = HTTPStatus.OK) -> R
     return Response(msgspec.json.encode(document), status_code=status, media_type="application/json")
 
 
-def problem_body(status: HTTPStatus, detail: str) -> bytes:
-    """Write a problem document.
+def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem document as a response.
 
-    >>> problem_body(HTTPStatus.NOT_FOUND, "no such gang")
+    >>> problem_response(HTTPStatus.NOT_FOUND, "no such gang").body
     b'{"type":"about:blank","title":"Not Found","status":404,"detail":"no such gang"}'
     """
-    return msgspec.json.encode(Problem(title=status.phrase, status=status.value, detail=detail))
-
-
-def problem_response(status: HTTPStatus, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    """The same as a response."""
-    return Response(
-        problem_body(status, detail), status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {})
-    )
+    body = msgspec.json.encode(Problem(title=status.phrase, status=status.value, detail=detail))
+    return Response(body, status_code=status, media_type=PROBLEM_TYPE, headers=dict(headers or {}))
 
 
 class TooLargeError(Exception):
     """A body is larger than allowed, and is not read to its end."""
 
 
-async def whole_body(request: Request, most_bytes: int, timeout_s: float) -> bytes:
+async def whole_body(receive: Receive, most_bytes: int, timeout_s: float) -> bytes:
     """The body of a request. Errors: TooLargeError, TimeoutError, ClientDisconnect."""
     body = bytearray()  # a list of pieces would cost many times a body that comes byte by byte
     async with asyncio.timeout(timeout_s):
-        async for more in request.stream():
-            body += more
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            body += message["body"]
             if len(body) > most_bytes:
                 raise TooLargeError
-    return bytes(body)
+            if not message["more_body"]:
+                return bytes(body)
 
 
 async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advice: str = "") -> bytes | Response:
     """The whole body, or what is answered to one that is too large (with `advice`) or does not come."""
     try:
-        return await whole_body(request, most_bytes, timeout_s)
+        return await whole_body(request.receive, most_bytes, timeout_s)
     except TooLargeError:
         status, said = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"larger than {most_bytes} bytes{advice}"
     except TimeoutError:

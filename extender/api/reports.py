@@ -1,33 +1,39 @@
-"""The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe (`api.probe`).
+"""The port for reports: of training jobs, POST /v1/jobs/{namespace}/{name}/metrics, and of the probe, POST /v1/probe.
 
 Why a port of its own: pods of every namespace must reach it, and none of them may reach /bind or read the queue.
 
-Rules: a pod reports for jobs of its own namespace (`api.auth`). Reports move the demands of jobs whose owners asked for
-it, within their bounds, and nothing else. The body is read after its sender is known, up to a largest size and for a
-longest time.
+Rules: a pod reports for jobs of its own namespace (`api.auth`); an agent of the probe for the node that the pod runs on
+to which its token is bound. Reports of jobs move the demands of jobs whose owners asked for it, within their bounds,
+and nothing else. The body is read after its sender is known, up to a largest size and for a longest time, then taken
+as a whole or refused. A standby takes none.
 """
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import Final
 
+import msgspec
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from extender.api.auth import Reporters, TokenAuth
-from extender.api.openapi import Kind, Name, Responses, answers, problem, with_schemas
-from extender.api.probe import OUTCOMES, PROBE_PATH, ProbePort, add_probe
+from extender.api.auth import PROBE_PATH, WAY_OUT, Reporters, TokenAuth
+from extender.api.openapi import Kind, Name, answers, takes, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.controllers.elastic.reports.reports import Reports
+from extender.errors import ApiError, ApiUnavailableError
+from extender.network.probe.agent_pods import AgentPods
+from extender.network.probe.agents import Agents
 from extender.ports import Clock
 from extender.schemas.jobs import Accepted
+from extender.schemas.probe import ProbeOrders, ProbeReport
 
-MAX_BODY_BYTES: Final = 64 * 2**10  # Several times what the 256 points take that one report may have
+MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a report, twice the most links of an agent's
 BODY_TIMEOUT_S: Final = 5.0
-_WORDS: Final[Mapping[int, str]] = {
-    # status → what is counted
+_WORDS: Final[Mapping[int, str]] = {  # status → what is counted
     200: "accepted",
     400: "bad report",
     401: "no token",
@@ -40,7 +46,14 @@ _WORDS: Final[Mapping[int, str]] = {
     429: "too many",
     503: "unavailable",
 }
-_REFUSED: Final[Responses] = {status: problem(text) for status, text in _WORDS.items() if status != HTTPStatus.OK}
+_PROBE_WORDS: Final = {status: word for status, word in _WORDS.items() if status != HTTPStatus.NOT_FOUND} | {
+    403: "other node",
+    409: "replayed",
+}
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_STANDBY: Final = "this replica does not lead; the Service netgang leads to the one that does"
+
+_log = logging.getLogger("netgang.probe")
 
 
 class ReportsDoor:
@@ -70,9 +83,32 @@ class ReportsDoor:
 
         await self._auth(scope, receive, hear)
         if status and probe:
-            self._count_probe(OUTCOMES.get(status, "other"))
+            self._count_probe(_PROBE_WORDS.get(status, "other"))
         elif status:
             self._count(_WORDS.get(status, "other"))
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePort:
+    """What takes reports of the probe's agents."""
+
+    agents: Agents
+    pods: AgentPods
+    account: str  # User name of the agents' service account
+
+
+class _Direct:
+    """Middleware that calls the handler without FastAPI's routing, a third of a report's CPU: agents report often."""
+
+    def __init__(self, app: ASGIApp, handle: Callable[[Request], Awaitable[Response]]) -> None:
+        self._app, self._handle = app, handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == PROBE_PATH and scope["method"] == "POST":
+            response = await self._handle(Request(scope, receive))
+            await response(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
 def create_reports_app(
@@ -86,30 +122,73 @@ def create_reports_app(
 
     `reports` are those of jobs; `None`: jobs cannot report. `probe`: what takes those of the probe's agents.
     """
-    app = with_schemas(FastAPI(title="netgang reports", openapi_url=None, responses=_REFUSED))
+    app = with_schemas(FastAPI(title="netgang reports", openapi_url=None))
     answer_with_problems(app)
+
+    async def body_of(request: Request, advice: str = "") -> bytes | Response:
+        body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
+        if isinstance(body, bytes) and not acting():
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, _STANDBY, 1.0, last=True)
+        return body
+
     if probe is not None:
-        add_probe(app, probe, acting=acting, body_timeout_s=body_timeout_s)
+        _add_probe(app, probe, body_of)
     if reports is None:
         return app
 
     @app.post(
         "/v1/jobs/{namespace}/{name}/metrics",
         summary="Report step, loss, speed or workers of a running job",
-        responses=answers(Accepted),
+        responses=answers(Accepted, _refusals(_WORDS)),
     )
     async def report(request: Request, namespace: Name, name: Name, kind: Kind = None) -> Response:
-        advice = "; report more often, with fewer points each"
-        body = await read_body(request, MAX_BODY_BYTES, body_timeout_s, advice=advice)
+        body = await body_of(request, "; report more often, with fewer points each")
         if isinstance(body, Response):
             return body
-        if not acting():
-            said = "this replica does not lead; the Service netgang leads to the one that does"
-            return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, said, headers={"retry-after": "1", **LAST})
         answer = reports.take(namespace, name, body, kind=kind)
         if answer.status is HTTPStatus.OK:
             return document_response(Accepted(accepted=answer.points, step=answer.step))
-        headers = {"retry-after": str(ceil(answer.retry_after_s))} if answer.retry_after_s else {}
-        return problem_response(answer.status, answer.detail, headers=headers)
+        return _refused(answer.status, answer.detail, answer.retry_after_s)
 
     return app
+
+
+def _add_probe(app: FastAPI, port: ProbePort, body_of: Callable[[Request], Awaitable[bytes | Response]]) -> None:
+    decoder = msgspec.json.Decoder(ProbeReport)
+
+    @app.post(
+        PROBE_PATH,
+        summary="Report measured links of the node, and learn which to measure",
+        responses=answers(ProbeOrders, _refusals(_PROBE_WORDS)),
+        openapi_extra=takes(ProbeReport),
+    )
+    async def probe(request: Request) -> Response:
+        body = await body_of(request)
+        if isinstance(body, Response):
+            return body
+        try:
+            report = decoder.decode(body)
+        except _UNREADABLE as error:
+            return _refused(HTTPStatus.BAD_REQUEST, f"body: {error}")
+        try:
+            pod = await port.pods.find(request.scope["user"], since_s=report.since_s)
+        except (ApiError, ApiUnavailableError) as error:
+            _log.warning("cannot read the pod of a probe's agent: %s", error)
+            return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod cannot be read now")
+        if pod is None:
+            return _refused(HTTPStatus.FORBIDDEN, WAY_OUT)
+        answer = port.agents.take(report, pod)
+        if isinstance(answer, ProbeOrders):
+            return document_response(answer)
+        return _refused(answer.status, answer.detail, answer.retry_after_s)
+
+    app.add_middleware(_Direct, handle=probe)
+
+
+def _refusals(words: Mapping[int, str]) -> dict[int, str]:
+    return {status: word for status, word in words.items() if status != HTTPStatus.OK}
+
+
+def _refused(status: HTTPStatus, detail: str, retry_after_s: float | None = None, *, last: bool = False) -> Response:
+    headers = {"retry-after": str(ceil(retry_after_s))} if retry_after_s else {}
+    return problem_response(status, detail, headers=headers | (LAST if last else {}))

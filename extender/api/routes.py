@@ -14,11 +14,10 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
-from starlette.routing import BaseRoute
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.documents.plan import supposed_document
+from extender.api.documents.queue import supposed_document
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
@@ -26,12 +25,10 @@ from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
 from extender.schemas.explain import Explained
 from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.link import Link
-from extender.schemas.network import Network
-from extender.schemas.plan import PlanInForce
+from extender.schemas.network import Link, Network
+from extender.schemas.plan import PlanInForce, Supposed
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
-from extender.schemas.what_if import Supposed
 from scoring.what_if import MisfitError, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
@@ -63,17 +60,15 @@ def create_documents_app(
     *,
     readiness: Callable[[], Readiness],
     failed: Callable[[], None],
-    routes: Sequence[BaseRoute] = (),
     routers: Sequence[APIRouter] = (),
 ) -> FastAPI:
-    """Build the app: `routes` first, the documents, and `routers`. `failed` hears of each error of ours."""
+    """Build the app: the documents, and `routers`. `failed` hears of each error of ours."""
     mistakes: Responses = {"default": problem("A mistake in the request, or of ours")}
     offline = FastAPIOffline(
         title="netgang",
         description=_VERBS,
         redoc_url=None,
         responses=mistakes,
-        routes=[*routes],
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # else each call looks for exporters
     )

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from extender.cache import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
@@ -102,23 +102,19 @@ def policy_with(settings: Settings, given: Mapping[str, Any], base: Policy = Pol
 
     MisfitError names what is wrong.
     """
-    changed: dict[str, Any] = {}
+    if unknown := next((name for name in given if name not in _DECIDING), None):
+        raise MisfitError(f"settings.{unknown}: decides nothing in a plan; accepted: {', '.join(_DECIDING)}")
+    values: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in _DECIDING:
-            raise MisfitError(f"settings.{name}: decides nothing in a plan; accepted: {', '.join(_DECIDING)}")
-        known, kept = getattr(settings, name), Settings.model_fields[name]
-        try:
-            if isinstance(known, BaseModel):
-                merged = merge(known.model_dump(), value) if isinstance(value, Mapping) else value
-                changed[name] = type(known).model_validate(merged)
-            else:
-                kind: Any = Annotated[(kept.annotation, *kept.metadata)] if kept.metadata else kept.annotation
-                changed[name] = TypeAdapter(kind).validate_python(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(("settings", name, *map(str, first["loc"])))
-            raise MisfitError(f"{where}: {first['msg']}") from error
-    return settings.model_copy(update=changed).policy(base)
+        section = getattr(settings, name)
+        merged = isinstance(section, BaseModel) and isinstance(value, Mapping)
+        values[name] = merge(dict(section), value) if merged else value
+    try:
+        made = Settings(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise MisfitError(f"{'.'.join(('settings', *map(str, first['loc'])))}: {first['msg']}") from error
+    return settings.model_copy(update={name: getattr(made, name) for name in given}).policy(base)
 
 
 def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:

@@ -21,27 +21,19 @@ from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
-from extender.kube.calls import (
-    DAEMON_SETS,
-    NATIVE_GROUPS,
-    NODES,
-    POD_GROUPS,
-    PODS,
-)
-from extender.kube.client import KubeClient
+from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, PODS
+from extender.kube.client import KubeClient, KubeReviews
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
-from extender.kube.http.transport import FEW, Transport
-from extender.kube.reviews import KubeReviews
-from extender.kube.text_store import KubeTextStore
+from extender.kube.own_objects import KubeTextStore
+from extender.kube.transport import FEW, Transport
 from extender.kube.watch.pace import Comeback
 from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
-from extender.notes import NoteReader, Notes
-from extender.notes.keys import notes_of
+from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
-from extender.runtime.worker import Worker, WorkerThread, at_once
+from extender.runtime.slices import Worker, WorkerThread, at_once
 from extender.server.dispatch import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings
@@ -61,13 +53,13 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         api = await stack.enter_async_context(kube)
         reviews = None
         if settings.reports.port is not None:
-            reviews = KubeReviews(await stack.enter_async_context(Transport(server, limits=FEW)))
+            reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))
         sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
         home = lease_namespace(OwnPod.of(os.environ))
-        started = KubeTextStore(await stack.enter_async_context(Transport(server, limits=FEW)), home)
+        started = KubeTextStore(await stack.enter_async_context(Transport(server, concurrency=FEW)), home)
         yield following(
             settings, api, clock, rng, notes_of(settings.note_keys_dir),
             sources=sources, reviews=reviews, stands=stands, started_store=started,

@@ -70,15 +70,7 @@ def assemble(
         common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
     return service_of(
-        common,
-        starting,
-        caring,
-        catch_up,
-        refresh,
-        tasks,
-        callers=callers,
-        reviews=reviews,
-        probing=probing,
+        common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews, probing=probing
     )
 
 
@@ -200,15 +192,10 @@ class Terms:
 
     def take_up(self) -> None:
         """A term begins: forget what was known of the last one, find again what others began, and plan."""
-        one, care = self.starting, self.caring
-        for book in (
-            one.wakes, one.parking, one.plain, one.offers, care.repins,
-            one.lapses, care.restarts, care.repairs, one.admissions,
-        ):  # fmt: skip
-            book.forget()
-        one.binds.restart()
-        one.admissions.recover()
-        care.restart()
+        self._forget()
+        self.starting.binds.restart()
+        self.starting.admissions.recover()
+        self.caring.recover()
         self._inherit()
         self.common.planner.replan_soon()
         self.housekeeping.plan_made(self.common.planner.current)  # which need not be a new one
@@ -221,10 +208,16 @@ class Terms:
 
     def lay_down(self) -> None:
         """A term ends: callers that wait are answered so, and nothing is reserved any more."""
+        self.starting.binds.stand_down()
+        self._forget()
+
+    def _forget(self) -> None:
         one, care = self.starting, self.caring
-        one.binds.stand_down()
         care.forget()
-        for book in (one.wakes, one.parking, one.plain, care.restarts, care.repairs, one.admissions):
+        for book in (
+            one.wakes, one.parking, one.plain, one.offers, care.repins,
+            one.lapses, care.restarts, care.repairs, one.admissions,
+        ):  # fmt: skip
             book.forget()
 
     async def over(self) -> None:

@@ -11,27 +11,26 @@ from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.credentials import ApiServer
-from extender.kube.http.transport import FEW, Transport
-from extender.kube.leases import KubeLeases
+from extender.kube.own_objects import KubeLeases
+from extender.kube.transport import FEW, Transport
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.election import Election, LeaseTimes
-from extender.leadership.fencing import FencedApi
 from extender.leadership.lease import LeaseApi, RoleLabel
-from extender.leadership.lease_loop import Leadership
+from extender.leadership.lease_loop import FencedApi, Leadership
 from extender.network.probe.agents import ProbeOptions
 from extender.network.probe.bursts import BurstOptions
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
+from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.runtime.worker import Worker, at_once
 from extender.scheduling.planning.loop import Planner
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
 from scoring.plan import Plan
-from scoring.scaling.options import MetricOptions
+from scoring.scaling.job import MetricOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ async def candidacy(
     pod = OwnPod.of(environment)
     times = LeaseTimes.of(lease.duration_s)
     identity = f"{pod.name if pod is not None else host}_{uuid.UUID(int=rng.getrandbits(128), version=4)}"
-    async with Transport(server, limits=FEW) as transport:
+    async with Transport(server, concurrency=FEW) as transport:
         home, ours = lease_namespace(pod), pod.namespace if pod is not None else ""
         call_s = times.renew_deadline_s / 2.0  # one lost answer costs no lease
         api = KubeLeases(transport, home, LEASE_NAME, pods_namespace=ours, call_s=call_s)
@@ -132,6 +131,11 @@ class Common:
     def followed(self) -> dict[str, Reflector[Any]]:
         """Every reflector by name: of what decides, and of elastic jobs."""
         return {**self.reflectors, **(self.feeds.reflectors if self.feeds is not None else {})}
+
+    def interruptions(self) -> int:
+        """Lists that were read again, and take-overs: each restarts the quiet time."""
+        relists = sum(reflector.status().relists for reflector in self.followed.values())
+        return relists + (self.leadership.terms if self.leadership is not None else 0)
 
     def synced(self) -> bool:
         """Whether there is a plan."""

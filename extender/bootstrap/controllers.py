@@ -7,19 +7,17 @@ from extender.bootstrap.common import Common
 from extender.bootstrap.scheduling import Starting
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.elastic_context import Parts
-from extender.controllers.elastic.jobs.objects import Jobs
-from extender.controllers.elastic.records import Metering, Records
+from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.controllers.events.ignored_notes import IgnoredNotes
 from extender.controllers.events.label_problems import LabelProblems
+from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
 from extender.controllers.events.mistakes import Mistakes
 from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.events.overcommits import Overcommits
 from extender.controllers.events.pod_conditions import PodConditions
 from extender.controllers.events.podgroup_status import GroupStatuses
-from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing
@@ -28,7 +26,6 @@ from extender.controllers.preemption.controller import Preemptions
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_gangs import StartedGangs
-from extender.controllers.repair.started_keeper import StartedKeeper
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.waiting_times import WaitingTimes
@@ -36,26 +33,18 @@ from extender.scheduling.planning.housekeeping import Look
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
 from scoring.explain.gang import explain
-from scoring.model.policy import Policy, Preempting
+from scoring.model.policy import Preempting
 
 
 class Reported:
     """The records of what jobs reported and what was done about it, and their readers; nothing is served yet."""
 
-    def __init__(self, common: Common, jobs: Jobs) -> None:
+    def __init__(self, common: Common) -> None:
         clock, book = common.clock, SeriesBook()
-        self.book = book
-        self.records = Records()
+        self.records = Records(common.telemetry)
         self.reports = Reports(lambda: self.records.views, book, clock)
         self.demands = MetricDemands(book, common.settings.elastic.options(common.limits.metrics).metrics, clock)
         self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
-        self.metering = Metering(self.records, common.telemetry)
-        self.jobs = jobs
-
-    def look(self) -> None:
-        """Take what statuses report, and count what ended; due once a second."""
-        self.reports.tidy()
-        self.metering.look()
 
     def forget(self) -> None:
         """Forget all reports and demands: a term starts or ends."""
@@ -70,7 +59,8 @@ class Caring:
         cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
         context, events, health = starting.context, starting.events, starting.health
         self.elastic, self.reported = _elastic_of(common, starting)
-        self.restarts = _restarts_of(policy, starting)
+        levels = policy.preemption is Preempting.LEVELS
+        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts, levels=levels)
         stranding = Stranding(planner, clock)
         self.repins = Repins(
             context,
@@ -109,17 +99,17 @@ class Caring:
         self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context, policy.score)
-        self.started = _started_of(common, starting)
+        store = common.started_store
+        self.started = StartedGangs(store, cache, clock, acting=common.acting) if store is not None else None
         self.waiting_times = WaitingTimes(context)
         self.looks: Sequence[Look] = [
             stranding.look,
             self.repins.look,
             self.repairs.look,
-            *([self.started.started.look] if self.started is not None else []),
             self.waiting_times.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
-            *([self.reported.look] if self.reported is not None else []),
+            *([self.reported.reports.tidy] if self.reported is not None else []),
             label_problems.look,
             Mistakes(context, frozenset(common.settings.scheduler_names)).look,
             self.unreadable.look,
@@ -137,55 +127,22 @@ class Caring:
         if self.elastic is not None:
             self.elastic.recover()
 
-    def restart(self) -> None:
-        """Forget, and recover, as a term begins."""
+    def forget(self) -> None:
+        """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
         if self.started is not None:
             self.started.read_again()
         self.waiting_times.forget()
         for book in (self.elastic, self.reported, self.preemptions):
             if book is not None:
                 book.forget()
-        self.recover()
-
-    def forget(self) -> None:
-        """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
-        self.waiting_times.forget()
-        for book in (self.elastic, self.reported, self.preemptions):
-            if book is not None:
-                book.forget()
-
-
-def _started_of(common: Common, starting: Starting) -> StartedKeeper | None:
-    """What remembers gangs that have started; `None`: there is no API server to keep them."""
-    if common.started_store is None:
-        return None
-    return StartedKeeper(
-        common.started_store,
-        StartedGangs(starting.context),
-        common.cache,
-        common.clock,
-        acting=common.acting,
-    )
-
-
-def _restarts_of(policy: Policy, starting: Starting) -> Restarts:
-    limits, lost_of = policy.restarts, starting.health.lost_under
-    return Restarts(starting.context, lost_of=lost_of, limits=limits, levels=policy.preemption is Preempting.LEVELS)
 
 
 def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
     feeds = common.feeds
     if feeds is None:
         return None, None
-    reported = Reported(common, feeds.jobs)
-    parts = Parts(
-        starting.context,
-        common.planner,
-        feeds.jobs,
-        feeds.autoscalers,
-        reported.records,
-        common.rng,
-    )
+    reported = Reported(common)
+    parts = Parts(starting.context, common.planner, feeds.jobs, feeds.autoscalers, reported.records, common.rng)
     elastic = Elastic(
         parts,
         common.settings.elastic.options(common.limits.metrics),

@@ -24,7 +24,7 @@ from extender.network.maddash.source import MaddashSource
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
 from extender.network.refresh import Polled
-from extender.network.sources.http import HttpClient, HttpServer, Secret
+from extender.network.sources.http import HttpClient, HttpServer
 from extender.notes import NoteReader
 from extender.ports import NetworkSource
 from extender.settings import network, sources
@@ -131,7 +131,7 @@ def _client(one: sources.HttpSource) -> HttpClient:
             ca_file=one.ca_file,
             insecure=one.insecure,
             username=one.username or "",
-            password=Secret(one.password_file) if one.password_file is not None else None,
-            token=Secret(one.token_file) if one.token_file is not None else None,
+            password_file=one.password_file,
+            token_file=one.token_file,
         )
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from extender.api.probe import ProbePort
+from extender.api.reports import ProbePort
 from extender.bootstrap.common import Common
 from extender.network.probe.agent_pods import AgentPods
 from extender.network.probe.agents import Agents
@@ -20,7 +20,15 @@ class Probing:
 
     def __init__(self, common: Common) -> None:
         chosen, cache = common.settings.probe, common.cache
-        bursts = _bursts(common) if chosen.throughput.enabled else None
+        bursts: Bursts | None = None
+        if chosen.throughput.enabled:
+            bursts = Bursts(
+                common.clock,
+                common.limits.bursts,
+                with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
+                first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
+                count=common.telemetry.probe_burst,
+            )
         self.agents = Agents(common.clock, common.limits.probe, bursts=bursts)
         namespace, _, name = chosen.service_account.partition("/")
         account = f"system:serviceaccount:{namespace}:{name}"
@@ -35,17 +43,6 @@ class Probing:
         )
         self.polled = Polled(source, LOOK_S)
         self.agents_seen = lambda: source.seen
-
-
-def _bursts(common: Common) -> Bursts:
-    cache = common.cache
-    return Bursts(
-        common.clock,
-        common.limits.bursts,
-        with_gangs=lambda: nodes_of_gangs(cache.snapshot(), foreign=True),
-        first=lambda: zones_of_waiting(cache.snapshot(), common.policy),
-        count=common.telemetry.probe_burst,
-    )
 
 
 def zones_of_waiting(snapshot: Snapshot, policy: Policy) -> AbstractSet[ZoneName]:

@@ -36,7 +36,7 @@ class Starting:
             telemetry,
             log,
             common.notes,
-            quiet=_quiet_of(common),
+            quiet=Quiet(clock, relists=common.interruptions),
             disruptions=Disruptions(api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
             post_event=self.events.post,
             plan=common.current,
@@ -82,13 +82,3 @@ class Starting:
         )
         evictions = Evictions(self.context, refused=self.binds.eviction_refused)
         self.plain = PlainPods(cache, planner, clock)
-
-
-def _quiet_of(common: Common) -> Quiet:
-    """Each list that was read again, and each take-over, restarts the quiet time."""
-
-    def news() -> int:
-        relists = sum(reflector.status().relists for reflector in common.followed.values())
-        return relists + (common.leadership.terms if common.leadership is not None else 0)
-
-    return Quiet(common.clock, relists=news)

@@ -10,9 +10,8 @@ from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
 from extender.api.documents.views import Views
-from extender.api.probe import ProbePort
 from extender.api.problems import PROBES, Only
-from extender.api.reports import ReportsDoor, create_reports_app
+from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Caring, Reported
@@ -131,7 +130,10 @@ def service_of(
     def network() -> NetworkStatus | None:
         return refresh.status() if refresh is not None else None
 
-    what_ifs = WhatIfs(planner, clock, settings, partial(empty_cache, settings))
+    recorder: Recorder | None = None
+    if settings.record.enabled:
+        recorder = Recorder(planner.policy, failed=common.telemetry.internal_error)
+        planner.recorded = recorder.record
     preemptions, reported = caring.preemptions, caring.reported
     views = Views(
         cache,
@@ -140,7 +142,7 @@ def service_of(
         starting.admissions,
         clock,
         jobs=reported.view if reported is not None else None,
-        recorder=_recorder_of(common),
+        recorder=recorder,
         sync=partial(statuses, common.reflectors),
         network_status=network,
         alarms=caring.alarms,
@@ -150,7 +152,7 @@ def service_of(
         preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
         recent=common.recent,
         acting=common.acting,
-        what_ifs=what_ifs,
+        what_ifs=WhatIfs(planner, clock, settings, partial(empty_cache, settings)),
         circumstances=Circumstances(cache, common.api, clock).notes,
         unreadable_objects=caring.unreadable,
         ignored_notes=caring.ignored.of,
@@ -177,7 +179,7 @@ def service_of(
         {
             **tasks,
             "reporting": Reporting(common.telemetry, sync=partial(statuses, common.followed), network=network).run,
-            **({"record": views.recorder.run} if views.recorder is not None else {}),
+            **({"record": recorder.run} if recorder is not None else {}),
             **({"certificates": tls.follow} if tls is not None else {}),
         },
         common.leadership,
@@ -198,14 +200,6 @@ def _reports_port(
     reporters = Reporters(reviews, chosen.audiences, agents=probe.account if probe is not None else None)
     telemetry = common.telemetry
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
-
-
-def _recorder_of(common: Common) -> Recorder | None:
-    if not common.settings.record.enabled:
-        return None
-    recorder = Recorder(common.planner.policy, failed=common.telemetry.internal_error)
-    common.planner.recorded = recorder.record
-    return recorder
 
 
 def _ports_of(settings: Settings, app: ASGIApp) -> tuple[ASGIApp, ASGIApp, ASGIApp]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from extender.cache.daemons import Daemons
 from extender.cache.decisions import Attained, Decisions
-from extender.cache.lengths import JobSays
+from extender.cache.gangs import JobSays
 from extender.cache.nodes import Nodes
 from extender.cache.own_gangs import GangBook
 from extender.cache.pods import PodChange, Pods, same_but_version
@@ -19,17 +19,7 @@ from extender.cache.usage import Usage
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
-from scoring.model import (
-    Claim,
-    Commitment,
-    DaemonSet,
-    Gang,
-    MemberClass,
-    Node,
-    Pod,
-    PodGroup,
-    Snapshot,
-)
+from scoring.model import Claim, Commitment, DaemonSet, Gang, MemberClass, Node, Pod, PodGroup, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 

@@ -5,6 +5,7 @@ finished and deleted members say no longer counts, so a mended template works as
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
@@ -12,6 +13,7 @@ from types import MappingProxyType
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import Runs
 from scoring.ids import GangKey, PodUid
+from scoring.lengths import EXPECTED_DURATION, duration_s
 from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Reason, Role, counts
 
 PodGroups = Mapping[tuple[GangKey, bool], PodGroup]
@@ -205,3 +207,32 @@ def _options(current: Sequence[Pod], owners: tuple[tuple[str, str], ...]) -> tup
     found = dict(owners)
     found.update({name: value for pod in reversed(current) for name, value in pod.options})
     return tuple(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class JobSays:
+    """What a gang's job itself says of its length."""
+
+    expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none
+    limit_s: float | None = None  # `activeDeadlineSeconds` of the job
+
+
+def length_s(gang: Gang, job: JobSays | None) -> float | None:
+    """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
+
+    A deadline cuts what is declared, because it ends the run; alone it is taken for the length, as batch systems take
+    the limit that each of their jobs must name, so nothing that is promised by it comes late.
+
+    >>> from tests.builders import gang
+    >>> said = gang("g", 2, options={"expected-duration": "1h"})
+    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
+    (3600.0, 60.0, None)
+    """
+    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
+    if job is not None and job.limit_s is not None:
+        found.append(job.limit_s)
+    for name, text in gang.options:
+        if name == EXPECTED_DURATION:
+            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
+                found.append(duration_s(text))
+    return min(found, default=None)

@@ -7,8 +7,7 @@ only its members' progress changed (`gangs.renewed`).
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import replace
 
-from extender.cache.gangs import build_gang, continued, declared_minimum, renewed
-from extender.cache.lengths import JobSays, length_s
+from extender.cache.gangs import JobSays, build_gang, continued, declared_minimum, length_s, renewed
 from extender.cache.pods import Pods
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, PodUid

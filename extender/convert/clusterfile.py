@@ -43,20 +43,17 @@ _HEAD = msgspec.json.Decoder(_Head)
 
 
 def read_cluster(path: Path, *, zone_label: str) -> ClusterFile:
-    """Read `path`. ConfigError names the file, the object and the field."""
-    return parse_cluster(_body_of(path), name=str(path), zone_label=zone_label)
-
-
-def _body_of(path: Path) -> bytes:
-    """What is in a file (`-`: standard input). Errors: ConfigError if it cannot be read, or has more than 1 GiB."""
+    """Read `path` (`-`: standard input), of at most 1 GiB. ConfigError names the file, the object and the field."""
     try:
         if str(path) == "-":
-            return sys.stdin.buffer.read(_LARGEST_BYTES)
-        if path.stat().st_size > _LARGEST_BYTES:
+            body = sys.stdin.buffer.read(_LARGEST_BYTES)
+        elif path.stat().st_size > _LARGEST_BYTES:
             raise ConfigError(f"{path}: larger than 1 GiB")
-        return path.read_bytes()
+        else:
+            body = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
+    return parse_cluster(body, name=str(path), zone_label=zone_label)
 
 
 def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:

@@ -1,4 +1,4 @@
-"""Read the few fields of an API object that we need, with one kind of error, however tenants write it.
+"""Read the few fields of an API object that we need, with one kind of error, however tenants write it; share parts.
 
 msgspec skips unknown fields while parsing: a pod of 4 KB costs microseconds. Rules: JSON `null` means absent, as in Go;
 whatever cannot be read is a ValueError that names kind and field. The decoder gives up after some hundred levels with
@@ -9,7 +9,9 @@ parsed (docs/safety.md S21).
 
 import re
 from datetime import UTC, datetime
-from typing import Final, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, TypeVar
+from weakref import ref
 
 import msgspec
 
@@ -19,6 +21,8 @@ NO_RAW = msgspec.Raw()
 LEVELS: Final = 100  # Of a page of objects, or of a watch event; a pod inside has about 15
 NOTE_CHARS: Final = 4096  # Longest annotation that is read as JSON
 NOTE_LEVELS: Final = 8  # Deepest nesting in one; ours have two levels
+_FEW = 1024
+_SHORT, _SHORT_CHARS = 16, 1024
 _MARK: Final = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
 
@@ -126,3 +130,80 @@ def note_from_json(decoder: msgspec.json.Decoder[T], text: object, *, what: str,
         return decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(f"{what}: {error}") from error
+
+
+class Head(msgspec.Struct, gc=False):
+    """The part of `metadata` that only the API server writes, so it is known of every unreadable object which it is."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+
+    @property
+    def key(self) -> str:
+        """What a sink calls the object; empty: it has no name."""
+        return object_key(self.namespace, self.name)
+
+
+class Headed(msgspec.Struct):
+    """An object of any kind, as far as its head."""
+
+    metadata: Head
+
+
+_HEADED = msgspec.json.Decoder(Headed)
+
+
+def head_of(raw: bytes) -> Head | None:
+    """The object's head; `None`: even that cannot be read.
+
+    >>> head_of(b'{"metadata": {"namespace": "team-a", "name": "w-0", "labels": {"a": 7}}, "spec": []}').key
+    'team-a/w-0'
+    >>> head_of(b'{"metadata": []}') is None
+    True
+    """
+    try:
+        return decoded(_HEADED, raw).metadata
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+def object_key(namespace: str, name: str) -> str:
+    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+class Pool:
+    """Values of which equal ones are to be one object. Bounded by the values that are in use elsewhere.
+
+    A cache of the last so many would have to be larger than what lives, and would hold parts of pods that are long
+    gone; an admitted gang brings a class of its own. So the table knows its values without holding them.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[ref[Any], ref[Any]] = {}  # a value → the same, held loosely: equal while both live
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def one(self, value: T) -> T:
+        """The first living value equal to this one. Cost: a hash and a comparison. The value can be held loosely."""
+        known = self._known.get(ref(value))
+        if known is None:
+            mine = ref(value, self._known.__delitem__)
+            known = self._known.setdefault(mine, mine)
+        same: T | None = known()
+        return value if same is None else same
+
+
+shared = Pool().one  # The first living value equal to this one, among the parts of all objects: records, not tuples
+
+
+def shared_tuple(value: tuple[str | tuple[str, str], ...]) -> tuple[Any, ...]:
+    """The same for tuples: one of the last thousand; long ones, by tenants, are not kept (docs/safety.md S21)."""
+    chars = sum(len(part) if isinstance(part, str) else len(part[0]) + len(part[1]) for part in value)
+    return _one_tuple(value) if len(value) <= _SHORT and chars <= _SHORT_CHARS else value
+
+
+_one_tuple = lru_cache(maxsize=_FEW)(tuple[Any, ...])  # of a tuple it makes the tuple itself

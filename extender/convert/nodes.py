@@ -8,8 +8,7 @@ from sys import intern
 
 import msgspec
 
-from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
-from extender.convert.sharing import shared
+from extender.convert.decode import Json, Metadata, Quantities, decode, seconds, shared
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Node, Resources, Taint
 

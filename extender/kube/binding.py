@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from extender.convert.decode import Headed
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube.calls import POD_BIND, POD_GET
-from extender.kube.http.transport import Transport
-from extender.kube.object_names import Headed
+from extender.kube.transport import Transport
 from extender.ports import Binding, Clock
 from extender.runtime.clock import Backoff
 from extender.settings.call_bound import BINDING_MAX_S
@@ -48,17 +48,6 @@ class _Pod(Headed):
 POD = msgspec.json.Decoder(_Pod)  # What of a pod shows how a Binding or patch ended
 
 
-def _body(binding: Binding) -> bytes:
-    return msgspec.json.encode(
-        {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": binding.node},
-        }
-    )
-
-
 class Binder:
     """Posts Bindings through one transport."""
 
@@ -75,7 +64,10 @@ class Binder:
         (refused for good, or 429 to the last), ApiUnavailableError (the outcome is not known).
         """
         ends_s = self._clock.monotonic_s() + self._limits.deadline_s
-        path, body = POD_BIND.path(binding.namespace, binding.name), _body(binding)
+        path = POD_BIND.path(binding.namespace, binding.name)
+        head = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
+        target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": head, "target": target})
         failures = 0
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The ClusterApi port over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
+"""The ports ClusterApi and Reviews over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
 
 Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding
 (see `binding`); what a failure means is decided in `faults`.
@@ -7,7 +7,6 @@ Rule: objects pass through as raw bytes, decoded at the outer level only. Nothin
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -19,27 +18,18 @@ from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube import calls
 from extender.kube.binding import POD, Binder, BindLimits
 from extender.kube.credentials import ApiServer
-from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
-from extender.ports import Clock, Labelled, Page, WatchEvent, read_all
+from extender.kube.transport import Transport, mapped
+from extender.ports import Clock, Identity, Labelled, Page, WatchEvent, read_all
 from scoring.ids import PodUid
 from scoring.model import GATE
 
-_MIB = 1024 * 1024
+_REQUEST_S = 10.0
+_REVIEW_S = 5.0
+_EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
+_PAGE_S = 60.0
+_PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-
-
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
-    """Time and size limits of the calls. `list_s` and `list_bytes` are for one page."""
-
-    request_s: float = 10.0
-    evict_s: float = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
-    list_s: float = 60.0
-    list_bytes: int = 64 * _MIB  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
-    transport: TransportLimits = field(default_factory=TransportLimits)
-    bind: BindLimits = field(default_factory=BindLimits)
 
 
 class _ListMeta(msgspec.Struct):
@@ -57,7 +47,7 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-_LIST = msgspec.json.Decoder(_List)
+PAGES = msgspec.json.Decoder(_List)  # Of any collection, with the objects as raw JSON
 _EVENT = msgspec.json.Decoder(_Event)
 
 
@@ -65,16 +55,10 @@ class KubeClient:
     """ClusterApi of one API server; an async context manager, bound to one event loop."""
 
     def __init__(
-        self,
-        server: ApiServer,
-        *,
-        clock: Clock,
-        rng: random.Random,
-        limits: ClientLimits = ClientLimits(),
+        self, server: ApiServer, *, clock: Clock, rng: random.Random, limits: BindLimits = BindLimits()
     ) -> None:
-        self._limits = limits
-        self._transport = Transport(server, limits=limits.transport)
-        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits.bind).bind
+        self._transport = Transport(server)
+        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits).bind
 
     async def __aenter__(self) -> Self:
         return self
@@ -90,9 +74,9 @@ class KubeClient:
         elif not_older_than:
             query |= {"resourceVersion": not_older_than, "resourceVersionMatch": "NotOlderThan"}
         url = _with_query(path, query)
-        raw = await self._transport.send("GET", url, timeout_s=self._limits.list_s, limit_bytes=self._limits.list_bytes)
+        raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
-            found = decoded(_LIST, raw)
+            found = decoded(PAGES, raw)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
         items = [bytes(item) for item in found.items or ()]
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
@@ -106,7 +90,7 @@ class KubeClient:
             "timeoutSeconds": str(timeout_s),
         }
         url = _with_query(path, query)
-        async with aclosing(self._transport.lines(url, open_s=self._limits.request_s)) as lines:
+        async with aclosing(self._transport.lines(url, open_s=_REQUEST_S)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
                     event = decoded(_EVENT, line)
@@ -137,9 +121,7 @@ class KubeClient:
     ) -> None:
         path = path or calls.POD_PATCH.path(namespace, name)
         try:
-            await self._transport.send(
-                "PATCH", path, body=body, content_type=content_type, timeout_s=self._limits.request_s
-            )
+            await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
             if error.status != 422:
                 raise
@@ -152,12 +134,12 @@ class KubeClient:
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=self._limits.request_s)
+        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
         path = calls.served_as(api_version, kind, among={**calls.OWNERS, **calls.PATCHED}).path(namespace, name)
-        return await self._transport.send("GET", path, timeout_s=self._limits.request_s)
+        return await self._transport.send("GET", path, timeout_s=_REQUEST_S)
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
@@ -185,7 +167,7 @@ class KubeClient:
             }
         )
         path = calls.POD_EVICT.path(namespace, name)
-        await self._transport.send("POST", path, body=body, timeout_s=self._limits.evict_s)
+        await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
@@ -198,17 +180,52 @@ class KubeClient:
         await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, path=path)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
-        return await self._transport.send(
-            "PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=self._limits.request_s
-        )
+        return await self._transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
         path = calls.EVENT_CREATE.resource.collection(namespace)
-        await self._transport.send("POST", path, body=body, timeout_s=self._limits.request_s)
+        await self._transport.send("POST", path, body=body, timeout_s=_REQUEST_S)
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:
     calls.resource_of(path)
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    extra: dict[str, list[str]] | None = None
+
+
+class _TokenStatus(msgspec.Struct):
+    authenticated: bool = False
+    audiences: list[str] | None = None
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _TokenReview(msgspec.Struct):
+    status: _TokenStatus
+
+
+class KubeReviews:
+    """The Reviews port; its transport is not that of Bindings."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
+        """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
+        spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
+        call = calls.TOKEN_REVIEW
+        asked = msgspec.json.encode({"apiVersion": call.resource.api_version, "kind": "TokenReview", "spec": spec})
+        body = await self._transport.send("POST", call.resource.collection(), body=asked, timeout_s=_REVIEW_S)
+        with mapped("TokenReview"):
+            found = msgspec.json.decode(body, type=_TokenReview).status
+        if not found.authenticated or not found.user.username:
+            return None
+        if audiences and not set(audiences).intersection(found.audiences or ()):
+            return None
+        extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
+        return Identity(found.user.username, extra)

@@ -1,6 +1,6 @@
 """Where the API server is, and the credentials for it.
 
-Rule: the `kubernetes` package reads kubeconfigs and in-cluster files, and nothing else is used of it; tokens rotate
+Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate
 (hourly, in clouds every 15 minutes) and are renewed here: files are read again every minute, exec plugins run again
 before their token expires or when it is refused. What cannot be used is a ConfigError that names file and field.
 """
@@ -144,25 +144,17 @@ def load(
 
 
 def _from_pod(environment: Mapping[str, str], directory: Path, *, clock: Clock) -> ApiServer:
-    # Imported here: the package costs 0.7 s and 67 MB, which commands without a cluster need not pay.
-    from kubernetes.client import Configuration
-    from kubernetes.config.config_exception import ConfigException
-    from kubernetes.config.incluster_config import InClusterConfigLoader
-
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
     token, authority = directory / "token", directory / "ca.crt"
-    found = Configuration(proxy="")  # "" keeps the package from taking a proxy from the environment
-    try:
-        InClusterConfigLoader(str(token), str(authority), environ=environment).load_and_set(found)  # type: ignore[no-untyped-call]
-    except (ConfigException, OSError) as error:
-        raise ConfigError(f"in-cluster credentials in {directory}: {error}") from error
     return ApiServer(
-        url=str(found.host),
+        url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         authorization=Authorization(lambda: _token_from_file(token), clock=clock),
-        tls=_tls(found, source=str(directory)),
+        tls=_tls(authority, source=str(directory)),
     )
 
 
 def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiServer:
+    # Imported here: the package costs 0.7 s and 67 MB, which pods, and commands without a cluster, need not pay.
     from kubernetes.client import Configuration
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.kube_config import KubeConfigLoader
@@ -173,7 +165,7 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     # The token is ours to read and renew: the package must not run plugins and swallow their errors.
     for field in ("exec", "tokenFile", "auth-provider"):
         user.pop(field, None)
-    found = Configuration(proxy="")
+    found = Configuration(proxy="")  # "" keeps the package from taking a proxy from the environment
     try:
         base = str(path.parent.absolute())
         loader = KubeConfigLoader(document, active_context=context, config_base_path=base)  # type: ignore[no-untyped-call]
@@ -183,7 +175,11 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     url = str(found.host).rstrip("/")
     if not url.startswith(("https://", "http://")):
         raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server must be an https:// or http:// URL")
-    tls = _tls(found, source=f"kubeconfig {path}") if url.startswith("https://") else Tls()
+    tls = Tls()
+    if url.startswith("https://"):
+        authority = Path(found.ssl_ca_cert) if found.ssl_ca_cert else None
+        files = [Path(file) for file in (found.cert_file, found.key_file) if found.cert_file and file]
+        tls = _tls(authority, *files, verified=bool(found.verify_ssl), source=f"kubeconfig {path}")
     if found.tls_server_name:
         if found.proxy:
             raise ConfigError(f"kubeconfig {path}: tls-server-name and proxy-url are not supported together")
@@ -278,13 +274,10 @@ def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -
     return Token(f"Bearer {token}", max(_AFTER_FAILURE_S, ends_s - _BEFORE_EXPIRY_S - clock.now_s()))
 
 
-def _tls(found: Any, *, source: str) -> Tls:
-    """TLS of a `kubernetes` Configuration: its authority, its client certificate, or no check if it says so."""
+def _tls(authority: Path | None, *identity: Path, verified: bool = True, source: str) -> Tls:
+    """TLS with this authority and client certificate, tried out. Errors: ConfigError."""
     try:
-        authority = Path(found.ssl_ca_cert) if found.ssl_ca_cert else None
-        files = (found.cert_file, found.key_file) if found.cert_file else ()
-        identity = b"\n".join(Path(file).read_bytes() for file in files if file)
-        made = Tls(authority, identity, verified=bool(found.verify_ssl))
+        made = Tls(authority, b"\n".join(file.read_bytes() for file in identity), verified=verified)
         made.built(ClientBuilder())
     except (OSError, ValueError) as error:  # the latter: of pyreqwest
         raise ConfigError(f"{source}: certificate or key cannot be used: {error}") from error

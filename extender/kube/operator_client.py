@@ -12,14 +12,14 @@ import msgspec
 
 from extender.convert.decode import decoded
 from extender.errors import NotFoundError
+from extender.kube.client import PAGES
 from extender.kube.credentials import ApiServer
-from extender.kube.http.faults import mapped
-from extender.kube.http.transport import Transport, TransportLimits
+from extender.kube.transport import Transport, mapped
 
 Json = dict[str, Any]
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 _AGENT: Final = "netgang-operator"
-_LIMITS: Final = TransportLimits(concurrency=16)
+_CALLS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 15.0
 _PAGE: Final = 500
 _PAGE_BYTES: Final = 256 * 1024 * 1024
@@ -35,7 +35,7 @@ class OperatorApi:
     @asynccontextmanager
     async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
         """One with a transport to this API server."""
-        async with Transport(server, limits=_LIMITS, agent=_AGENT) as transport:
+        async with Transport(server, concurrency=_CALLS_AT_ONCE, agent=_AGENT) as transport:
             yield cls(transport)
 
     async def get(self, path: str) -> Json | None:
@@ -54,10 +54,10 @@ class OperatorApi:
             except NotFoundError:
                 return
             with mapped(f"GET {url}"):
-                page = decoded(_PAGES, body)
+                page = decoded(PAGES, body)
             for item in page.items or ():
                 yield bytes(item)
-            token = page.metadata.token
+            token = page.metadata.continue_token
             if not token:
                 return
 
@@ -91,14 +91,4 @@ class OperatorApi:
             return decoded(_DOCUMENT, body)
 
 
-class _Meta(msgspec.Struct):
-    token: str = msgspec.field(name="continue", default="")
-
-
-class _Page(msgspec.Struct):
-    items: list[msgspec.Raw] | None = None
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-_PAGES = msgspec.json.Decoder(_Page)
 _DOCUMENT = msgspec.json.Decoder(Json)

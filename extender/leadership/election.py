@@ -15,7 +15,6 @@ version that they replace, so of two only one succeeds. Rules:
 
 import random
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -63,19 +62,11 @@ class LeaseTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """Read the Lease."""
-
-
-@dataclass(frozen=True, slots=True)
 class Write:
     """Write `spec` over this version of the Lease; over `None`: create it."""
 
     spec: LeaseSpec
     over: Lease | None
-
-
-Call: TypeAlias = Read | Write
 
 
 class Election:
@@ -119,10 +110,10 @@ class Election:
 
     # -- what to do ---------------------------------------------------------------------------------------------------
 
-    def next(self, *, now_s: float, wall_us: int) -> Call:
-        """What to ask the API server now; `wall_us` is only for people who read the Lease."""
+    def next(self, *, now_s: float, wall_us: int) -> Write | None:
+        """What to write now; `None`: the Lease is to be read. `wall_us` is only for people who read it."""
         if self._outdated or not (self._is_mine or now_s >= self._free_at_s):
-            return Read()
+            return None
         return Write(self._renewal(wall_us), self._lease)
 
     def release(self, *, wall_us: int) -> Write | None:
@@ -157,9 +148,9 @@ class Election:
         self.due_s = max(now_s, sent_s + self._pause_s()) if self._refused_before else now_s
         self._refused_before = True
 
-    def has_failed(self, call: Call, *, sent_s: float, now_s: float) -> None:
+    def has_failed(self, call: Write | None, *, sent_s: float, now_s: float) -> None:
         """No usable answer: a write may have taken effect, or may still."""
-        if isinstance(call, Write):
+        if call is not None:
             self._unanswered = [*self._unanswered, (call, sent_s)][-_UNANSWERED_MAX:]
         self._outdated = True
         self.due_s = max(now_s, sent_s + self._pause_s())

@@ -9,17 +9,20 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership.election import Call, Election, Read
+from extender.leadership.election import Election, Write
 from extender.leadership.lease import LeaseApi, RoleLabel
-from extender.ports import Clock
+from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Leadership as Standing
 
 _log = logging.getLogger("netgang.leadership")
 
+READS: Final = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
+_T = TypeVar("_T")
 _FAREWELL_S: Final = 1.0  # Longest wait for label and release each, at an orderly end; a standby can do without
 
 
@@ -123,8 +126,8 @@ class Leadership:
             self._last_error = ""
             self.duties.heard()
 
-    async def _carry_out(self, call: Call, sent_s: float) -> None:
-        if isinstance(call, Read):
+    async def _carry_out(self, call: Write | None, sent_s: float) -> None:
+        if call is None:
             found = await self._api.read()
             self._election.was_read(found, sent_s=sent_s, now_s=self._clock.monotonic_s())
         else:
@@ -215,3 +218,46 @@ class Leadership:
                 _log.warning("the lease is not given back, another has to wait for it: %s", str(error) or "no answer")
             else:
                 _log.info("the lease is given back")
+
+
+class FencedApi:
+    """Every call of ClusterApi, so that nothing is sent that could arrive as a former leader's (docs/safety.md S11).
+
+    One guard holds for every write, also for those that are yet to be added: what is not in `READS` is a write. It
+    begins only while the lease is ours, and is given up when that is over. Reading is free.
+    `room_s`: how long a write may take that begins now; 0 or less: none may.
+    """
+
+    def __init__(self, api: ClusterApi, room_s: Callable[[], float]) -> None:
+        self._api = api
+        self._room_s = room_s
+        self._under_way = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def idle(self) -> None:
+        """Wait until no write is under way. Each has its time limit, so this ends."""
+        await self._idle.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        """A call of the port; one that writes raises ApiUnavailableError when the lease is not or no longer ours."""
+        call = getattr(self._api, name)
+        return call if name in READS else partial(self._write, name, call)
+
+    async def _write(self, name: str, call: Callable[..., Awaitable[_T]], *arguments: Any, **more: Any) -> _T:
+        room_s = self._room_s()
+        if room_s <= 0.0:
+            raise ApiUnavailableError(f"{name}: not sent, this replica does not hold the lease")
+        self._under_way += 1
+        self._idle.clear()
+        try:
+            async with asyncio.timeout(room_s) as limit:
+                return await call(*arguments, **more)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise ApiUnavailableError(f"{name}: given up before the lease ends, outcome unknown") from error
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._idle.set()

@@ -33,6 +33,16 @@ class Backoff:
     first_s: float
     limit_s: float
 
+    def whole_s(self, failures: int) -> float:
+        """The longest delay after the `failures`-th failure in a row, for works that need no spreading.
+
+        >>> [Backoff(1.0, 600.0).whole_s(failures) for failures in (1, 2, 10, 100)]
+        [1.0, 2.0, 512.0, 600.0]
+        """
+        if failures < 1:
+            raise ValueError("failures counts from 1")
+        return min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
+
     def delay_s(self, failures: int, *, rng: random.Random, retry_after_s: float | None = None) -> float:
         """Delay after the `failures`-th failure in a row: half to all of `first_s` × 2^(failures − 1), or the limit's.
 
@@ -45,10 +55,7 @@ class Backoff:
         >>> 15.0 <= one.delay_s(50, rng=random.Random(7)) <= 30.0
         True
         """
-        if failures < 1:
-            raise ValueError("failures counts from 1")
-        whole_s = min(self.limit_s, self.first_s * 2.0 ** min(failures - 1, 60))
-        delay_s = whole_s * rng.uniform(0.5, 1.0)
+        delay_s = self.whole_s(failures) * rng.uniform(0.5, 1.0)
         if retry_after_s is not None and retry_after_s > delay_s:
             return retry_after_s * rng.uniform(1.0, 1.1)
         return delay_s

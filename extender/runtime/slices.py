@@ -1,4 +1,9 @@
-"""Run long work on the event loop in slices, so that other tasks run every few milliseconds (docs/safety.md S15).
+"""Keep the event loop free (docs/safety.md S15): long work in a thread, or on the loop in slices of milliseconds.
+
+Why a thread: a plan of a thousand gangs takes a tenth of a second, and kube-scheduler's calls, held binds and the lease
+are the event loop's. Why two: long questions (expected starts of 64 gangs beside 5,000 nodes take a second) must not
+hold up plans. Rule: works of one thread are done one after the other, in the order in which they are asked for, on
+values that do not change; what they find takes effect on the event loop.
 
 Why slices wait for each other: in one turn the loop goes on with all that is ready. Five works that each pause after
 4 ms are together a stall of 20, for calls of kube-scheduler and for the lease as well.
@@ -8,15 +13,17 @@ Rule: one slice in a turn of the loop, first come, first served; the first one o
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from extender.runtime.telemetry import Telemetry
 
 SLICE_S: Final = 0.004  # After this long others have their turn; the longest step comes on top
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 Steps: TypeAlias = Generator[None, None, _T]
 """Work on the event loop that ends with the result; each `yield` is a moment at which it can be left for a while"""
 
@@ -81,9 +88,6 @@ class _Line:
 _LINES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Line]] = WeakKeyDictionary()
 
 
-_log = logging.getLogger(__name__)
-
-
 @dataclass(eq=False, repr=False)
 class Background:
     """The works of one part that are under way; `place` is a constant word for the count of bugs."""
@@ -119,3 +123,32 @@ class Background:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("internal error: %s", task.get_name(), exc_info=error)
             self.telemetry.internal_error(self.place)
+
+
+class Worker(Protocol):
+    """Does long works."""
+
+    async def __call__(self, work: Callable[[], _T]) -> _T:
+        """What `work` returns or raises."""
+
+
+async def at_once(work: Callable[[], _T]) -> _T:
+    """A worker for tests in virtual time, and for looks at a saved cluster: the caller itself."""
+    return work()
+
+
+class WorkerThread:
+    """One thread; it begins with its first work, and none begins after the context."""
+
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    async def __call__(self, work: Callable[[], _T]) -> _T:
+        """What `work` returns or raises. A caller that is cancelled leaves it to be done."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)

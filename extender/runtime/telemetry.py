@@ -5,7 +5,7 @@ words (the reasons of `scoring.model.reasons`), and both have a bound: no pod, n
 Rule: callers hand over facts; nothing here decides or reads a clock. A metric's text names the values of its labels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final, TypeVar
@@ -13,13 +13,16 @@ from typing import Any, Final, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from extender.runtime.current_counts import CurrentCounts
-from extender.runtime.gang_metrics import GangMetrics
-
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 METRICS_CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 _REQUEST_BUCKETS_S: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 120.0)
 """From a filter answered from memory to a bind that is held until its deadline."""
+MOST_NAMESPACES: Final = 20
+"""About 1,000 series in all: `/metrics` is rendered in the event loop, at 5 µs a series (docs/safety.md S15)."""
+OTHER: Final = "other"
+_LABEL: Final = "gang_namespace"  # Not `namespace`: Prometheus Operator sets that to the one of the scraped pod
+WAIT_BUCKETS_S: Final = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)
+START_BUCKETS_S: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)
 _PLAN_BUCKETS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -36,6 +39,10 @@ class Telemetry:
             """Counts one under labels, which are remembered: looking them up costs as much again as counting."""
             under = cache(counter(name, text, *labels).labels)
             return lambda *values: under(*values).inc()
+
+        def current(name: str, text: str, label: str) -> Callable[[Mapping[str, int]], None]:
+            """Shows what is there now, given whole each time."""
+            return CurrentCounts(gauge(name, text, label)).replace
 
         self._request_duration = cache(
             histogram(
@@ -57,7 +64,7 @@ class Telemetry:
         self.internal_error = count(
             "internal_errors", "Bugs that a supervisor caught; place: a verb, document, or a task", "place"
         )
-        self.gangs = CurrentCounts(gauge("gangs", "Gangs known; state: admitted or waiting", "state")).replace
+        self.gangs = current("gangs", "Gangs known; state: admitted or waiting", "state")
         self.gang_metrics = GangMetrics(self.registry)
         self.held_binds = gauge("held_binds", "Bind calls that wait for their gang").set
         self.planned = histogram("plan_duration_seconds", "One planner run", buckets=_PLAN_BUCKETS_S).observe
@@ -100,13 +107,11 @@ class Telemetry:
         self.network_nodes = gauge(
             "network_nodes", "Nodes by endpoint; state: mapped, unmapped, ambiguous", "metric", "state"
         )
-        self.network_degraded = CurrentCounts(
-            gauge(
-                "network_degraded",
-                "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
-                "kind",
-            )
-        ).replace
+        self.network_degraded = current(
+            "network_degraded",
+            "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
+            "kind",
+        )
         self.network_fetches = counter(
             "network_fetches", "Fetches of measurements; outcome: success or error", "source", "outcome"
         )
@@ -132,11 +137,9 @@ class Telemetry:
         self.probe_reported = count(
             "probe_reports", "Reports of the probe's agents; outcome: accepted, or why not", "outcome"
         )
-        self.probe_agents = CurrentCounts(
-            gauge(
-                "probe_agents", "Agents of the probe; state: reporting, silent, or unanswered (by all peers)", "state"
-            )
-        ).replace
+        self.probe_agents = current(
+            "probe_agents", "Agents of the probe; state: reporting, silent, or unanswered (by all peers)", "state"
+        )
         self.probe_burst = count(
             "probe_bursts",
             "Bursts of throughput; outcome: measured, failed, impossible (above 400 Gbit/s), lapsed, withdrawn (a gang "
@@ -174,3 +177,70 @@ def _version() -> str:
 
 def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str, *labels: str, **more: Any) -> _Kind:
     return kind(f"netgang_{name}", text, labels, registry=registry, **more)
+
+
+class CurrentCounts:
+    """The series of a gauge with one label, given whole each time. Bounded by the values that were given last.
+
+    Why not cleared and filled again: a label's series costs ten times as much to make as to set.
+    """
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._shown: Mapping[str, int] = {}
+
+    def replace(self, counts: Mapping[str, int]) -> None:
+        """Show these and nothing else; value of the label → count."""
+        for gone in self._shown.keys() - counts.keys():
+            self._gauge.remove(gone)
+        for label, count in counts.items():
+            self._gauge.labels(label).set(count)
+        self._shown = dict(counts)
+
+
+class NamespaceLabels:
+    """Values of label `gang_namespace`, whatever tenants create: the first `most` namespaces and `other`.
+
+    Counters cannot change their label, so a namespace keeps it as long as the process runs.
+    """
+
+    def __init__(self, most: int = MOST_NAMESPACES) -> None:
+        self._most = most
+        self._own: set[str] = set()
+
+    def of(self, namespace: str) -> str:
+        """The namespace, or `other`.
+
+        >>> labels = NamespaceLabels(most=1)
+        >>> labels.of("a"), labels.of("b"), labels.of("a")
+        ('a', 'other', 'a')
+        """
+        if namespace not in self._own:
+            if len(self._own) >= self._most:
+                return OTHER
+            self._own.add(namespace)
+        return namespace
+
+
+class GangMetrics:
+    """The metrics of gangs that have a namespace in their labels, and of their start."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._labels = NamespaceLabels()
+        self._waited = Histogram(
+            "netgang_gang_wait_duration_seconds",
+            "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",
+            (_LABEL,),
+            buckets=WAIT_BUCKETS_S,
+            registry=registry,
+        )
+        self.started_after = Histogram(
+            "netgang_gang_start_duration_seconds",
+            "From the plan that admits a gang until its minimum has nodes, to the second",
+            buckets=START_BUCKETS_S,
+            registry=registry,
+        ).observe
+
+    def waited(self, namespace: str, duration_s: float) -> None:
+        """A gang has started, and waited so long for that."""
+        self._waited.labels(self._labels.of(namespace)).observe(duration_s)

@@ -17,7 +17,7 @@ from extender.scheduling.planning.loop import Planner
 from scoring.ids import NodeName, PodUid
 from scoring.model import Pod
 from scoring.plan import Plan
-from scoring.verbs.plain_pods import SYSTEM_PRIORITY, Promised, ReservedRoom, kept_from_plain
+from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom, kept_from_plain
 
 NOTHING: frozenset[NodeName] = frozenset()
 _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them after minutes
@@ -38,7 +38,6 @@ class PlainPods:
     cache: ClusterCache
     planner: Planner
     clock: Clock
-    _promised: Promised = field(default_factory=Promised, init=False)
     _reserved: tuple[int, Plan, ReservedRoom] | None = field(default=None, init=False)
     """Snapshot version and plan that it is of; `Housekeeping` makes another version when time decides"""
     _parked: OrderedDict[PodUid, _Parked] = field(default_factory=OrderedDict, init=False)
@@ -115,5 +114,5 @@ class PlainPods:
         if self._reserved is None or self._reserved[0] != snapshot.version or self._reserved[1] is not plan:
             policy, now_s = self.planner.policy.queue, self.clock.now_s()
             reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
-            self._reserved = (snapshot.version, plan, ReservedRoom(snapshot, reservations, promised=self._promised))
+            self._reserved = (snapshot.version, plan, ReservedRoom(snapshot, reservations))
         return self._reserved[2]

@@ -33,7 +33,7 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, GangSource, NodeTable, Pod, Reason, Snapshot
 from scoring.plan import Plan
 from scoring.score.pairs import extender_scores
-from scoring.verbs.alternatives import Alternative, Alternatives
+from scoring.verbs.places import Alternative, PlanPlaces
 from scoring.verbs.prioritize import Preference, prefer
 
 _SCORES_KEPT = 64
@@ -64,8 +64,8 @@ class Verbs:
     zone_label: str = ZONE_LABEL
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
     _native: NativeZones = field(default_factory=NativeZones, init=False)
-    _beside: tuple[int, Plan, Alternatives] | None = field(default=None, init=False)
-    _last_other: tuple[Alternatives, Pod, Sequence[NodeName], Alternative] | None = field(default=None, init=False)
+    _beside: tuple[int, Plan, PlanPlaces] | None = field(default=None, init=False)
+    _last_other: tuple[PlanPlaces, Pod, Sequence[NodeName], Alternative] | None = field(default=None, init=False)
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
@@ -264,13 +264,13 @@ class Verbs:
         """Another node for the pod, looked for once in a call that learns and answers."""
         beside, known = self._alternatives(), self._last_other
         if known is None or known[0] is not beside or known[1] is not pod or known[2] is not asked:
-            known = self._last_other = (beside, pod, asked, beside.of(gang, pod, asked))
+            known = self._last_other = (beside, pod, asked, beside.instead(gang, pod, asked))
         return known[3]
 
-    def _alternatives(self) -> Alternatives:
+    def _alternatives(self) -> PlanPlaces:
         snapshot, plan = self.cache.snapshot(), self.planner.current
         if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
-            made = Alternatives(snapshot, plan, self.planner.policy, cache=self.planner.cache)
+            made = PlanPlaces(snapshot, plan, self.planner.policy, cache=self.planner.cache)
             self._beside = (snapshot.version, plan, made)
         return self._beside[2]
 

@@ -1,18 +1,10 @@
 """GET /v1/explain/{namespace}/{name}: why a gang or pod is where it is."""
 
-from extender.schemas.expected_start import ExpectedStart
-from extender.schemas.queue import Weight
-from extender.schemas.record import Record
-
-
-class Member(Record):
-    """One member."""
-
-    pod: str
-    role: str  # ps, chief, worker or other.
-    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
-    node: str | None  # Where it is, or is planned.
-    why: str  # Why it has no node; empty: it has one, or waits as its gang does.
+from extender.schemas import Record
+from extender.schemas.queue import ExpectedStart, Weight
+from scoring.explain.causes.reasons import Cause
+from scoring.explain.gang import MemberState
+from scoring.explain.gang_network import GangNetwork
 
 
 class Short(Record):
@@ -83,14 +75,6 @@ class Past(Record):
     detail: str
 
 
-class Cause(Record):
-    """Why it waits; the same words as in its Event."""
-
-    reason: str  # NodesCordoned, NodeLabelMissing, PodsMissing and so on: docs/reference/reasons.md.
-    message: str  # A sentence or two.
-    suggestion: str  # What helps; empty: nothing but wait.
-
-
 class Preemption(Record):
     """Which gangs leave for it, and what is in the way."""
 
@@ -114,28 +98,6 @@ class ExplainedPod(Record):
     pod: PodPlace
 
 
-class WorstLink(Record):
-    """The link with the fewest points; null: not known."""
-
-    source: str
-    target: str
-    points: float  # 0 to 100.
-    loss_ratio: float | None
-    delay_ms: float | None  # One way.
-    throughput_bps: float | None
-    oldest_s: float | None  # Age of the oldest value measured on it.
-
-
-class GangNetwork(Record):
-    """The network between the nodes of a gang that runs or is planned."""
-
-    zones: tuple[str, ...]
-    nodes: tuple[str, ...]  # By name, the first 64.
-    of_nodes: int
-    score: float | None  # Mean points (0 to 100) of its pairs of members; null: no two exchange data.
-    worst: WorstLink | None
-
-
 class Explained(Record):
     """Why a gang is where it is; asked for one of its pods, too."""
 
@@ -150,7 +112,7 @@ class Explained(Record):
     reason: str | None  # That reason, a constant sentence.
     detail: str  # The same with numbers.
     counts: dict[str, int]  # Members by what they do.
-    members: tuple[Member, ...]
+    members: tuple[MemberState, ...]
     turn: Turn
     zones: tuple[Zone, ...]
     notes: tuple[str, ...]  # What else stands in its way, or is not known: sentences.

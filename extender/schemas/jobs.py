@@ -3,8 +3,8 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from extender.schemas import Record
 from extender.schemas.queue import Weight
-from extender.schemas.record import Record
 
 
 class Workers(Record):

@@ -1,9 +1,10 @@
-"""GET /v1/network: the network as the planner sees it."""
+"""GET /v1/network: the network as the planner sees it; GET /v1/network/{source}/{target}: one link."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.schemas.record import Record
+from extender.schemas import Record
+from scoring.network.matrix import Known, PairCounts
 
 
 class KnownPairs(Record):
@@ -39,14 +40,6 @@ class Source(Record):
     endpoints: int = 0
     problems: tuple[str, ...] = ()
     rejected: dict[str, int] = msgspec.field(default_factory=dict)  # why → values that were not taken.
-
-
-class PairsByAge(Record):
-    """Directed pairs with a value, by age."""
-
-    fresh: int  # Below the soft TTL.
-    fading: int
-    expired: int  # Beyond the hard TTL.
 
 
 class AmbiguousNode(Record):
@@ -86,7 +79,7 @@ class NetworkStatus(Record):
     published_at_s: float | None  # Unix seconds.
     sources: tuple[Source, ...]
     known_pairs: dict[str, int]  # metric → directed pairs of endpoints with a value.
-    pairs: dict[str, PairsByAge]  # metric → the same by age.
+    pairs: dict[str, PairCounts]  # metric → the same by age.
     mapping: Mapping | None
     crash: str | None  # An error that netgang did not expect.
 
@@ -133,3 +126,32 @@ class Network(Record):
     status: NetworkStatus | UnsetType = UNSET  # Left out: there are no sources.
     degraded: tuple[DegradedLinks, ...] = ()  # Nodes, and zones as a whole, with bad links; at most 100.
     probe: ProbeAgents | UnsetType = UNSET  # Left out: the probe is off, or this replica does not lead.
+
+
+class LinkMetric(Record):
+    """One metric of a link: both directions, and what counts of them."""
+
+    there: Known | None
+    back: Known | None
+    counts: float | None  # The value that the score uses.
+    basis: str = msgspec.field(name="from")
+    """What `counts` rests on: both directions, one of them, the median between the nodes' zones, or nothing."""
+    unit: str  # ratio, ms or bit/s.
+    endpoints: tuple[str | None, ...]  # Where the two nodes are measured.
+    points: float
+    no_better_than: float | None = None
+    """What both say, where one is too old to count: the link has no more points than for this."""
+
+
+class Link(Record):
+    """Both directions of the link between two nodes, and what it is worth among the nodes of their zones."""
+
+    source: str
+    target: str
+    version: int  # Of the network's values.
+    same_endpoint: bool  # The nodes are one, or share their endpoint: the link is perfect by definition.
+    stale: bool  # Some value is old: its points fade.
+    points: float  # 0 to 100.
+    reference_bps: float | None  # The throughput that has full points.
+    compared_with: int  # Nodes among which it is compared.
+    metrics: dict[str, LinkMetric]  # loss, delay, throughput.

@@ -1,9 +1,11 @@
-"""GET /v1/plan, and the part of `netgang plan` that is the same."""
+"""GET /v1/plan, the part of `netgang plan` that is the same, and POST /v1/what-if: what the plan would be."""
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
+from extender.schemas import Record
 from extender.schemas.queue import Weight
-from extender.schemas.record import Record
+from scoring.what_if import Turned
 
 
 class AdmittedGang(Record):
@@ -52,3 +54,15 @@ class PlanOfFiles(Plan, kw_only=True):
 
     order: str  # weight, fifo or another order of the settings.
     held: dict[str, tuple[str, ...]]  # gang → nodes that are reserved for it.
+
+
+class Supposed(Record):
+    """What would differ from the plan of now."""
+
+    said: str = msgspec.field(name="if")  # What is supposed, as a sentence.
+    at_s: float  # The moment that was supposed, Unix seconds.
+    gangs: dict[str, int]  # How many would be admitted, and how many would wait.
+    admitted: tuple[Turned, ...]  # Would be admitted, and wait now.
+    refused: tuple[Turned, ...]  # Are admitted now, and would wait.
+    moved: tuple[Turned, ...]  # Are admitted either way, elsewhere.
+    other: tuple[Turned, ...]  # Are there in one of the two plans alone, or wait for another reason.

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from extender.schemas.record import Record
+from extender.schemas import Record
 
 MOST_LINKS = 128
 _Name = Annotated[str, Meta(min_length=1, max_length=253)]

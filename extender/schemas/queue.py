@@ -1,7 +1,6 @@
 """GET /v1/queue: state, weight, clock and rank of every gang."""
 
-from extender.schemas.expected_start import ExpectedStart
-from extender.schemas.record import Record
+from extender.schemas import Record
 
 
 class Weight(Record):
@@ -21,6 +20,16 @@ class MemberCounts(Record):
     running: int
     succeeded: int
     failed: int
+
+
+class ExpectedStart(Record):
+    """When a gang is expected to start, or why that is not known."""
+
+    start_s: float | None  # Unix seconds; null: it is not known.
+    after: str | None  # The gang whose end it waits for last; where nothing is known, the gang that is in the way.
+    promised: bool  # The plan has promised it a start: gangs that come later do not delay it.
+    unknown: str | None  # NEVER, NOT_FOR_ROOM, LENGTH, RESERVED, OTHERS or FAR (docs/explanation/queue.md).
+    text: str  # The same as a sentence.
 
 
 class QueuedGang(Record):

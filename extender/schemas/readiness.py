@@ -2,8 +2,8 @@
 
 from msgspec import UNSET, UnsetType
 
+from extender.schemas import Record
 from extender.schemas.network import Mapping, ProbeAgents, Source
-from extender.schemas.record import Record
 
 
 class Watch(Record):

@@ -1,26 +1,26 @@
-"""The HTTP face: one FastAPI app, in which POST /filter, /prioritize and /bind are plain routes from bytes to bytes.
+"""The HTTP face: POST /filter, /prioritize and /bind from bytes to bytes, and FastAPI's documents for all else.
 
-Why plain: kube-scheduler waits for filter and prioritize inside its only scheduling loop, and a body names thousands of
-nodes, so that no model is made of it. Rules: `dispatch` says what is answered, here is only how HTTP carries it. A call
-awaits nothing but the request's body, which has a largest size and a longest time, and the answer.
+Why the verbs stand in front: kube-scheduler waits for filter and prioritize inside its only scheduling loop; FastAPI's
+and Starlette's layers cost 50 µs a call, as much as the answer (`python -m lab.bench.http`). Rules: `dispatch` says
+what is answered, here is only how HTTP carries it. A call awaits nothing but the request's body, which has a largest
+size and a longest time, and the answer.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from time import perf_counter
 from typing import Any, Final
 
 import msgspec
-from fastapi import APIRouter, FastAPI
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Route
+from fastapi import APIRouter
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.api.documents.views import Views
-from extender.api.problems import LAST, TooLargeError, whole_body
+from extender.api.problems import TooLargeError, problem_response, whole_body
 from extender.api.routes import create_documents_app
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Readiness
@@ -41,7 +41,7 @@ def create_app(
     body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S,
     callers: Callers = Callers.SCHEDULER_AND_CURL,
     routers: Sequence[APIRouter] = (),
-) -> FastAPI:
+) -> ASGIApp:
     """Build the whole HTTP service; `routers` join the documents (/v1 and pages)."""
     supervisor = Supervisor(telemetry)
     dispatch = Dispatch(verbs, telemetry, supervisor, Serving(max_body_bytes, body_timeout_s, callers))
@@ -53,14 +53,8 @@ def create_app(
         reasons = (*found.reasons, "an internal error happened a moment ago, the log says more")
         return msgspec.structs.replace(found, ready=False, reasons=reasons)
 
-    return create_documents_app(
-        views,
-        telemetry,
-        readiness=readiness,
-        failed=partial(supervisor.failed, "document"),
-        routes=[Route(path, _endpoint(dispatch, verb), methods=["POST"]) for path, verb in dispatch.by_path.items()],
-        routers=routers,
-    )
+    failed = partial(supervisor.failed, "document")
+    return _App(dispatch, create_documents_app(views, telemetry, readiness=readiness, failed=failed, routers=routers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,45 +64,58 @@ class ForPeople:
     app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass one request on, marked whatever its path is: only the router knows which ones are a verb's."""
+        """Pass one request on, marked whatever its path is."""
         await self.app({**scope, _LOOKS: True}, receive, send)
 
 
-def _endpoint(dispatch: Dispatch, verb: Verb) -> Callable[[Request], Awaitable[Response]]:
-    """What answers each call of a verb exactly once, whatever happens."""
+@dataclass(frozen=True, slots=True)
+class _App:
+    """Answers each call of a verb exactly once, whatever happens; passes all else on."""
 
-    async def call(request: Request) -> Response:
-        began_s = perf_counter()
-        body = await _read_body(dispatch, verb, request)
-        reply = await _reply(dispatch, verb, body, request) if isinstance(body, bytes) else body
-        dispatch.done(verb, reply, duration_s=perf_counter() - began_s)
-        return Response(reply.body, media_type="application/json", headers=LAST if reply.last else None)
+    dispatch: Dispatch
+    documents: ASGIApp
 
-    return call
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        verb = self.dispatch.by_path.get(scope["path"])
+        if verb is None:
+            await self.documents(scope, receive, send)
+        elif scope["method"] != "POST":
+            refusal = problem_response(HTTPStatus.METHOD_NOT_ALLOWED, "", headers={"allow": "POST"})
+            await refusal(scope, receive, send)
+        else:
+            began_s = perf_counter()
+            reply = await self._reply(verb, scope, receive)
+            self.dispatch.done(verb, reply, duration_s=perf_counter() - began_s)
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply.body))]
+            if reply.last:
+                headers.append((b"connection", b"close"))
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": reply.body})
 
-
-async def _read_body(dispatch: Dispatch, verb: Verb, request: Request) -> bytes | Reply:
-    """The whole request body, or the reply to one that is too large, too slow, or broken off."""
-    serving, declared = dispatch.serving, request.headers.get("content-length", "")
-    try:
-        if declared.isdecimal() and int(declared[:18]) > serving.max_body_bytes:  # 18 digits are beyond any limit
-            raise TooLargeError
-        return await whole_body(request, serving.max_body_bytes, serving.body_timeout_s)
-    except TooLargeError:
-        return dispatch.too_large(verb)
-    except TimeoutError:
-        return dispatch.too_late(verb)
-    except ClientDisconnect:
-        return GONE
-
-
-async def _reply(dispatch: Dispatch, verb: Verb, body: bytes, request: Request) -> Reply:
-    gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    scope = request.scope
-    marked = scope["query_string"] == b"debug" or _LOOKS in scope
-    curl = any(name == b"user-agent" and value.startswith(_CURL) for name, value in scope["headers"])
-    answer = dispatch.answer(verb, body, gone, marked=marked, curl=curl)
-    return answer if isinstance(answer, Reply) else await _heard(answer, request.receive, gone)
+    async def _reply(self, verb: Verb, scope: Scope, receive: Receive) -> Reply:
+        """The reply to a whole request, or to one whose body is too large, too slow, or broken off."""
+        dispatch, declared, curl = self.dispatch, b"", False
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                declared = value
+            elif name == b"user-agent":
+                curl = value.startswith(_CURL)
+        try:
+            if declared.isdigit() and int(declared[:18]) > dispatch.serving.max_body_bytes:  # 18 are beyond any limit
+                raise TooLargeError
+            body = await whole_body(receive, dispatch.serving.max_body_bytes, dispatch.serving.body_timeout_s)
+        except TooLargeError:
+            return dispatch.too_large(verb)
+        except TimeoutError:
+            return dispatch.too_late(verb)
+        except ClientDisconnect:
+            return GONE
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        marked = scope["query_string"] == b"debug" or _LOOKS in scope
+        answer = dispatch.answer(verb, body, gone, marked=marked, curl=curl)
+        if isinstance(answer, Reply):
+            return answer
+        return await (_heard(answer, receive, gone) if verb.holds else answer)
 
 
 async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:

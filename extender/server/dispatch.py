@@ -78,6 +78,7 @@ class Verb(NamedTuple):
     """The reply to a whole request body, which may only be a look; BadRequestError if it cannot be read"""
     failure: Callable[[bytes, str], bytes]
     """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why"""
+    holds: bool = False  # It may take so long that the caller hangs up
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class Dispatch:
                 self._prioritize,
                 lambda body, _: wire.encode_equal_scores(wire.readable_names(body) if body else []),
             ),
-            "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error)),
+            "/bind": Verb("bind", self._bind, lambda _, error: wire.encode_bind(error), holds=True),
         }
 
     def answer(self, verb: Verb, body: bytes, gone: asyncio.Future[None], *, marked: bool, curl: bool) -> Answer:

@@ -23,9 +23,4 @@ def longest_bind_s(*, hold_s: float, commit_s: float = COMMIT_TIMEOUT_S) -> floa
     >>> longest_bind_s(hold_s=25.0), longest_bind_s(hold_s=10.0, commit_s=5.0)
     (47.0, 21.0)
     """
-    return hold_s + commit_s + slowest_binding_s(commit_s) + MARGIN_S
-
-
-def slowest_binding_s(commit_s: float) -> float:
-    """Seconds after which a Binding that has started is given up, at most."""
-    return min(BINDING_MAX_S, commit_s)
+    return hold_s + commit_s + min(BINDING_MAX_S, commit_s) + MARGIN_S  # the last Binding may begin at the last moment

@@ -1,4 +1,4 @@
-"""Settings of optional features: repair, preemption, PodGroup status, the decision log, elastic jobs.
+"""Settings of the queue and of optional features: repair, PodGroup status, decision log, elastic jobs, probe.
 
 Rule: what evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that declared
 a minimum for another autoscaler's sake must not find the job shrunk after an upgrade.
@@ -6,16 +6,37 @@ a minimum for another autoscaler's sake must not find the job shrunk after an up
 
 from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from extender.settings.types import NotNegative, OnOrOff, Section
-from scoring.model.policy import Repair
-from scoring.scaling.job import Wants
-from scoring.scaling.options import Condition, MetricOptions, Options
+from extender.settings.types import NotNegative, Number, OnOrOff, Positive, Section, names
+from scoring.model.policy import Order, QueuePolicy, Repair
+from scoring.scaling.job import Condition, MetricOptions, Options, Wants
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
+Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
+
+
+class QueueSettings(Section):
+    """The order of the queue (docs/explanation/queue.md)."""
+
+    order: Order = Order.WEIGHT
+    """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
+    weight_namespaces: Annotated[tuple[str, ...], BeforeValidator(names)] = ()
+    """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
+    starve_limit_s: Positive = 600.0
+    """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
+    backfill: bool = True
+    """Promise the first gang that cannot start its start, where jobs declare how long they run, so that no other gang
+    delays it (docs/explanation/queue.md#back-fill-by-end-times)."""
+    share_cap: Share | None = None
+    """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
+
+    def policy(self, base: QueuePolicy = QueuePolicy()) -> QueuePolicy:
+        """The same as the planner takes it; from `base` what no setting says."""
+        chosen: dict[str, Any] = {**dict(self), "weight_namespaces": frozenset(self.weight_namespaces)}
+        return replace(base, **chosen)
 
 
 class RepairSettings(Section):
@@ -77,3 +98,29 @@ class ElasticSettings(Section):
         """The same as the decisions take it; from `metrics` what no setting says."""
         chosen: dict[str, Any] = dict(self.metrics)
         return Options(**self.model_dump(exclude={"metrics"}), metrics=replace(metrics, **chosen))
+
+
+class ThroughputSettings(Section):
+    """Throughput of links, measured by iperf3 in single bursts: one pair of nodes at a time in the whole cluster."""
+
+    enabled: bool = False
+    """Have agents measure throughput. Their image needs iperf3, and their NetworkPolicy TCP ports 8863 to 8870."""
+
+
+class ProbeSettings(Section):
+    """Packet loss and delay that agents on the nodes measure and report at `reports.port` (docs/reference/probe.md)."""
+
+    enabled: bool = False
+    """Take reports of agents at `POST /v1/probe`, assign their peers, and use what they measure."""
+    service_account: str = Field(
+        default="netgang-system/netgang-probe", pattern=r"^[a-z0-9.-]{1,63}/[a-z0-9.-]{1,253}$"
+    )
+    """`namespace/name` of the agents' service account: only its tokens, each bound to a pod, may report links."""
+    throughput: ThroughputSettings = ThroughputSettings()
+    """Bursts of throughput; off by default."""
+
+    @model_validator(mode="after")
+    def _throughput_needs_agents(self) -> Self:
+        if self.throughput.enabled and not self.enabled:
+            raise ValueError("throughput.enabled needs enabled: true: the probe's agents run the bursts")
+        return self

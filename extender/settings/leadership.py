@@ -11,8 +11,6 @@ from pydantic import Field
 
 from extender.settings.types import Section
 
-_NAME = r"^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$"
-
 
 class LeaderElection(StrEnum):
     """Whether several replicas agree on one that acts."""

@@ -18,24 +18,22 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
-from extender.settings import features
 from extender.settings.call_bound import BINDING_MAX_S, COMMIT_TIMEOUT_S, MARGIN_S, longest_bind_s
+from extender.settings.features import (
+    ElasticSettings,
+    ProbeSettings,
+    QueueSettings,
+    RecordSettings,
+    RepairSettings,
+    StatusMode,
+)
 from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.network import NetworkSettings, ScoreSettings
 from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
-from extender.settings.probe import ProbeSettings
-from extender.settings.queue import QueueSettings
 from extender.settings.types import NotNegative, OnOrOff, Positive, names
 from scoring.ids import ZoneName
-from scoring.model.policy import (
-    AdmitTo,
-    Policy,
-    Preempting,
-    ScorePolicy,
-    Selection,
-    ZonePolicy,
-)
+from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ZonePolicy
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
@@ -88,7 +86,7 @@ class Settings(PortSettings):
     admit_to: AdmitTo = AdmitTo.NODES
     """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
     spares (kube-scheduler then looks at those alone), or only the `zone`."""
-    pod_group_status: Annotated[features.StatusMode, OnOrOff] = features.StatusMode.AUTO
+    pod_group_status: Annotated[StatusMode, OnOrOff] = StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
     leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
@@ -107,15 +105,15 @@ class Settings(PortSettings):
     """Where measurements come from and how long they are believed."""
     score: ScoreSettings = ScoreSettings()
     """How a measured link becomes points."""
-    repair: features.RepairSettings = features.RepairSettings()
+    repair: RepairSettings = RepairSettings()
     """Gangs that lost members after they had started."""
-    elastic: features.ElasticSettings = features.ElasticSettings()
+    elastic: ElasticSettings = ElasticSettings()
     """Running jobs that give up workers for heavier gangs, and get them back."""
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
     probe: ProbeSettings = ProbeSettings()
     """netgang's own measurements between nodes."""
-    record: features.RecordSettings = features.RecordSettings()
+    record: RecordSettings = RecordSettings()
     """The last decisions, to be made again."""
     queue: QueueSettings = QueueSettings()
     """The order of the queue, and how much a namespace may have."""

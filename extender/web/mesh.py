@@ -14,9 +14,9 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import group_medians
 from scoring.network.link_grades import Bounds, Grade, bounds_of
 from scoring.network.matrix import Floats, Ints, Metric
+from scoring.network.medians import group_medians
 from scoring.network.node_links import rows_of_ends
 
 Document = dict[str, Any]
@@ -33,16 +33,8 @@ class _Cells(NamedTuple):
     ages_s: Floats
     own: Bools  # From an end to itself
     checked: Bools
-    between: "_Between | None" = None  # Of zones: what is behind each cell
-
-
-class _Between(NamedTuple):
-    """What is behind the cells of two zones each; shapes (zones, zones)."""
-
-    counts: Ints  # Pairs with a value
-    bad: Ints
-    worst: Floats
-    worst_at: Sequence[Sequence[str | None]]  # Node with most bad pairs; None: no pair is bad
+    worst: Floats  # Of what is behind each cell
+    behind: Document  # More of that, for people
 
 
 def mesh_document(
@@ -76,19 +68,10 @@ def mesh_document(
         "hard_ttl_s": hard_s,
         "grades": _letters(cells, bounds),
         "stale": ["".join("1" if one else "0" for one in row) for row in stale.tolist()],
-        "values": [[_short(value) for value in row] for row in values.tolist()],
+        "values": _shortened(values),
         "ages_s": [[None if age != age else round(age) for age in row] for row in ages.tolist()],
         "worst": _worst(cells, metric),
-        **(_behind(cells.between) if cells.between is not None else {"pairs": None}),
-    }
-
-
-def _behind(between: _Between) -> Document:
-    return {
-        "pairs": between.counts.tolist(),
-        "bad": between.bad.tolist(),
-        "worst_values": [[_short(value) for value in row] for row in between.worst.tolist()],
-        "worst_at": between.worst_at,
+        **cells.behind,
     }
 
 
@@ -107,7 +90,8 @@ def _of_nodes(snapshot: Snapshot, metric: Metric, rows: Ints) -> _Cells:
         Metric.THROUGHPUT: (block.throughput_bps, block.throughput_age_s),
     }[metric]
     mapped = np.array([snapshot.network.endpoint(name, metric) is not None for name in names], np.bool_)
-    return _Cells(names, len(rows), values, ages_s, own=block.same, checked=mapped[:, None] & mapped[None, :])
+    checked = mapped[:, None] & mapped[None, :]
+    return _Cells(names, len(rows), values, ages_s, block.same, checked, values, {"pairs": None})
 
 
 def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
@@ -128,22 +112,18 @@ def _of_zones(snapshot: Snapshot, metric: Metric) -> _Cells:
     worst, oldest, median = np.full(size, np.nan), np.full(size, np.nan), np.full(size, np.nan)
     (np.fmin if bounds.highest_is_best else np.fmax).at(worst, cell, values)
     np.fmax.at(oldest, cell, ages_s)
-    measured, medians = group_medians(cell, values)
+    measured, medians, _ = group_medians(cell, values)
     median[measured] = medians
     bad = np.bincount(cell[poor], minlength=size) if size else counts
-    between = _Between(
-        counts.reshape(shape), bad.reshape(shape), worst.reshape(shape), _worst_nodes(snapshot, cell, a, b, poor, shape)
-    )
-    own = np.zeros(shape, np.bool_)
-    return _Cells(
-        zones,
-        len(table.zones),
-        median.reshape(shape),
-        oldest.reshape(shape),
-        own,
-        checked=between.counts > 0,
-        between=between,
-    )
+    worst, counts = worst.reshape(shape), counts.reshape(shape)
+    behind = {
+        "pairs": counts.tolist(),  # With a value
+        "bad": bad.reshape(shape).tolist(),
+        "worst_values": _shortened(worst),
+        "worst_at": _worst_nodes(snapshot, cell, a, b, poor, shape),
+    }
+    values, ages_s, own = median.reshape(shape), oldest.reshape(shape), np.zeros(shape, np.bool_)
+    return _Cells(zones, len(table.zones), values, ages_s, own, counts > 0, worst, behind)
 
 
 def _worst_nodes(
@@ -175,13 +155,12 @@ def _letters(cells: _Cells, bounds: Bounds) -> list[str]:
 
 def _worst(cells: _Cells, metric: Metric) -> list[list[int]]:
     """(row, column) of the worst cells, worst first; of equal ones the first."""
-    values = cells.values if cells.between is None else cells.between.worst
-    order = values if metric is Metric.THROUGHPUT else -values
+    order = cells.worst if metric is Metric.THROUGHPUT else -cells.worst
     flat = np.where(cells.own | np.isnan(order), np.inf, order).ravel()
     first = np.argsort(flat, kind="stable")[:_WORST]
     return [list(divmod(int(at), len(cells.ends))) for at in first if np.isfinite(flat[at])]
 
 
-def _short(value: float) -> float | None:
+def _shortened(values: Floats) -> list[list[float | None]]:
     """Three digits are what a tooltip shows; NaN is null."""
-    return None if value != value else float(f"{value:.3g}")
+    return [[None if value != value else float(f"{value:.3g}") for value in row] for row in values.tolist()]

@@ -7,7 +7,6 @@ authority decides. Nothing is loaded from elsewhere, and a header has the browse
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Final, TypeAlias
@@ -131,10 +130,5 @@ def page_router(shown: Shown, views: Views) -> APIRouter:
 
 
 def _file(name: str) -> Response:
-    suffix = name[name.rindex(".") :]
-    return Response(_read(name), headers={"content-type": _TYPES[suffix], **_HEADERS})
-
-
-@lru_cache(maxsize=len(_FILES) + 1)
-def _read(name: str) -> bytes:
-    return (files("extender.web") / "static" / name).read_bytes()
+    body = (files("extender.web") / "static" / name).read_bytes()
+    return Response(body, headers={"content-type": _TYPES[name[name.rindex(".") :]], **_HEADERS})

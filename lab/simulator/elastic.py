@@ -18,8 +18,7 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model import Node
 from scoring.model.resources import Resources
 from scoring.network.matrix import NetworkMatrix
-from scoring.scaling.job import Wants
-from scoring.scaling.options import MetricOptions, Options
+from scoring.scaling.job import MetricOptions, Options, Wants
 
 ABOUT = "PAPERS E2, E3: one job of 3 to 12 workers; changes by steps, by loss and by its curve, against fixed counts."
 COUNTS = (3, 6, 9, 12)

@@ -210,12 +210,7 @@ class Api:
                 raise
 
     async def delete_all(
-        self,
-        kind: str,
-        *,
-        namespace: str | None = None,
-        grace_s: int | None = None,
-        api_version: str = "",
+        self, kind: str, *, namespace: str | None = None, grace_s: int | None = None, api_version: str = ""
     ) -> None:
         """Delete a collection: of one namespace, or of a kind without namespaces."""
         resource = await self._resource(kind, api_version)

@@ -20,14 +20,7 @@ from netgang_report.reporter import DEFAULT, Reporter
 class _Pace:
     """Which steps are reported, and how fast they were: every `every`-th step, of `samples` samples each."""
 
-    def __init__(
-        self,
-        samples: float,
-        *,
-        every: int = 1,
-        first_step: int = 0,
-        reporter: Optional[Reporter],
-    ) -> None:
+    def __init__(self, samples: float, *, every: int = 1, first_step: int = 0, reporter: Optional[Reporter]) -> None:
         self.step = first_step
         self.samples = samples
         self._every = every

@@ -141,8 +141,7 @@ class Reporter:
             getLogger("netgang_report").warning("not reported: %r", error)
 
 
-DEFAULT = Reporter()
-"""Of the whole process, so that only its first report says that the job (re)started."""
+DEFAULT = Reporter()  # Of the whole process, so that only its first report says that the job (re)started
 
 
 @atexit.register

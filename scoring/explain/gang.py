@@ -8,31 +8,33 @@ from dataclasses import dataclass
 from typing import Final
 
 from scoring.explain.causes.cause import cause_of
-from scoring.explain.causes.kube_scheduler import NO_REFUSALS, scheduler_words, uncounted_names
+from scoring.explain.causes.pods import NO_REFUSALS, scheduler_words, uncounted_names
 from scoring.explain.causes.reasons import Cause
-from scoring.explain.circumstances import wants_nodes
 from scoring.explain.gang_network import GangNetwork, gang_network
-from scoring.explain.turn import Turn, turn_of
+from scoring.explain.queue_report import Turn, turn_of
 from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import GATE, Gang, Policy, Snapshot
+from scoring.model import GATE, Gang, Policy, Reason, Snapshot
 from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.score.zone_distance import near_problem
 
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
+_WANTS_NODES: Final = frozenset(
+    {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
+)
 
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """One member and where it is."""
+    """One member."""
 
     pod: str
-    role: str
-    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed
-    node: NodeName | None
-    why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does
+    role: str  # ps, chief, worker or other.
+    state: str  # running, bound, held, planned, pending, gated, deleting, succeeded or failed.
+    node: NodeName | None  # Where it is, or is planned.
+    why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does.
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,6 @@ def explain(
     zones = verdicts(run, ask, closest=closest)
     turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
     waiting = plan.waiting.get(gang.key)
-    cause = cause_of(run, plan, ask, zones, turn, refusals, notes)
-    unseen = (_autoscaler_note(gang),) if wants_nodes(waiting) else ()
     return Explanation(
         gang=gang.key,
         source=gang.source.value,
@@ -93,32 +93,31 @@ def explain(
         problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
         missing=max(gang.min_member - ask.alive - len(ask.unable), 0),
         turn=turn,
-        notes=(*unseen, *_uncounted(run, ask), *_scheduler_notes(ask, refusals), *notes),
-        cause=cause,
+        notes=(*_notes(run, ask, refusals, waiting), *notes),
+        cause=cause_of(run, plan, ask, zones, turn, refusals, notes),
     )
 
 
-def _autoscaler_note(gang: Gang) -> str:
-    """What an autoscaler does not see (docs/safety.md S17)."""
-    how = "wait at a scheduling gate" if any(GATE in pod.gates for pod in gang.pending) else "are refused by netgang"
-    return (
-        f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that kube-scheduler "
-        "calls unschedulable"
-    )
+def wants_nodes(waiting: Waiting | None) -> bool:
+    """Whether more room would help."""
+    return waiting is not None and waiting.reason in _WANTS_NODES
 
 
-def _uncounted(run: Run, ask: GangDemand) -> tuple[str, ...]:
-    """What its waiting members ask for that netgang does not count."""
-    names = uncounted_names(run, ask)
-    return (f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone",) if names else ()
-
-
-def _scheduler_notes(ask: GangDemand, refusals: Mapping[PodUid, str]) -> tuple[str, ...]:
-    """What kube-scheduler's own FailedScheduling says of the pods, the words that most of them have."""
-    return tuple(
-        f"kube-scheduler, of {counted(pods, 'pod')}: {words}"
-        for words, pods in scheduler_words(ask, refusals)[:_MOST_WORDS]
-    )
+def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: Waiting | None) -> tuple[str, ...]:
+    """What an autoscaler does not see (docs/safety.md S17), what netgang does not count, and kube-scheduler's words."""
+    notes: list[str] = []
+    if wants_nodes(waiting):
+        gated = any(GATE in pod.gates for pod in ask.gang.pending)
+        how = "wait at a scheduling gate" if gated else "are refused by netgang"
+        notes.append(
+            f"a cluster autoscaler adds no nodes for it: its pods {how}, and autoscalers look at pods that "
+            "kube-scheduler calls unschedulable"
+        )
+    if names := uncounted_names(run, ask):
+        notes.append(f"uncounted: {', '.join(names)}; kube-scheduler alone counts it, and its pods get a zone")
+    for words, pods in scheduler_words(ask, refusals)[:_MOST_WORDS]:
+        notes.append(f"kube-scheduler, of {counted(pods, 'pod')}: {words}")
+    return tuple(notes)
 
 
 def _member(plan: Plan, ask: GangDemand, held: Collection[PodUid], refusals: Mapping[PodUid, str]) -> list[MemberState]:

@@ -21,7 +21,7 @@ MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are loo
 
 @dataclass(frozen=True, slots=True)
 class WorstLink:
-    """The link with the fewest points; each value is the one that counts, `None` where none is known."""
+    """The link with the fewest points; each value is the one that counts, null where none is known."""
 
     source: NodeName
     target: NodeName
@@ -39,8 +39,8 @@ class GangNetwork:
     zones: tuple[ZoneName, ...]
     nodes: tuple[NodeName, ...]  # By name, the first 64
     of_nodes: int  # More than `nodes`: the others are not looked at
-    score: float | None  # Mean points (0 to 100) of the pairs of members that exchange data; `None`: there is none
-    worst: WorstLink | None  # `None`: all members are on one node, or exchange no data
+    score: float | None  # Mean points (0 to 100) of the pairs of members that exchange data; null: there is none
+    worst: WorstLink | None  # Null: all members are on one node, or exchange no data
 
 
 def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:

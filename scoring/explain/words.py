@@ -1,16 +1,27 @@
-"""Amounts, times and what is supposed, in words for people."""
+"""Amounts, times, starts that are expected and what is supposed, in words for people.
+
+Rule: moments are in UTC and carry the date only where it is another than today's, so a sentence that was written down
+is still true an hour later.
+"""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
 
 from scoring.ids import ZoneName
-from scoring.model import Resources
+from scoring.model import Gang, Pod, Resources
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.measurement import Metric
+from scoring.plan.expected_starts import ExpectedStart, Unknown
 from scoring.what_if import WhatIf
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
+_IN_THE_WAY: Final = {
+    Unknown.LENGTH: "how long {} runs is not known",
+    Unknown.RESERVED: "room is reserved for {}, of which it is not known when it starts",
+}
 
 
 def request_text(request: Resources) -> str:
@@ -129,3 +140,49 @@ def value_text(metric: Metric, value: float) -> str:
     if metric is Metric.LOSS:
         return f"{100.0 * value:.3g} %"
     return f"{value:.3g} ms" if metric is Metric.DELAY else f"{value / 1e6:.4g} Mbit/s"
+
+
+def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = None) -> str:
+    """The sentence; `seen_from`: the namespace whose people read it; gangs of others are not named.
+
+    >>> start = ExpectedStart("team-a/bert", 3600.0, "team-b/resnet")
+    >>> expected_text(start, now_s=0.0)
+    'expected to start about 01:00Z, after team-b/resnet ends'
+    >>> expected_text(start, now_s=0.0, seen_from="team-a")
+    "expected to start about 01:00Z, after another namespace's gang ends"
+    >>> expected_text(ExpectedStart("a/g", after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
+    'when it starts is not known: how long a/h runs is not known'
+    """
+    after = (one.after or "") if one.after is None or seen_from is None else gangs_seen_from(seen_from, [one.after])
+    if one.start_s is not None:
+        at = moment_text(one.start_s, now_s=now_s)
+        return f"expected to start about {at}{f', after {after} ends' if after else ''}"
+    why = one.unknown or Unknown.OTHERS
+    said = _IN_THE_WAY[why].format(after) if after and why in _IN_THE_WAY else why.value
+    return f"when it starts is not known: {said}"
+
+
+def moment_text(at_s: float, *, now_s: float) -> str:
+    """A moment of today as a time, any other one with its date; UTC.
+
+    >>> moment_text(60.0, now_s=0.0), moment_text(90_000.0, now_s=0.0)
+    ('00:01Z', '1970-01-02 01:00Z')
+    """
+    moment, today = (datetime.fromtimestamp(one_s, UTC) for one_s in (at_s, now_s))
+    return f"{moment:%H:%M}Z" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M}Z"
+
+
+def two_runs(gang: Gang) -> str:
+    """Which run the gang is, which one waits, and what to do about it; for gangs with pods of a later run."""
+    runs = next((_controller(pod) for pod in gang.members if pod.run is not None), "others")
+    waits = _controller(gang.later[0])
+    return (
+        f"Gang {gang.key} is run by {runs}; the pods of {waits} wait until its pods have ended. To let both run side "
+        "by side give each a gang name of its own; if they are parts of one gang give them roles (netgang.io/role)"
+    )
+
+
+def _controller(pod: Pod) -> str:
+    if pod.owner is not None:
+        return f"{pod.owner.kind} {pod.owner.name}"
+    return pod.run.name if pod.run is not None else pod.name

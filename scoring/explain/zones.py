@@ -8,6 +8,7 @@ no smaller ones would.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -143,14 +144,9 @@ def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -
                 free[i] += short[at] - request
                 ports[i] |= single
                 left -= 1
-    return _shortages(run, rows, axis, more), homeless
-
-
-def _shortages(run: Run, rows: Ints, axis: Sequence[ResourceName], more: Ints) -> tuple[Shortage, ...]:
     found: list[Shortage] = []
-    for column, resource in enumerate(axis):
-        at = np.flatnonzero(more[:, column])
-        if len(at):
-            nodes = tuple((run.table.names[int(rows[i])], int(more[i, column])) for i in at.tolist())
+    for column, resource in sorted(enumerate(axis), key=itemgetter(1)):
+        if at := np.flatnonzero(more[:, column]).tolist():
+            nodes = tuple((run.table.names[int(rows[i])], int(more[i, column])) for i in at)
             found.append(Shortage(resource, int(more[:, column].sum()), nodes))
-    return tuple(sorted(found, key=lambda one: one.resource))
+    return tuple(found), homeless

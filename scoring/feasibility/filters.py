@@ -8,12 +8,14 @@ for nodes that cannot run pods at all (docs/safety.md S12): one wrongly allowed 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName
 from scoring.model import Constraints, HostPort, Node, NodeSelectorTerm, NodeTable, Requirement, Taint, Toleration
+from scoring.model.pod import MemberClass, Pod
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 _UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")  # As which `spec.unschedulable` acts
@@ -100,6 +102,15 @@ def widened(terms: Sequence[NodeSelectorTerm], *, zone_label: str) -> tuple[Node
             return None  # only the zone was asked for, and by us
         kept.append(NodeSelectorTerm(lines, term.fields))
     return tuple(kept)
+
+
+def as_written(pod: Pod, *, zone_label: str) -> MemberClass:
+    """The class of the pod as its owner wrote it, before its admission."""
+    constraints = pod.member_class.constraints
+    if pod.admitted_to is None or constraints.affinity is None:
+        return pod.member_class
+    wide = replace(constraints, affinity=widened(constraints.affinity, zone_label=zone_label))
+    return replace(pod.member_class, constraints=wide)
 
 
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:

@@ -7,12 +7,11 @@ settled where it is converted (`extender.convert`), never here.
 
 from scoring.model.constraints import Constraints, HostPort, NodeSelectorTerm, Requirement, Taint, Toleration
 from scoring.model.gang import Gang, PodGroup
-from scoring.model.node import DaemonSet, Node
 from scoring.model.pod import GATE, Controller, GangSource, GroupRef, MemberClass, Phase, Pod, Role, RunRef, counts
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
-from scoring.model.snapshot import Claim, Commitment, NodeTable, Snapshot
+from scoring.model.snapshot import Claim, Commitment, DaemonSet, Node, NodeTable, Snapshot
 
 __all__ = [
     "GATE", "Claim", "Commitment", "Constraints", "Controller", "DaemonSet",

@@ -256,17 +256,14 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
                 words = ", ".join(type(default))
                 raise ValueError(f"{_shown(value)} is not one of {words}; {default} is used")
             return {field: type(default)(value)}
-        case "preemptible":
+        case "preemptible" | "suspendable":
             if value not in ("true", "false"):
-                raise ValueError(f"{_shown(value)} is neither true nor false; true is used")
-            return {"preemptible": value == "true"}
-        case "suspendable":
-            if value not in ("true", "false"):
-                raise ValueError(f"{_shown(value)} is neither true nor false; it is ignored")
-            return {"suspendable": value == "true"}
+                used = "true is used" if name == "preemptible" else "it is ignored"
+                raise ValueError(f"{_shown(value)} is neither true nor false; {used}")
+            return {name: value == "true"}
         case "expected-duration":
             try:
-                duration_s(value)  # the gang's record has it as its length (`extender.cache.lengths`)
+                duration_s(value)  # the gang's record has it as its length (`extender.cache.gangs`)
             except ValueError as problem:
                 raise ValueError(f"{_shown(value)} {problem}; it is ignored") from None
             return {}

@@ -10,13 +10,51 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
-from scoring.model.constraints import HostPort
+from scoring.ids import GangKey, Namespace, NodeName, PodUid, ResourceName, ZoneName
+from scoring.model.constraints import HostPort, Taint
 from scoring.model.gang import Gang
-from scoring.model.node import Node
 from scoring.model.pod import MemberClass, Pod
 from scoring.model.resources import CPU, MEMORY, Resources
 from scoring.network.matrix import Ints, NetworkMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node as the planner sees it. `allocatable` holds every resource, incl. extended ones and `pods`."""
+
+    name: NodeName
+    zone: ZoneName
+    allocatable: Resources
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    leaving: bool = False  # Out of service, or an autoscaler is about to remove it (docs/safety.md S12)
+    addresses: tuple[str, ...] = ()  # Of `status.addresses`: for mapping to measurement endpoints
+    annotations: tuple[tuple[str, str], ...] = ()  # Only those that name measurement endpoints
+    created_s: float = 0.0
+
+    @property
+    def at_best(self) -> "Node":
+        """The node as its labels alone describe it: ready, not cordoned, without taints."""
+        return replace(self, ready=True, leaving=False, unschedulable=False, taints=())
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """What an apps DaemonSet will ask of each node that it selects."""
+
+    namespace: Namespace
+    name: str
+    identity: str  # `NAMESPACE/UID`: a pod can claim any uid for its owner, and not another namespace for itself
+    member_class: MemberClass  # Of its pods, with the tolerations that its controller adds
+    created_s: float = 0.0
+    deleting: bool = False
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for people."""
+        return f"{self.namespace}/{self.name}"
 
 
 def axis_of(names: Iterable[ResourceName]) -> tuple[ResourceName, ...]:
@@ -66,8 +104,10 @@ class NodeTable:
                 row[self.axis.index(name)] = amount
         return row
 
-    def footprint(self, pods: Iterable[Pod]) -> tuple[Ints, Ints]:
-        """Rows (k,) where the pods are, ascending, and what they take there (k, resources). Cost: O(pods).
+    def footprint(self, pods: Iterable[Pod], places: Mapping[PodUid, NodeName] | None = None) -> tuple[Ints, Ints]:
+        """Rows (k,) where the pods are, or by `places` will be, ascending, and what they take there (k, resources).
+
+        Cost: O(pods).
 
         >>> from tests.builders import bound, node, pod
         >>> table = NodeTable.of([node("n1"), node("n2")])
@@ -77,7 +117,8 @@ class NodeTable:
         """
         where: dict[Resources, list[int]] = {}
         for pod in pods:
-            row = self.index.get(pod.node) if pod.node is not None else None
+            node = pod.node if places is None else places.get(pod.uid)
+            row = self.index.get(node) if node is not None else None
             if row is not None:
                 where.setdefault(pod.member_class.requests, []).append(row)
         rows = np.unique(np.array([row for at in where.values() for row in at], np.int64))
@@ -141,14 +182,18 @@ class Snapshot:
     attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Cluster-hours it had before it was suspended
     network: NetworkMatrix = field(default_factory=NetworkMatrix)
 
-    def without(self, pods: Sequence[Pod]) -> "Snapshot":
-        """The same as if the pods used nothing; their host ports stay taken. Cost: O(nodes + pods)."""
+    def without(self, pods: Sequence[Pod], *, ports: bool = False) -> "Snapshot":
+        """The same as if the pods used nothing; their host ports stay taken, unless `ports`. Cost: O(nodes + pods)."""
         if not pods:
             return self
         rows, amounts = self.table.footprint(pods)
-        used = self.used.copy()
+        used, host_ports = self.used.copy(), dict(self.host_ports)
         used[rows] -= amounts
-        return replace(self, used=used)
+        for pod in pods if ports else ():
+            mine = pod.member_class.constraints.host_ports
+            if mine and pod.node is not None and pod.node in host_ports:  # a port has one user on a node
+                host_ports[pod.node] = host_ports[pod.node].difference(mine)
+        return replace(self, used=used, host_ports=host_ports)
 
     def excluded(self, member_class: MemberClass) -> frozenset[NodeName]:
         """Nodes that refuse the class, or its like before an admission narrowed its affinity (docs/safety.md S27)."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from scoring.network.link_grades import bounds_of
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
+from scoring.network.medians import group_medians
 from scoring.network.node_links import Bools, NodeLinks
 
 _ZONE_SHARE, _NODE_SHARE = 0.75, 0.5
@@ -108,7 +109,7 @@ def _inner(links: NodeLinks, metric: Metric) -> _Bad:
     else:
         bad = value >= bounds_of(metric).poor
     if metric is Metric.DELAY:
-        zones, of_zone = group_medians(links.zone[source], value)
+        zones, of_zone, _ = group_medians(links.zone[source], value)
         medians = of_zone[np.searchsorted(zones, links.zone[source])]
         bad = bad | (value >= np.maximum(_TIMES * medians, medians + _ABOVE_MS))
     return _Bad(source, rows.target, value, bad)
@@ -133,14 +134,3 @@ def _described(links: NodeLinks, metric: Metric, about: Subject, bad: _Bad, of: 
     at = int((bad.value.argmin if metric is Metric.THROUGHPUT else bad.value.argmax)())
     where = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
     return Degraded(about, metric, len(bad.value), of, float(bad.value[at]), where, certain)
-
-
-def group_medians(group: Ints, value: Floats) -> tuple[Ints, Floats]:
-    """The groups there are, ascending, and the lower median of each one's values. Cost: O(m log m).
-
-    >>> [column.tolist() for column in group_medians(np.array([0, 2, 0, 0]), np.array([3.0, 5.0, 1.0, 2.0]))]
-    [[0, 2], [2.0, 5.0]]
-    """
-    order = np.lexsort((value, group))
-    groups, starts, counts = np.unique(group[order], return_index=True, return_counts=True)
-    return groups, value[order][starts + (counts - 1) // 2]

@@ -18,7 +18,7 @@ from scoring.network.measurement import METRICS, Floats, Ints, Measurement, Meas
 from scoring.network.medians import Medians, Zones, medians_of
 
 __all__ = [
-    "METRICS", "Block", "Floats", "Ints", "Known", "Measured", "Measurement", "MeasurementTable", "Metric",
+    "METRICS", "Block", "Floats", "Ints", "Known", "Measurement", "MeasurementTable", "Metric",
     "NetworkMatrix", "PairCounts", "Zones",
 ]  # fmt: skip
 
@@ -33,14 +33,6 @@ class Known:
     value: float
     age_s: float
     origin: str  # Name of the source; "" where measurements came without one
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What was measured of one metric between `n` from-nodes and `m` to-nodes, without any estimate; shapes (n, m)."""
-
-    ages_s: Floats  # NaN: nothing was measured
-    origins: Ints  # Index in the matrix's `origins`, −1 where nothing was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +175,6 @@ class NetworkMatrix:
         [age_s] = pairs.ages_s(self.evaluated_at_s)[at]
         return Known(float(pairs.values[at[0]]), float(age_s), self.origins[pairs.origin[at[0]]])
 
-    def measured(self, metric: Metric, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Measured:
-        """Which source measured each pair of sources × targets, and how long ago. Cost: O(n·m·log pairs)."""
-        rows, cols = self.endpoint_indexes(sources, metric), self.endpoint_indexes(targets, metric)
-        ages_s, origins = np.full((len(rows), len(cols)), np.nan), np.full((len(rows), len(cols)), -1, np.int64)
-        pairs = self._of(metric)
-        hit, at = self._find(pairs, rows, cols)
-        ages_s[hit], origins[hit] = pairs.ages_s(self.evaluated_at_s)[at], pairs.origin[at]
-        return Measured(ages_s, origins)
-
     def endpoint(self, node: NodeName, metric: Metric) -> EndpointId | None:
         """The endpoint where `node` is measured for `metric`; `None` when it has none."""
         return self.endpoint_of.get(metric, {}).get(node)
@@ -260,14 +243,7 @@ class NetworkMatrix:
         return hit, at[hit]
 
     def _fill(
-        self,
-        metric: Metric,
-        medians: Medians,
-        typical: Floats,
-        there: _Values,
-        back: _Values,
-        rows: Ints,
-        cols: Ints,
+        self, metric: Metric, medians: Medians, typical: Floats, there: _Values, back: _Values, rows: Ints, cols: Ints
     ) -> None:
         """Write medians where no direction counts, never above the link's last value; one direction makes both."""
         hard_s = medians.hard_ttl_s[metric]

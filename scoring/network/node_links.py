@@ -56,14 +56,17 @@ class NodeLinks:
 
 def links_of(matrix: NetworkMatrix, zone_of: Mapping[NodeName, ZoneName]) -> NodeLinks:
     """Links of a matrix, of any age, between nodes of these zones. Cost: O(links + nodes)."""
-    names, zones, zone = _nodes(zone_of)
+    names, zones = tuple(sorted(zone_of)), tuple(sorted(set(zone_of.values())))
+    number = {zone: i for i, zone in enumerate(zones)}
     index = {name: row for row, name in enumerate(names)}
     rows = {}
     for metric in METRICS:
         row_of = rows_of_ends(matrix, index, metric)
         ends_from, ends_to, values, ages_s = matrix.measured_values(metric)
-        rows[metric] = _between_nodes(row_of[ends_from], row_of[ends_to], values, ages_s)
-    return NodeLinks(names, zones, zone, rows)
+        source, target = row_of[ends_from], row_of[ends_to]
+        between_nodes = (source >= 0) & (target >= 0) & (source != target)
+        rows[metric] = Rows(source, target, values, ages_s).where(between_nodes)
+    return NodeLinks(names, zones, np.array([number[zone_of[name]] for name in names], np.int64), rows)
 
 
 def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: Metric) -> Ints:
@@ -74,13 +77,3 @@ def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: M
         if node in index and end in number:
             rows[number[end]] = index[node]
     return rows
-
-
-def _nodes(zone_of: Mapping[NodeName, ZoneName]) -> tuple[tuple[NodeName, ...], tuple[ZoneName, ...], Ints]:
-    names, zones = tuple(sorted(zone_of)), tuple(sorted(set(zone_of.values())))
-    number = {zone: i for i, zone in enumerate(zones)}
-    return names, zones, np.array([number[zone_of[name]] for name in names], np.int64)
-
-
-def _between_nodes(source: Ints, target: Ints, values: Floats, ages_s: Floats) -> Rows:
-    return Rows(source, target, values, ages_s).where((source >= 0) & (target >= 0) & (source != target))

@@ -60,7 +60,7 @@ class PairScores:
         key = (network.version, names, score)
         if len(zones) > 1 and key not in view.cache.scores and not network.estimates:
             sets = view.zone_number[view.rows(zones)]
-            made = among_sets(network, names, sets, self.crossings().ends, score)
+            made = among_sets(network, names, sets, self.crossings(), score)
             view.cache.links(key, lambda: made)
         self.links(zones, score)
 
@@ -101,7 +101,7 @@ class PairScores:
         found = self.measured().copy()
         if not self._view.snapshot.network.estimates:
             near = set(number[at].tolist())
-            linked = {zone for pair in self.crossings().ends if not near.isdisjoint(pair) for zone in pair}
+            linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
             found &= np.isin(number, list(near | linked))
         found[at] = True
         return found

@@ -80,15 +80,14 @@ def _tiers(run: Run, demand: GangDemand, kind: Kind, zones: tuple[ZoneName, ...]
             lambda: zone_distances(near, run.table, network, run.policy),
         )
     ranks = rank_zones(zones, options=demand.options, distances=distances)
-    tier = (ranks[0].distance_ms, ranks[0].preference)
-    best = [rank.zone for rank in ranks if (rank.distance_ms, rank.preference) == tier]
+    best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
     common = kind.score
     if len(best) > 1:
         for zone in best if kind.score.reference_bps is None else ():
             if not run.scores.knows((zone,), kind.score):
                 run.scores.links((zone,), kind.score)
         common = run.scores.common_reference(best, kind.score)
-    return Tiers(common, best, [rank.zone for rank in ranks[len(best) :]])
+    return Tiers(common, best, [zone for _, _, zone in ranks[len(best) :]])
 
 
 def sets_to_try(
@@ -138,7 +137,7 @@ def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> dict[tu
         key = (network.version, run.view.names(one), run.view.names(other), score)
         mean = cache.means.get(key)
         if mean is None:
-            across = known.ends[at] if known is not None else None
+            across = known[at] if known is not None else None
             mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
             cache.means[key] = mean
         means[pair] = mean

@@ -18,7 +18,6 @@ from scoring.network.matrix import Ints
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 
 SetKey: TypeAlias = tuple[object, ...]
-_KEPT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +31,6 @@ class Candidate:
     amounts: Ints  # (k, resources) that becomes free there
     started_s: float  # When the last of its members got its node, Unix seconds; creation where that is not known
     attained_h: float = 0.0  # Cluster-hours that it has had, if it leaves because of them, not of its priority
-
-
-class Candidates:
-    """What each gang would free, looked up once per gang and node table. Bounded; not shared between threads."""
-
-    def __init__(self) -> None:
-        self._table: NodeTable | None = None
-        self._known: dict[GangKey, tuple[Gang, Candidate | None]] = {}  # `None`: it may not leave at all
-
-    def of(self, gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None:
-        """What becomes free if the gang leaves; `None`: it may not, or that would be of no use."""
-        if table is not self._table or len(self._known) >= _KEPT:
-            self._table = table
-            self._known.clear()
-        known = self._known.get(gang.key)
-        if known is None or known[0] is not gang:
-            made = _candidate(gang, table) if may_leave(gang, policy) else None
-            known = self._known[gang.key] = (gang, made if made is not None and len(made.rows) else None)
-        return known[1]
 
 
 def may_leave(gang: Gang, policy: Policy) -> bool:
@@ -74,8 +54,8 @@ def may_leave(gang: Gang, policy: Policy) -> bool:
 def candidates(
     snapshot: Snapshot,
     policy: Policy,
-    book: Candidates,
     gang: Gang,
+    freed: dict[GangKey, Candidate | None],
     *,
     now_s: float,
     spared: Set[GangKey] = frozenset(),
@@ -84,20 +64,31 @@ def candidates(
     """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
 
     They have less priority; if it is `by_level`, also those of the same priority that may be suspended, are of a higher
-    service level, and started `min_run_s` ago. Cost: O(gangs), and O(members) of those that changed.
+    service level, and started `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot; `None`: it
+    may not leave, or that would be of no use. Cost: O(gangs), and O(members) of those that are not in `freed`.
     """
-    levels = _Levels(snapshot, policy, gang, now_s) if by_level else None
-    below = gang.priority
+    service, total = policy.service, snapshot.table.allocatable.sum(axis=0)
+    mine = level_of_waiting(gang.key, snapshot, service)
     busy = {*spared, *snapshot.commitments, *snapshot.claims}
     busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
     found: list[tuple[SetKey, Candidate]] = []
-    for other in snapshot.gangs.values():
-        if other.priority <= below and other.key not in busy and other is not gang:
-            one = book.of(other, snapshot.table, policy)
-            if one is not None and one.priority == below:
-                one = levels.above(other, one) if levels is not None else None
-            if one is not None and one.priority <= below:
-                found.append((set_key((one,)), one))
+    for key, other in snapshot.gangs.items():
+        if other.priority > gang.priority or key in busy or other is gang:
+            continue
+        if key not in freed:
+            freed[key] = _candidate(other, snapshot.table) if may_leave(other, policy) else None
+        one = freed[key]
+        if one is None or one.priority > gang.priority:
+            continue
+        if one.priority == gang.priority:
+            suspendable = by_level and gang_options(dict(other.options), policy).suspendable
+            if not suspendable or now_s < one.started_s + service.min_run_s:
+                continue
+            hours = hours_of(other, snapshot, now_s=now_s, total=total)
+            if level(hours, service) <= mine:
+                continue
+            one = replace(one, attained_h=hours)
+        found.append((set_key((one,)), one))
     return [one for _, one in sorted(found, key=itemgetter(0))]
 
 
@@ -118,29 +109,11 @@ def set_key(some: Iterable[Candidate]) -> SetKey:
     )
 
 
-class _Levels:
-    """Which gangs have had more of the cluster than one that waits, by whole levels."""
-
-    def __init__(self, snapshot: Snapshot, policy: Policy, gang: Gang, now_s: float) -> None:
-        self._snapshot, self._policy, self._now_s = snapshot, policy, now_s
-        self._level = level_of_waiting(gang.key, snapshot, policy.service)
-        self._total = snapshot.table.allocatable.sum(axis=0)
-
-    def above(self, gang: Gang, one: Candidate) -> Candidate | None:
-        """The candidate with what it has had; `None`: it may not be suspended, or is of no higher level."""
-        service, options = self._policy.service, gang_options(dict(gang.options), self._policy)
-        if not options.suspendable:
-            return None
-        if self._now_s < one.started_s + service.min_run_s:
-            return None
-        hours = hours_of(gang, self._snapshot, now_s=self._now_s, total=self._total)
-        return replace(one, attained_h=hours) if level(hours, service) > self._level else None
-
-
-def _candidate(gang: Gang, table: NodeTable) -> Candidate:
+def _candidate(gang: Gang, table: NodeTable) -> Candidate | None:
     pods = tuple(pod for pod in gang.members if pod.node is not None and not pod.terminal)
-    started = [pod.scheduled_s for pod in pods if pod.scheduled_s is not None]
-    priority = max(pod.priority for pod in gang.members)
-    return Candidate(
-        gang.key, max(priority, gang.priority), pods, *table.footprint(pods), max(started, default=gang.created_s)
-    )
+    rows, amounts = table.footprint(pods)
+    if not len(rows):
+        return None
+    priority = max(gang.priority, *(pod.priority for pod in gang.members))
+    started_s = max((pod.scheduled_s for pod in pods if pod.scheduled_s is not None), default=gang.created_s)
+    return Candidate(gang.key, priority, pods, rows, amounts, started_s)

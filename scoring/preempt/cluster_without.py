@@ -5,17 +5,16 @@ stay; members that are being deleted anyway count as gone. The count looks at ea
 and at all host ports as free, so its "no" is sure and its "yes" is not.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.room import fit_counts, scatter_add
-from scoring.ids import NodeName, ZoneName
-from scoring.model import HostPort, MemberClass, Pod
+from scoring.ids import ZoneName
+from scoring.model import MemberClass
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
@@ -27,7 +26,7 @@ from scoring.plan.result import Placed, Refused
 from scoring.plan.zone_order import kind_of
 from scoring.preempt.candidates import Candidate
 
-_NO_ROWS = np.zeros(0, np.int64)
+_NO_ROWS: Ints = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +47,25 @@ class Without:
     def __init__(
         self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, cache: PlannerCache, *, now_s: float
     ) -> None:
-        self._snapshot = snapshot
-        self._plan = plan
-        self._policy = policy
-        self._ask = ask
-        self._cache = cache
-        self._now_s = now_s
+        self._snapshot, self._plan, self._policy, self._cache = snapshot, plan, policy, cache
+        self._ask, self._now_s = ask, now_s
         members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
         self._leaving = [pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal]
-        self._used = snapshot.without(self._leaving).used
-        self._held = self._held_rows()
+        index, mine = snapshot.table.index, plan.waiting[ask.gang.key].rank
+        self._held = [  # Rows reserved for STARVING gangs ahead; what is claimed counts by itself
+            index[name]
+            for reserved in plan.reservations.values()
+            if (owner := plan.waiting.get(reserved.gang)) is not None and owner.rank < mine
+            for name in reserved.nodes
+            if reserved.gang not in snapshot.claims and name in index
+        ]
         base = self._run(())
         self._free = base.capacity.room.free
-        wanted = [
-            (member_class, base.view.vector(member_class), count)
-            for member_class, count in kind_of(base, ask).members.classes
-        ]
-        self._counts = [count for _, _, count in wanted]
+        classes = kind_of(base, ask).members.classes
+        self._counts = [count for _, count in classes]
         allowed = base.view.candidate_zones(ask)
         together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1
-        kinds = [(request, self._allowed(base, member_class)) for member_class, request, _ in wanted]
+        kinds = [(base.view.vector(one), self._allowed(base, one)) for one, _ in classes]
         self.groups = [
             self._group(base, zones, kinds)
             for zones in ([tuple(allowed)] if together else [(zone,) for zone in allowed])
@@ -86,24 +84,18 @@ class Without:
 
     def missing(self, group: Group, some: Sequence[Candidate]) -> int:
         """How many members of the gang would have no place there, at least. Cost: O(nodes of theirs)."""
-        touched, free = self._touched(some)
+        if len(some) == 1:
+            touched, free = some[0].rows, self._free[some[0].rows] + some[0].amounts
+        else:
+            rows = np.concatenate([_NO_ROWS, *(one.rows for one in some)])
+            touched, at = np.unique(rows, return_inverse=True)
+            free = np.ascontiguousarray(self._free[touched])
+            scatter_add(free, at, np.concatenate([self._free[_NO_ROWS], *(one.amounts for one in some)]))
         missing = 0
         for kind, count in zip(group, self._counts, strict=True):
             after = np.where(kind.allowed[touched], fit_counts(free, kind.request), 0)
-            there = kind.total + int((after - kind.fits[touched]).sum())
-            missing += max(count - there, 0)
+            missing += max(count - kind.total - int((after - kind.fits[touched]).sum()), 0)
         return missing
-
-    def _touched(self, some: Sequence[Candidate]) -> tuple[Ints, Ints]:
-        """Rows where these are, and what is free there without them."""
-        if not some:
-            return _NO_ROWS, self._free[_NO_ROWS]
-        if len(some) == 1:
-            return some[0].rows, self._free[some[0].rows] + some[0].amounts
-        touched, at = np.unique(np.concatenate([one.rows for one in some]), return_inverse=True)
-        free = np.ascontiguousarray(self._free[touched])
-        scatter_add(free, at, np.concatenate([one.amounts for one in some]))
-        return touched, free
 
     def place(self, some: Sequence[Candidate]) -> Placed | None:
         """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
@@ -114,13 +106,8 @@ class Without:
     def _run(self, some: Sequence[Candidate]) -> Run:
         """A planner run in which all is taken but what these, and those on their way out, have."""
         snapshot = self._snapshot
-        used = np.ascontiguousarray(self._used).copy()
-        if some:
-            scatter_add(
-                used, np.concatenate([one.rows for one in some]), -np.concatenate([one.amounts for one in some])
-            )
-        ports = _ports_without(snapshot, chain(self._leaving, chain.from_iterable(one.pods for one in some)))
-        run = begin_run(replace(snapshot, used=used, host_ports=ports), self._policy, self._cache)
+        gone = [*self._leaving, *(pod for one in some for pod in one.pods)]
+        run = begin_run(snapshot.without(gone, ports=True), self._policy, self._cache)
         take_commitments(run)
         take_admissions(run, self._plan.admitted.values())
         claimed = (
@@ -152,26 +139,3 @@ class Without:
             fits = np.where(allowed, fit_counts(self._free, request), 0)
             found.append(_Kind(request, allowed, fits, int(fits.sum())))
         return tuple(found)
-
-    def _held_rows(self) -> list[int]:
-        """Nodes reserved for STARVING gangs ahead; what is claimed counts by itself."""
-        mine = self._plan.waiting[self._ask.gang.key].rank
-        found: list[int] = []
-        for reserved in self._plan.reservations.values():
-            owner = self._plan.waiting.get(reserved.gang)
-            if owner is not None and owner.rank < mine and reserved.gang not in self._snapshot.claims:
-                index = self._snapshot.table.index
-                found.extend(index[name] for name in reserved.nodes if name in index)
-        return found
-
-
-def _ports_without(snapshot: Snapshot, gone: Iterable[Pod]) -> Mapping[NodeName, frozenset[HostPort]]:
-    """Host ports in use on each node once these pods are gone: a port has one user on a node."""
-    if not snapshot.host_ports:
-        return snapshot.host_ports
-    ports = dict(snapshot.host_ports)
-    for pod in gone:
-        mine = pod.member_class.constraints.host_ports
-        if mine and pod.node is not None and pod.node in ports:
-            ports[pod.node] = ports[pod.node].difference(mine)
-    return ports

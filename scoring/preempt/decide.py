@@ -20,7 +20,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.preempt.candidates import Candidates, candidates
+from scoring.preempt.candidates import Candidate, candidates
 from scoring.preempt.cluster_without import Without
 from scoring.preempt.smallest import Limits, smallest
 from scoring.queue.service_levels import is_wide, level_of_waiting
@@ -53,14 +53,12 @@ def preemption(
     passed_over: Set[GangKey] = frozenset(),
     continued: Set[GangKey] = frozenset(),
     cache: PlannerCache | None = None,
-    book: Candidates | None = None,
     limits: Limits = Limits(),
 ) -> Preemption | None:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
 
     `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
-    are looked at although room is claimed for them, as if it were not. `now_s`: Unix time. `book`: what gangs
-    free, kept from one decision to the next.
+    are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
 
     >>> from scoring.plan import plan as planned
     >>> from tests.builders import bound, gang, node, pod, snapshot
@@ -78,13 +76,14 @@ def preemption(
     ('default/large',)
     None
     """
-    cache, book = cache or PlannerCache(), book or Candidates()
+    cache = cache or PlannerCache()
     if policy.preemption is Preempting.OFF:
         return None
     run = begin_run(snapshot, policy, cache)
     order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)
     levels = policy.preemption is Preempting.LEVELS
     hopeless: set[object] = set()
+    freed: dict[GangKey, Candidate | None] = {}
     for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
         gang = snapshot.gangs.get(waiting.gang)
         seen = snapshot
@@ -102,7 +101,7 @@ def preemption(
         kind = (run.view.member_set(ask.need, ask), ask.options, standing, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
-        able = candidates(seen, policy, book, gang, now_s=now_s, spared=spared, by_level=by_level)
+        able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)
         chosen = None
         if able:
             without = Without(seen, plan, policy, ask, cache, now_s=now_s)

@@ -17,7 +17,6 @@ from math import comb
 from operator import itemgetter
 from typing import TypeAlias
 
-from scoring.ids import GangKey
 from scoring.plan.result import Placed
 from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.cluster_without import Group, Without
@@ -70,33 +69,24 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: Limits) 
 
 def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
     """The best sufficient set of this size by at most `most` placements, and how many were tried."""
-    able = {one.gang: one for _, some in groups for one in some}
-    sets: set[tuple[GangKey, ...]] = set()  # a gang that is in two zones may be counted in both
-    counted = 0
+    enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
     for group, candidates in groups:
         for some in combinations(candidates, size):
-            counted += 1
             if without.may_fit(group, some):
-                sets.add(tuple(sorted(one.gang for one in some)))
-    ordered: list[tuple[SetKey, Some]] = []
-    for gangs in sets:
-        some = tuple(able[gang] for gang in gangs)
-        ordered.append((set_key(some), some))
-    ordered.sort(key=itemgetter(0))
-    for _, some in ordered[:most]:
+                ordered = tuple(sorted(some, key=lambda one: one.gang))
+                enough[set_key(ordered)] = ordered
+    best = sorted(enough.items(), key=itemgetter(0))[:most]
+    for _, some in best:
         placed = without.place(some)
         if placed is not None:
             return Chosen(some, placed, exact=True), 0
-    return None, min(len(ordered), most)
+    return None, len(best)
 
 
 def _greedy(without: Without, groups: _Groups) -> Chosen | None:
     """The best of the sets that are found zone by zone, without those of it that can stay."""
-    found: list[tuple[Group, Chosen]] = []
-    for group, candidates in groups:
-        enough = _added(without, group, candidates)
-        if enough is not None:
-            found.append((group, enough))
+    tried = ((group, _added(without, group, candidates)) for group, candidates in groups)
+    found = [(group, enough) for group, enough in tried if enough is not None]
     best = min(found, key=lambda one: set_key(one[1].some), default=None)
     return None if best is None else _reduced(without, *best)
 
@@ -106,10 +96,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
 
     While counting says "perhaps" and no place is found the number of gangs is doubled, so that few are tried.
     """
-    alone: list[tuple[int, int]] = []
-    for number, one in enumerate(candidates):
-        alone.append((without.missing(group, (one,)), number))
-    order = [candidates[number] for _, number in sorted(alone)]
+    order = sorted(candidates, key=lambda one: without.missing(group, (one,)))
     sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
     most: int | None = 1 + bisect_left(sizes, True, key=lambda size: without.may_fit(group, order[:size]))
     while most is not None:

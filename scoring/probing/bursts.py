@@ -1,8 +1,8 @@
 """Which pair of nodes measures its throughput next, or why none does: one burst at a time in the whole cluster.
 
 Why so few: a burst fills a link for seconds, and no job is to pay for that. Rules:
-- Both nodes have an agent with iperf3. No gang runs on them or is about to start there. In 24
-  hours a node takes part in at most `a_day` bursts.
+- Both nodes have an agent with iperf3. No gang runs on them or is about to start there. In 24 hours a node takes part
+  in at most `a_day` bursts.
 - A link is slow below half the median of its zone, or half the upper quartile between zones. Its ends that have no
   other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. Of two
   zones whose link has turned slow, the newest fast link of each is measured again: that shows which uplink is slow. A
@@ -36,7 +36,6 @@ class BurstReason(StrEnum):
     NEW = "the pair was never measured"
     ZONES = "the two zones were never measured, or longest ago"
     OLDEST = "the pair was measured longest ago"
-    RUNNING = "a burst is running"
     ALONE = "no two nodes have an agent with iperf3"
     GANGS = "gangs are on the nodes"
     SPENT = "the nodes had their bursts of a day"
@@ -48,13 +47,6 @@ class NextBurst(NamedTuple):
 
     pair: Pair | None
     reason: BurstReason
-
-
-@dataclass(frozen=True, slots=True)
-class BurstLimits:
-    """What is allowed."""
-
-    a_day: int = 24  # Bursts of one node in 24 hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +67,7 @@ class BurstQuestion:
 
     view: BurstView
     past: tuple[PastBurst, ...]  # In the order of time, with those that were chosen already
-    limits: BurstLimits
+    a_day: int  # Most bursts of one node in 24 hours
     count: int  # Most that are wanted
     now_s: float
 
@@ -90,28 +82,24 @@ class BurstQuestion:
         while len(found) < self.count and (not found or found[-1].pair is not None):
             tried = [PastBurst(one.pair, self.now_s) for one in found if one.pair is not None]
             past = (*self.past, *tried)
-            found.append(next_burst(self.view, past, self.limits, running=False, now_s=self.now_s))
+            found.append(next_burst(self.view, past, self.a_day, now_s=self.now_s))
         return found
 
 
-def next_burst(
-    view: BurstView, past: Iterable[PastBurst], limits: BurstLimits, *, running: bool, now_s: float
-) -> NextBurst:
+def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s: float) -> NextBurst:
     """The next pair. `past` is in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest.
 
     >>> nodes = {"a": "z", "b": "z", "c": "z"}
-    >>> next_burst(BurstView(nodes), [], BurstLimits(), running=False, now_s=0.0)
+    >>> next_burst(BurstView(nodes), [], 24, now_s=0.0)
     NextBurst(pair=('a', 'b'), reason=<BurstReason.NEW: 'the pair was never measured'>)
-    >>> next_burst(BurstView(nodes), [PastBurst(("a", "b"), 0.0, 1e9)], BurstLimits(), running=False, now_s=9.0).pair
+    >>> next_burst(BurstView(nodes), [PastBurst(("a", "b"), 0.0, 1e9)], 24, now_s=9.0).pair
     ('a', 'c')
-    >>> next_burst(BurstView(nodes, with_gangs={"a", "b"}), [], BurstLimits(), running=False, now_s=0.0).reason
+    >>> next_burst(BurstView(nodes, with_gangs={"a", "b"}), [], 24, now_s=0.0).reason
     <BurstReason.GANGS: 'gangs are on the nodes'>
     """
-    if running:
-        return NextBurst(None, BurstReason.RUNNING)
     known = history(view.zone_of, past, now_s=now_s)
     idle = view.zone_of.keys() - view.with_gangs
-    free = {node for node in idle if known.used[node] < limits.a_day}
+    free = {node for node in idle if known.used[node] < a_day}
     for nodes, reason in ((view.zone_of, BurstReason.ALONE), (idle, BurstReason.GANGS), (free, BurstReason.SPENT)):
         if len(nodes) < 2:
             return NextBurst(None, reason)

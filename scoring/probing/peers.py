@@ -17,6 +17,7 @@ Pure: the same nodes, zones, wanted nodes, epoch and seed give the same peers, w
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
+from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -62,7 +63,7 @@ def assign_peers(
     found: dict[NodeName, list[NodeName]] = {node: [] for node in sorted(zone_of)}
     small = len(zone_of) <= SMALL
     for nodes in nodes_of.values():
-        pairs = _all_pairs(nodes) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)
+        pairs = combinations(nodes, 2) if small else _zone_pairs(nodes, turn, wanted=wanted, most=most)
         for one, other in pairs:
             found[one].append(other)
             found[other].append(one)
@@ -70,10 +71,6 @@ def assign_peers(
         found[one].append(other)
         found[other].append(one)
     return {node: tuple(sorted(peers)) for node, peers in found.items()}
-
-
-def _all_pairs(nodes: Sequence[NodeName]) -> Iterator[Pair]:
-    return ((one, other) for i, one in enumerate(nodes) for other in nodes[i + 1 :])
 
 
 def _zone_pairs(nodes: Sequence[NodeName], turn: Turn, *, wanted: AbstractSet[NodeName], most: int) -> Iterator[Pair]:
@@ -187,8 +184,8 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) 
                 if pair[0] is None or pair[1] is None or pair in chosen:
                     continue
                 chosen.add((pair[0], pair[1]))
-                a.use(pair[0])
-                b.use(pair[1])
+                a.used[pair[0]] += 1
+                b.used[pair[1]] += 1
                 yield pair[0], pair[1]
 
 
@@ -199,17 +196,13 @@ class _Ring:
         hashed = sorted((_hash(f"{seed}/gateway/{node}"), node) for node in nodes)
         self.nodes = [node for _, node in hashed]
         self._hashes = np.array([value for value, _ in hashed], np.uint64)
-        self._used = dict.fromkeys(self.nodes, 0)
+        self.used = dict.fromkeys(self.nodes, 0)  # Node → its peers so far
 
     def next(self, label: str) -> NodeName | None:
         """The first from the label's place on that can take one more peer; `None`: none can."""
         start = int(np.searchsorted(self._hashes, np.uint64(_hash(label))))
         count = len(self.nodes)
         for ahead in range(count):
-            if self._used[node := self.nodes[(start + ahead) % count]] < GATEWAY_PEERS:
+            if self.used[node := self.nodes[(start + ahead) % count]] < GATEWAY_PEERS:
                 return node
         return None
-
-    def use(self, node: NodeName) -> None:
-        """Count one more peer of it."""
-        self._used[node] += 1

@@ -131,19 +131,6 @@ class Scale:
         return Weight(load.workers * load.counted * whole, share) if share else _LEAST
 
 
-def weight_of(gang: Gang, scale: Scale) -> Weight:
-    """Weigh `gang` against a cluster. Cost: O(n log n) in members.
-
-    A gang that asks for nothing, or for what no node has, is the lightest there can be.
-
-    >>> from tests.builders import gang
-    >>> cluster = Scale({CPU: (100_000, 10_000), MEMORY: (0, 0), ResourceName("pods"): (90, 9)})
-    >>> weight_of(gang("g", 4, cpu="2"), cluster).prime  # 4 / (2 / 100)
-    Fraction(200, 1)
-    """
-    return scale.weight(load_of(gang))
-
-
 def load_of(gang: Gang) -> Load:
     """What the gang's weight follows from. Cost: O(n log n) in members."""
     members = _minimum(gang)

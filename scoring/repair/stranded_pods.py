@@ -17,10 +17,10 @@ to other nodes: it is stranded (REFUSED) only if its gang would find room withou
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from scoring.feasibility.filters import named_only, node_allows, widened
+from scoring.feasibility.filters import as_written, named_only, node_allows
 from scoring.ids import GangKey, PodUid
 from scoring.model import Constraints, Gang, MemberClass, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
@@ -132,45 +132,29 @@ class _Look:
         """Whether some zone has room for all that waits, had no nodes been named: an estimate, class by class."""
         run = self._counted()
         ask = run.view.demand(gang)
-        classes = Counter(_as_written(pod, self.policy) for pod in gang.pending)
+        classes = Counter(as_written(pod, zone_label=self.policy.zone_label) for pod in gang.pending)
         able = run.capacity.zones_for(classes.items())
         return bool(able[run.view.columns(run.view.candidate_zones(ask))].any())
 
     def _counted(self) -> Run:
+        """A run in which what is committed or planned is taken; of committed gangs later members are only planned."""
         if self._run is None:
-            self._run = begin_run(self.snapshot, self.policy, self.cache)
-            take_commitments(self._run)
-            _take_planned(self._run, self.plan)
+            self._run = run = begin_run(self.snapshot, self.policy, self.cache)
+            take_commitments(run)
+            gangs, commitments = run.snapshot.gangs, run.snapshot.commitments
+            members = (
+                (pod.member_class, admission.members[pod.uid])
+                for key, admission in self.plan.admitted.items()
+                if key in gangs
+                for pod in gangs[key].pending
+                if pod.uid in admission.members and not (key in commitments and pod.uid in commitments[key].assignment)
+            )
+            take_members(run, members)
         return self._run
-
-
-def _as_written(pod: Pod, policy: Policy) -> MemberClass:
-    """The class of the pod as its owner wrote it, before its admission."""
-    constraints = pod.member_class.constraints
-    if pod.admitted_to is None or constraints.affinity is None:
-        return pod.member_class
-    return replace(
-        pod.member_class,
-        constraints=replace(constraints, affinity=widened(constraints.affinity, zone_label=policy.zone_label)),
-    )
-
-
-def _take_planned(run: Run, plan: Plan) -> None:
-    """Take the room of planned members; those of gangs that are committed are taken already, except later ones."""
-    gangs, commitments = run.snapshot.gangs, run.snapshot.commitments
-    members = (
-        (pod.member_class, admission.members[pod.uid])
-        for key, admission in plan.admitted.items()
-        if key in gangs
-        for pod in gangs[key].pending
-        if pod.uid in admission.members and not (key in commitments and pod.uid in commitments[key].assignment)
-    )
-    take_members(run, members)
 
 
 def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
     """Whether some node that the constraints name exists, in whatever state it is."""
     named = named_only(constraints)
     rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
-    at_best = (replace(table.nodes[row], ready=True, leaving=False, unschedulable=False, taints=()) for row in rows)
-    return any(node_allows(node, constraints) for node in at_best)
+    return any(node_allows(table.nodes[row].at_best, constraints) for row in rows)

@@ -15,12 +15,10 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
-from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Options
+from scoring.scaling.job import ElasticJob, JobKey, Options, steps_down
 from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.candidates import resizable
 from scoring.scaling.shrink.scale_in import scale_in
-from scoring.scaling.workers import workers_of
 
 _LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
 
@@ -90,9 +88,6 @@ def fewer(
         if refusal is not None or gang is None:
             refused.append(refusal or Refusal(job.key, No.NOT_RUNNING))
             continue
-        workers = workers_of(job, gang)
-        found = (workers.get(index) for index in range(job.workers - 1, after - 1, -1))
-        leaving = [(pod.uid, pod.node) for pod in found if pod is not None and pod.node is not None]
-        uids, nodes = tuple(uid for uid, _ in leaving), tuple(node for _, node in leaving)
-        changes.append(Change(job.key, job.uid, job.workers, after, uids, nodes))
+        leaving = [step.pod for step in steps_down(job, gang, most=None) if step.after >= after]
+        changes.append(Change.down(job, after, leaving))
     return tuple(changes), tuple(refused)

@@ -3,12 +3,13 @@
 Why values: the controller, /v1/jobs, `netgang plan` and the simulator all read the same answer, and it can be compared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.scaling.job import JobKey
+from scoring.model import Pod
+from scoring.scaling.job import ElasticJob, JobKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,12 @@ class Change:
     after: int
     leaving: tuple[PodUid, ...] = ()  # Pods with a node that go, highest index first
     nodes: tuple[NodeName, ...] = ()  # Of `leaving`, or with room for added workers, best first, also twice
+
+    @classmethod
+    def down(cls, job: ElasticJob, after: int, leaving: Sequence[Pod]) -> "Change":
+        """The job has fewer workers; `leaving`: those with a node."""
+        nodes = tuple(pod.node for pod in leaving if pod.node is not None)
+        return cls(job.key, job.uid, job.workers, after, tuple(pod.uid for pod in leaving), nodes)
 
     @property
     def removed(self) -> int:

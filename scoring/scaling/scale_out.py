@@ -28,14 +28,11 @@ from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.placement import place_minimum, place_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed, Refused
-from scoring.plan.starvation_reservations import reserved_nodes
+from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
 from scoring.scaling.change import Change, No, Refusal, ScaleOut
-from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
 from scoring.scaling.shrink.candidates import all_placed, heaviest_first, resizable
-from scoring.scaling.shrink.would_fit import WANTS_ROOM, in_turn
-from scoring.scaling.workers import going, newcomers
 
 
 def scale_out(
@@ -73,73 +70,61 @@ def scale_out(
     demands = demands or {}
     run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
     take_commitments(run)
-    take_admissions(run, in_turn(plan))
-    kept = _keep_for_waiting(run, plan, jobs, now_s=now_s)
-    growth = _Growth(run, jobs, kept, options, now_s=now_s)
-    targets = {job.key: job.target(demands.get(job.key)) for job in jobs}
-    growing: dict[JobKey, ElasticJob] = {}
+    take_admissions(run, plan.admitted.values())
+    growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s))
+    targets: dict[JobKey, int] = {}  # Of the jobs that may grow
     for job in jobs:
-        if growth.admit(job, targets[job.key]):
-            growing[job.key] = job
-    order = heaviest_first(run, QueueOrder(run, now_s=now_s), growth.gangs)
-    for key in order:
-        growth.grow(key, min(growing[key].grow_back_to or 0, targets[key]))
-    for key in order:
-        job = growing[key]
-        had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
-        unlimited = options.increment is None or key in demands
-        growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
-        if not unlimited and options.increment == 0:
-            growth.refusals.setdefault(key, Refusal(key, No.AT_MAXIMUM, "elastic.increment is 0"))
-    if levels:
-        growth.drop_small()
-    changes = growth.changes()
-    grown = {change.job for change in changes}
-    refusals = sorted((one for key, one in growth.refusals.items() if key not in grown), key=lambda one: one.job)
-    return ScaleOut(changes, refusals=tuple(refusals))
-
-
-_LEAST_GROWTH = 0.25  # Of a job's workers
-
-
-class _Growth:
-    """One pass: the room left for growth, and what each job got of it."""
-
-    def __init__(self, run: Run, jobs: Sequence[ElasticJob], kept: Ints, options: Options, *, now_s: float) -> None:
-        """`kept` (nodes, resources): what growth leaves to gangs that wait."""
-        self._run, self._options, self._now_s = run, options, now_s
-        self._kept = kept
-        self._shares = NamespaceQuota(run)
-        self.gangs: dict[JobKey, Gang] = {}  # Of the jobs that may grow
-        self._new: dict[JobKey, Placed] = {}
-        self._jobs = {job.key: job for job in jobs}
-        self.refusals: dict[JobKey, Refusal] = {}
-
-    def admit(self, job: ElasticJob, target: int) -> bool:
-        """Whether the job may grow towards `target` at all; if not it is among the refusals."""
-        gang = self._run.snapshot.gangs.get(job.gang)
-        refusal = resizable(job, gang, self._options, now_s=self._now_s)
+        gang, target = snapshot.gangs.get(job.gang), job.target(demands.get(job.key))
+        refusal = resizable(job, gang, options, now_s=now_s)
         if refusal is None and gang is not None and target > job.workers and not all_placed(job, gang):
             refusal = Refusal(job.key, No.STILL_STARTING)
         if refusal is None and target <= job.workers:
             refusal = Refusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
         if refusal is not None or gang is None:
-            self.refusals[job.key] = refusal or Refusal(job.key, No.NOT_RUNNING)
-            return False
-        self.gangs[job.key] = gang
-        return True
+            growth.refusals[job.key] = refusal or Refusal(job.key, No.NOT_RUNNING)
+        else:
+            growth.jobs[job.key], targets[job.key] = (job, gang), target
+    order = heaviest_first(run, QueueOrder(run, now_s=now_s), {key: gang for key, (_, gang) in growth.jobs.items()})
+    for key in order:
+        growth.grow(key, min(growth.jobs[key][0].grow_back_to or 0, targets[key]))
+    for key in order:
+        job, _ = growth.jobs[key]
+        had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
+        unlimited = options.increment is None or key in demands
+        growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
+        if not unlimited and options.increment == 0:
+            growth.refusals.setdefault(key, Refusal(key, No.AT_MAXIMUM, "elastic.increment is 0"))
+    changes: list[Change] = []
+    for key, placed in growth.new.items():
+        job, added = growth.jobs[key][0], len(placed.nodes)
+        if levels and added < _LEAST_GROWTH * job.workers:
+            growth.refusals[key] = Refusal(key, No.TOO_LITTLE)
+            continue
+        growth.refusals.pop(key, None)
+        changes.append(Change(key, job.uid, job.workers, job.workers + added, nodes=tuple(placed.nodes.values())))
+    return ScaleOut(tuple(changes), refusals=tuple(sorted(growth.refusals.values(), key=lambda one: one.job)))
+
+
+_LEAST_GROWTH = 0.25  # Of a job's workers, with `Condition.LEVELS`: each change stalls it
+
+
+class _Growth:
+    """One pass: the room left for growth, and what each job got of it."""
+
+    def __init__(self, run: Run, kept: Ints) -> None:
+        """`kept` (nodes, resources): what growth leaves to gangs that wait."""
+        self._run, self._kept = run, kept
+        self._shares = NamespaceQuota(run)
+        self.jobs: dict[JobKey, tuple[ElasticJob, Gang]] = {}  # That may grow
+        self.new: dict[JobKey, Placed] = {}  # In the order in which room was given
+        self.refusals: dict[JobKey, Refusal] = {}
 
     def grow(self, key: JobKey, target: int) -> None:
-        """Give the job up to `target` workers altogether, as far as there is room.
-
-        In steps: the links of its zones, where they are not known, and the placement.
-        """
-        job, gang, run = self._jobs[key], self.gangs[key], self._run
-        had = self._new.get(key)
-        got = len(had.nodes) if had is not None else 0
-        number = target - job.workers - got
-        zone_label = run.policy.zone_label
-        pods = newcomers(job, gang, first=job.workers + got, number=max(number, 0), zone_label=zone_label)
+        """Give the job up to `target` workers altogether, as far as there is room."""
+        (job, gang), run = self.jobs[key], self._run
+        had = self.new[key].nodes if key in self.new else {}
+        first, zone_label = job.workers + len(had), run.policy.zone_label
+        pods = newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)
         if not pods:
             return
         if run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
@@ -149,41 +134,19 @@ class _Growth:
         zones = run.view.zones_of(node for _, node in ask.siblings)
         if not run.scores.knows(zones, score := run.view.score(ask)):
             run.scores.compare(zones, score)
-        near = [(pods[0].role, node) for node in had.nodes.values()] if had is not None else ()
+        near = [(pods[0].role, node) for node in had.values()]
         placed = place_more(run, ask, zones, near) if ask.more and zones else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
-            self._new[key] = replace(placed, nodes={**(had.nodes if had is not None else {}), **placed.nodes})
-        elif not got:
+            self.new[key] = replace(placed, nodes={**had, **placed.nodes})
+        elif not had:
             reason = self._why_no_room(pods[0].member_class, zones) if ask.more else No.OVER_SHARE
             self.refusals[key] = Refusal(key, reason)
 
-    def drop_small(self) -> None:
-        """Let no job grow by less than a quarter: each change stalls it."""
-        for key, placed in list(self._new.items()):
-            if len(placed.nodes) < _LEAST_GROWTH * self._jobs[key].workers:
-                del self._new[key]
-                self.refusals[key] = Refusal(key, No.TOO_LITTLE)
-
-    def changes(self) -> tuple[Change, ...]:
-        """The jobs that grow, in the order in which room was given."""
-        return tuple(
-            Change(
-                key,
-                self._jobs[key].uid,
-                self._jobs[key].workers,
-                self._jobs[key].workers + len(placed.nodes),
-                nodes=tuple(placed.nodes.values()),
-            )
-            for key, placed in self._new.items()
-        )
-
     def _why_no_room(self, member_class: MemberClass, zones: tuple[ZoneName, ...]) -> No:
         run = self._run
-        request = run.view.vector(member_class)
-        counts = np.where(
-            run.capacity.mask(member_class), fit_counts(np.maximum(run.capacity.room.free, 0) + self._kept, request), 0
-        )
+        free = np.maximum(run.capacity.room.free, 0) + self._kept
+        counts = np.where(run.capacity.mask(member_class), fit_counts(free, run.view.vector(member_class)), 0)
         return No.ROOM_IS_WANTED if counts[run.view.rows(zones)].any() else No.NO_ROOM
 
 
@@ -199,7 +162,7 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
     if gone:
         then = begin_run(run.snapshot.without(gone), run.policy, run.cache)
         take_commitments(then)
-        take_admissions(then, in_turn(plan))
+        take_admissions(then, plan.admitted.values())
         refused: set[int] = set()
         """Kinds of which one found no room: room only shrinks during a run"""
         for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):

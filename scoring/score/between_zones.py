@@ -8,7 +8,6 @@ between the others are links looked at, and there only those of nodes that have 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, product
 from typing import TypeAlias
 
@@ -23,19 +22,12 @@ from scoring.score.pairs import pair_scores
 
 Ends: TypeAlias = Mapping[Metric, frozenset[int]]  # metric → indexes of endpoints
 Names: TypeAlias = Sequence[NodeName]
+Crossings: TypeAlias = Mapping[tuple[int, int], Ends]
+"""Which endpoints lead from one set of nodes to another, by measured pairs or because nodes of both share them.
+
+(number of a set, number of a later one) → endpoints, where there are any."""
 _GRID = 2.0**34
 _NO_SET, _SEVERAL = -1, -2  # In place of the one set that an endpoint serves
-
-
-@dataclass(frozen=True, slots=True)
-class Crossings:
-    """Which endpoints lead from one set of nodes to another, by measured pairs or because nodes of both share them."""
-
-    ends: Mapping[tuple[int, int], Ends]  # (number of a set, number of a later one) → endpoints, where there are any
-
-    def __contains__(self, pair: tuple[int, int]) -> bool:
-        """Whether anything is known between these two sets, the lower number first."""
-        return pair in self.ends
 
 
 def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints) -> Crossings:
@@ -44,7 +36,7 @@ def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints
     for metric in METRICS:
         for pair, ends in _crossing(network, index, group, metric).items():
             found[pair][metric] = ends
-    return Crossings(dict(found))
+    return dict(found)
 
 
 def _crossing(

@@ -7,7 +7,6 @@ distance 0; other zones are at the median measured one-way delay, else at the co
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import TypeAlias
@@ -27,25 +26,13 @@ UNKNOWN_DISTANCE_MS = math.inf  # A zone of unknown distance comes after all zon
 MOST_SETS = 2000  # Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneRank:
-    """The parts by which a zone was ordered; smaller is tried first."""
-
-    zone: ZoneName
-    distance_ms: float
-    preference: int  # Place in the gang's own list of zones
-
-
 def rank_zones(
     zones: Sequence[ZoneName], *, options: GangOptions, distances: Mapping[ZoneName, float] | None
-) -> tuple[ZoneRank, ...]:
-    """Order zones by distance, then by the gang's own list; `distances` is `None` without `near`."""
+) -> list[tuple[float, int, ZoneName]]:
+    """(distance in ms, place in the gang's own list, zone), first tried first; `distances` is `None` without `near`."""
     listed = {zone: i for i, zone in enumerate(options.zones or ())}
-    ranks = [
-        ZoneRank(zone, 0.0 if distances is None else distances.get(zone, UNKNOWN_DISTANCE_MS), listed.get(zone, 0))
-        for zone in zones
-    ]
-    return tuple(sorted(ranks, key=lambda rank: (rank.distance_ms, rank.preference, rank.zone)))
+    far = {} if distances is None else {zone: distances.get(zone, UNKNOWN_DISTANCE_MS) for zone in zones}
+    return sorted((far.get(zone, 0.0), listed.get(zone, 0), zone) for zone in zones)
 
 
 def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: Policy) -> dict[ZoneName, float]:

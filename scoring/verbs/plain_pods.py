@@ -15,13 +15,12 @@ that room. Rules:
 """
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
 
 import numpy as np
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.ids import GangKey, NodeName
-from scoring.model import Claim, Commitment, Gang, HostPort, MemberClass, NodeTable, Pod, Snapshot
+from scoring.model import Claim, Commitment, HostPort, MemberClass, Pod, Snapshot
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
@@ -31,10 +30,6 @@ from scoring.queue.states import leads, periods_starved
 SYSTEM_PRIORITY = 2_000_000_000  # PriorityClass system-…: these pods keep the cluster alive, nothing is held from them
 _NO_LIMIT = np.iinfo(np.int64).max
 _KINDS_KEPT = 4096
-
-Footprint: TypeAlias = tuple[Ints, Ints, Mapping[NodeName, tuple[HostPort, ...]]]
-"""What a promise takes: rows, amounts (rows, resources), host ports by node."""
-Promise: TypeAlias = Commitment | Claim
 
 
 def kept_from_plain(
@@ -50,56 +45,28 @@ def kept_from_plain(
     return kept
 
 
-class Promised:
-    """What each promise takes, kept as long as promise, gang and node table are the same objects."""
-
-    def __init__(self) -> None:
-        self._table: NodeTable | None = None
-        self._known: dict[tuple[bool, GangKey], tuple[Promise, Gang, Footprint]] = {}
-        """(whether it is a commitment, gang) → promise, gang and what the promise takes"""
-
-    def of(self, snapshot: Snapshot) -> list[Footprint]:
-        """The footprints of all promises. Cost: O(members) of those that changed."""
-        if self._table is not snapshot.table:
-            self._table = snapshot.table
-            self._known.clear()
-        before, self._known = self._known, {}
-        waiting = [claim for key, claim in snapshot.claims.items() if key not in snapshot.commitments]
-        promises: list[Promise] = [*snapshot.commitments.values(), *waiting]
-        for promise in promises:
-            gang = snapshot.gangs.get(promise.gang)
-            if gang is None:
-                continue
-            key = isinstance(promise, Commitment), promise.gang
-            known = before.get(key)
-            if known is None or known[0] is not promise or known[1] is not gang:
-                known = (promise, gang, _footprint(snapshot.table, promise, gang))
-            self._known[key] = known
-        return [footprint for _, _, footprint in self._known.values()]
-
-
 class ReservedRoom:
     """The room that is kept from plain pods at one snapshot. Cost: O(reserved nodes · resources)."""
 
-    def __init__(
-        self, snapshot: Snapshot, reservations: Mapping[GangKey, Reservation], *, promised: Promised | None = None
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, reservations: Mapping[GangKey, Reservation]) -> None:
         table = snapshot.table
         self._snapshot = snapshot
-        footprints = (promised or Promised()).of(snapshot)
+        claims = [claim for key, claim in snapshot.claims.items() if key not in snapshot.commitments]
+        promises: list[Commitment | Claim] = [*snapshot.commitments.values(), *claims]
+        places = {uid: node for promise in promises for uid, node in promise.assignment.items()}
+        gangs = [snapshot.gangs[promise.gang] for promise in promises if promise.gang in snapshot.gangs]
+        pods = [pod for gang in gangs for pod in gang.pending if places.get(pod.uid) in table.index]
+        rows, amounts = table.footprint(pods, places)
+        self._ports: dict[NodeName, list[HostPort]] = {}
+        for pod in pods:
+            if ports := pod.member_class.constraints.host_ports:
+                self._ports.setdefault(places[pod.uid], []).extend(ports)
         saved = [reserved for key, reserved in reservations.items() if key not in snapshot.claims]
-        held = {name for reserved in saved for name in reserved.nodes if name in table.index}
-        self._rows: Ints = np.array(
-            sorted({*(row for rows, _, _ in footprints for row in rows.tolist()), *(table.index[n] for n in held)}),
-            np.int64,
-        )
+        held = [table.index[name] for reserved in saved for name in reserved.nodes if name in table.index]
+        self._rows: Ints = np.union1d(rows, np.array(held, np.int64))
         self._at = {row: place for place, row in enumerate(self._rows.tolist())}
         taken = np.zeros((len(self._rows), len(table.axis)), np.int64)
-        self._ports: dict[NodeName, list[HostPort]] = {}
-        for rows, amounts, ports in footprints:
-            taken[[self._at[row] for row in rows.tolist()]] += amounts
-            for node, some in ports.items():
-                self._ports.setdefault(node, []).extend(some)
+        taken[np.searchsorted(self._rows, rows)] = amounts
         free = table.allocatable[self._rows] - snapshot.used[self._rows]
         self._limit: Ints = np.where(taken > 0, np.maximum(free - taken, 0), _NO_LIMIT)
         for reserved in saved:
@@ -112,7 +79,7 @@ class ReservedRoom:
         key = (member_class.requests, ports)
         known = self._closed.get(key)
         if known is None:
-            asked = _vector(self._snapshot.table, member_class)
+            asked = self._snapshot.table.vector(member_class.requests)
             over = ((asked > 0) & (asked > self._limit)).any(axis=1)
             names = {self._snapshot.table.names[row] for row in self._rows[over].tolist()}
             if ports:
@@ -128,8 +95,8 @@ class ReservedRoom:
         if row not in self._at:
             return True
         table = self._snapshot.table
-        asked = _vector(table, pod.member_class)
-        both = asked + sum((_vector(table, other.member_class) for other in beside), np.zeros_like(asked))
+        asked = table.vector(pod.requests)
+        both = asked + sum((table.vector(other.requests) for other in beside), np.zeros_like(asked))
         if bool(((asked > 0) & (both > self._limit[self._at[row]])).any()):
             return False
         return not ports_conflict(pod.member_class.constraints.host_ports, self._ports.get(node, ()))
@@ -138,7 +105,7 @@ class ReservedRoom:
         """Whether one of `nodes` suits a pod of this kind and has room for it, reserved or not. O(nodes)."""
         table, used = self._snapshot.table, self._snapshot.used
         rows = np.array([table.index[name] for name in nodes if name in table.index], np.int64)
-        asked = _vector(table, member_class)
+        asked = table.vector(member_class.requests)
         fits = ((asked <= table.allocatable[rows] - used[rows]) | (asked == 0)).all(axis=1)
         return any(node_allows(table.nodes[row], member_class.constraints) for row in rows[fits].tolist())
 
@@ -148,34 +115,10 @@ class ReservedRoom:
         gang = self._snapshot.gangs.get(reserved.gang)
         places = [self._at[table.index[name]] for name in reserved.nodes if name in table.index]
         for member_class in {pod.member_class for pod in gang.pending} if gang is not None else ():
-            for column in np.flatnonzero(_vector(table, member_class)).tolist():
+            for column in np.flatnonzero(table.vector(member_class.requests)).tolist():
                 if table.axis[column] != PODS:
                     self._limit[places, column] = 0
         if gang is not None and PODS in table.axis:
             column = table.axis.index(PODS)
             beside = np.maximum(left[places, column] - len(gang.pending), 0)
             self._limit[places, column] = np.minimum(self._limit[places, column], beside)
-
-
-def _footprint(table: NodeTable, promise: Promise, gang: Gang) -> Footprint:
-    amounts: dict[int, Ints] = {}
-    ports: dict[NodeName, tuple[HostPort, ...]] = {}
-    for pod in gang.pending:
-        node = promise.assignment.get(pod.uid)
-        if node is None or node not in table.index:
-            continue
-        row, asked = table.index[node], _vector(table, pod.member_class)
-        amounts[row] = amounts[row] + asked if row in amounts else asked
-        if pod.member_class.constraints.host_ports:
-            ports[node] = (*ports.get(node, ()), *pod.member_class.constraints.host_ports)
-    rows = np.array(list(amounts), np.int64)
-    return rows, np.array(list(amounts.values()), np.int64).reshape(len(rows), len(table.axis)), ports
-
-
-def _vector(table: NodeTable, member_class: MemberClass) -> Ints:
-    """The class's request over the table's axis, without what no node has."""
-    asked = np.zeros(len(table.axis), np.int64)
-    for name, amount in member_class.requests:
-        if name in table.axis:
-            asked[table.axis.index(name)] = amount
-    return asked

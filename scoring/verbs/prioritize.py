@@ -63,12 +63,9 @@ def asks_for_network(pod: Pod, gang: Gang | None) -> bool:
 
 def others_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:
     """(role, node) of the gang's other members that have a node or a planned one, sorted."""
-    found = []
-    for member in gang.members if gang is not None else ():
-        node = member.node or plan.node_of.get(member.uid)
-        if node is not None and not (member.uid == pod.uid or member.terminal or member.deleting):
-            found.append((member.role, node))
-    return tuple(sorted(found))
+    others = [one for one in gang.members if not (one.uid == pod.uid or one.terminal or one.deleting)] if gang else []
+    nodes = ((one.role, one.node or plan.node_of.get(one.uid)) for one in others)
+    return tuple(sorted((role, node) for role, node in nodes if node is not None))
 
 
 def siblings_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, NodeName], ...]:

@@ -1,20 +1,13 @@
 """The comparison with peers: the same pods for every way, a rate never better than what was seen, no hidden miss."""
 
-import asyncio
-import os
-from collections import Counter
 from dataclasses import replace
-from time import perf_counter
 from typing import Any
 
 import pytest
 
-from lab.bench.peers.figures import GOALS, PARTIAL, RATIO, Half, half, judged, missed, ratios, summary
-from lab.bench.peers.meters import cpu_meter
-from lab.bench.peers.watch import PodTimes, WatchLost
-from lab.bench.peers.ways import GATE, VOLCANO, WAYS, Way, peer
+from lab.bench.peers.figures import PARTIAL, RATIO, Half, half, judged, missed, ratios, summary
+from lab.bench.peers.ways import WAYS, Way
 from lab.bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Workload
-from lab.testbed.parts.volcano import GROUP_ANNOTATION
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
 FAST = Half(pods=2, bound=2, span_s=1.0)
@@ -37,13 +30,6 @@ def test_every_way_has_the_same_load(way: Way) -> None:
     assert all(bool(one["metadata"]["labels"]) == way.grouped for one in pods)
     assert all(("schedulingGates" in one["spec"]) == way.gated for one in pods)
     assert all(("schedulingGroup" in one["spec"]) == way.native for one in pods)
-
-
-def test_volcanos_gangs_are_in_groups_of_its_own() -> None:
-    objects = SMALL.backlog(peer(VOLCANO))
-    groups = [one for one in objects if one["kind"] == "PodGroup"]
-    sizes = Counter(one["metadata"]["annotations"][GROUP_ANNOTATION] for one in objects if one["kind"] == "Pod")
-    assert sizes == {one["metadata"]["name"]: one["spec"]["minMember"] for one in groups}
 
 
 @pytest.mark.parametrize(
@@ -89,15 +75,6 @@ def test_the_summary_keeps_the_worst_of_what_must_not_be() -> None:
     assert (found["unfinished"], found["partial_gangs"], found["pods_per_s"], found["pods_per_s_min"]) == (1, 1, 2.0, 0)
 
 
-async def test_the_meter_reads_this_very_process() -> None:
-    begin_s = perf_counter()
-    async with cpu_meter(os.getpid) as meter, cpu_meter(lambda: None) as idle:
-        while (meter.cpu_s(begin_s, perf_counter()) or 0.0) == 0.0:
-            sum(number * number for number in range(100_000))
-            await asyncio.sleep(0.0)
-    assert idle.cpu_s(begin_s, perf_counter()) is None
-
-
 CHEAP = replace(FAST, cpu_s=0.002)  # of two pods: 1 ms each
 JUDGED = {  # case: (what is missed, netgang's half, the reference's)
     "all kept": ([], CHEAP, FAST),
@@ -124,29 +101,3 @@ def test_a_quick_run_judges_no_speed_and_what_was_not_measured_is_not_judged() -
     assert len(missed(found)) == 1
     alone = judged({("gangs", "second"): [FAST]}, quick=False)
     assert RATIO not in {one["figure"] for one in alone}
-
-
-def test_every_goal_is_of_something_that_is_measured() -> None:
-    for goal in GOALS:
-        load = WORKLOADS[goal.workload]
-        if goal.figure != PARTIAL:
-            assert {goal.way, goal.reference or goal.way} <= {*load.ways, *load.peers}, goal
-
-
-def pod(name: str, *, node: str = "", gates: tuple[str, ...] = ()) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"nodeName": node, "schedulingGates": [{"name": g} for g in gates]}}
-
-
-def test_a_pod_is_timed_by_its_first_events() -> None:
-    times = PodTimes()
-    times.take("ADDED", pod("p", gates=(GATE,)), now_s=1.0)
-    times.take("MODIFIED", pod("p"), now_s=2.0)
-    for now_s in (3.0, 4.0):
-        times.take("MODIFIED", pod("p", node="n1"), now_s=now_s)
-    assert (times.let_in_s, times.bound_s) == ({"p": 2.0}, {"p": 3.0})
-
-
-def test_a_watch_that_lost_events_is_an_error() -> None:
-    """Times after a gap would be wrong, so there are none."""
-    with pytest.raises(WatchLost, match="too old"):
-        PodTimes().take("ERROR", {"message": "too old resource version"}, now_s=1.0)

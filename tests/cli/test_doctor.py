@@ -1,46 +1,57 @@
 """`netgang doctor` and `netgang uninstall`: words, JSON and exit codes, on an API server of the test."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 import yaml
 
+from extender.kube.operator_client import OperatorApi
 from lab.testbed.parts.installed import installed_settings
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed
-from tests.cli.world import as_json, refused, run, served, shown
+from tests.cli.world import as_json, refused, run, shown
 from tests.contract.manifests.rendered import ROOT
-from tests.fakes.operator_api import FakeOperatorApi, OperatorServer
-from tests.fakes.raw_http import RawServer, ok
+from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.verbs import FakeViews
 
 READY = msgspec.to_builtins(FakeViews().readiness())
 
 
+def asked(api: FakeOperatorApi, monkeypatch: pytest.MonkeyPatch) -> FakeOperatorApi:
+    """Whatever commands ask of an API server they ask of this one."""
+
+    @asynccontextmanager
+    async def opened(_: object) -> AsyncIterator[FakeOperatorApi]:
+        yield api
+
+    monkeypatch.setattr("extender.kube.credentials.load", lambda *_, **how: how)
+    monkeypatch.setattr(OperatorApi, "opened", opened)
+    return api
+
+
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[OperatorServer]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeOperatorApi:
     """What manifests/ installs, with a mesh in a file as its source and a short renewal."""
     api = installed()
     mesh = tmp_path / "mesh.json"
-    mesh.write_text(
-        json.dumps(
-            [{"source": "n1", "target": "n2", "loss_ratio": 0.0}, {"source": "n2", "target": "n1", "loss_ratio": 0.0}]
-        )
-    )
+    pairs = (("n1", "n2"), ("n2", "n1"))
+    mesh.write_text(json.dumps([{"source": one, "target": other, "loss_ratio": 0.0} for one, other in pairs]))
     settings = installed_settings()
     settings["network"]["sources"] = [{"kind": "file", "path": str(mesh)}]
     settings["lease"] = {"duration_s": 1}
     api.edit(SETTINGS, lambda one: one["data"].update({"netgang.yaml": yaml.safe_dump(settings)}))
-    with OperatorServer(api) as running:
-        yield running
+    return asked(api, monkeypatch)
 
 
-def test_a_system_as_it_should_be(server: OperatorServer, tmp_path: Path) -> None:
-    result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path))
+def test_a_system_as_it_should_be(cluster: FakeOperatorApi) -> None:
+    result = run("doctor")
     assert result.output == (
         "nothing wrong (Kubernetes 1.36.3, settings of ConfigMap netgang-system/netgang, "
         "ConfigMap netgang-system/netgang-scheduler-config)\n"
@@ -48,49 +59,39 @@ def test_a_system_as_it_should_be(server: OperatorServer, tmp_path: Path) -> Non
     assert result.exit_code == 0
 
 
-def test_findings_for_people_and_machines(server: OperatorServer, tmp_path: Path) -> None:
-    server.api.on_get = lambda path: None
-    server.api.add("/api/v1/nodes/elsewhere", status={})
-    result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path))
+def test_findings_for_people_and_machines(cluster: FakeOperatorApi) -> None:
+    cluster.on_get = lambda path: None
+    cluster.add("/api/v1/nodes/elsewhere", status={})
+    result = run("doctor")
     assert result.exit_code == 1
     assert "error   leader-missing: netgang-0 holds the Lease netgang-leader and does not renew it" in result.stdout
     assert "→ kubectl label node NODE topology.kubernetes.io/zone=ZONE" in result.stdout
     assert "1 error, 2 warnings" in result.stdout
-    document = json.loads(run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--json").stdout)
+    document = json.loads(run("doctor", "--json").stdout)
     assert document["ok"] is False
     assert [one["id"] for one in document["findings"]] == ["leader-missing", "nodes-unmapped", "zone-labels"]
     assert {*document["findings"][0]} == {"id", "severity", "what", "fix"}
     assert "elsewhere" in document["findings"][1]["what"]
 
 
-def test_a_running_netgang_is_asked(server: OperatorServer, tmp_path: Path) -> None:
-    source = {
-        **{"name": "maddash", "error": "connection refused", "last_success_s": None, "failures": 1},
-        **{"measurements": 0, "endpoints": 0, "problems": [], "rejected": {}},
-    }
+def test_a_running_netgang_is_asked(cluster: FakeOperatorApi) -> None:
     counts = {"loss": {"mapped": 1, "unmapped": 3, "ambiguous": 0}}
     more = {"unmapped": {}, "ambiguous": 0, "unknown": 0, "unused": 0}
     mapping = {"nodes": counts, "unmapped": {}, "ambiguous": [], "unknown": [], "unused": [], "left_out": more}
-    detail = {**READY["detail"], "network": {"sources": [source], "mapping": mapping}}
-    answers = {
-        "/readyz": served({**READY, "ready": False, "reasons": ["pods are not read yet"], "detail": detail}),
-        "/metrics": ok(b'netgang_internal_errors_total{place="loop"} 2.0\n', content_type="text/plain"),
-    }
-    with RawServer(answers) as service:
-        result = run("doctor", "--kubeconfig", server.kubeconfig(tmp_path), "--url", service.url, "--json")
+    network = {"sources": [{"name": "maddash", "error": "connection refused"}], "mapping": mapping}
+    ready = READY | {"ready": False, "reasons": ["pods are not read yet"]}
+    ready["detail"] = READY["detail"] | {"network": network}
+    result = run("doctor", "--json", told={"/readyz": ready})
     found = [one["id"] for one in json.loads(result.stdout)["findings"]]
-    assert found == ["service-not-ready", "source-unreachable", "internal-errors", "nodes-unmapped"]
+    assert found == ["service-not-ready", "source-unreachable", "nodes-unmapped"]
 
 
 def test_a_running_netgang_alone() -> None:
-    answers = {"/readyz": served(READY), "/metrics": ok(b"", content_type="text/plain")}
-    with RawServer(answers) as service:
-        assert run("doctor", "--no-cluster", "--url", service.url).exit_code == 0
-    result = run("doctor", "--no-cluster", "--url", service.url)
-    assert result.exit_code == 1
-    assert "service-unreachable" in result.stdout
-    with RawServer({"/readyz": ok(b"<html>"), "/metrics": ok(b"")}) as other:
-        assert "not what netgang answers" in run("doctor", "--no-cluster", "--url", other.url).stdout
+    assert run("doctor", "--no-cluster", told={"/readyz": READY}).exit_code == 0
+    other = run("doctor", "--no-cluster", told={"/readyz": httpx.Response(200, content=b"<html>")})
+    assert "not what netgang answers" in other.stdout
+    result = run("doctor", "--no-cluster", "--url", "http://127.0.0.1:9")
+    assert (result.exit_code, "service-unreachable" in result.stdout) == (1, True)
 
 
 def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
@@ -130,14 +131,18 @@ def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], words: str) -> Non
 
 def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
     """No findings can be had: that is not "nothing wrong"."""
-    with OperatorServer(FakeOperatorApi()) as gone:
-        kubeconfig = gone.kubeconfig(tmp_path)
+    site = {"name": "x", "context": {"cluster": "x", "user": "x"}}
+    there = {"name": "x", "cluster": {"server": "http://127.0.0.1:9"}}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        yaml.safe_dump({"clusters": [there], "users": [{"name": "x"}], "contexts": [site], "current-context": "x"})
+    )
     for command in ("doctor", "uninstall"):
         refused(command, "--kubeconfig", kubeconfig)
 
 
 @pytest.fixture
-def full() -> Iterator[OperatorServer]:
+def full(monkeypatch: pytest.MonkeyPatch) -> FakeOperatorApi:
     api = FakeOperatorApi()
     for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
         api.add(f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate")
@@ -145,42 +150,35 @@ def full() -> Iterator[OperatorServer]:
         spec: dict[str, Any] = {"schedulerName": scheduler, "containers": [], "schedulingGates": [{"name": GATE}]}
         api.add(f"/api/v1/namespaces/team/pods/{name}", spec=spec, status={"phase": "Pending"})
     api.add(LEASE, spec={"holderIdentity": ""})
-    with OperatorServer(api) as running:
-        yield running
+    return asked(api, monkeypatch)
 
 
-def test_uninstall_says_what_it_would_do(full: OperatorServer, tmp_path: Path) -> None:
-    assert shown("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path)) == [
+def test_uninstall_says_what_it_would_do(full: FakeOperatorApi) -> None:
+    assert shown("uninstall", "--dry-run") == [
         "would delete mutatingadmissionpolicybindings/netgang-gate",
         "would delete mutatingadmissionpolicies/netgang-gate",
         "would let go 2 pods that wait at the gate",
         "1 of them name schedulerName netgang: once its kube-scheduler is gone they wait for it",
     ]
-    document = as_json("uninstall", "--dry-run", "--kubeconfig", full.kubeconfig(tmp_path))
+    document = as_json("uninstall", "--dry-run")
     assert document["released"] == {"team/a": "netgang", "team/b": "default-scheduler"}
     assert document["dry_run"] is True
-    assert set(full.api.calls) == {"get", "list"}
+    assert set(full.calls) == {"get", "list"}
 
 
-def test_uninstall_may_leave_the_gates(full: OperatorServer, tmp_path: Path) -> None:
-    kubeconfig = full.kubeconfig(tmp_path)
-    assert run("uninstall", "--leave-gates", "--kubeconfig", kubeconfig).exit_code == 0
-    assert full.api.stored("/api/v1/namespaces/team/pods/a")["spec"]["schedulingGates"] == [{"name": GATE}]
-    assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "deleted leases/netgang-leader\n"
-    assert run("uninstall", "--leases", "--kubeconfig", kubeconfig).stdout == "nothing of it is there\n"
-
-
-def test_uninstall_lets_pods_go(full: OperatorServer, tmp_path: Path) -> None:
-    for plural in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"):
-        full.api.remove(f"/apis/admissionregistration.k8s.io/v1/{plural}/netgang-gate")
-    kubeconfig = full.kubeconfig(tmp_path)
-    full.api.refused.add("/api/v1/namespaces/team/pods/b")
-    result = run("uninstall", "--kubeconfig", kubeconfig)
+def test_uninstall_takes_policies_gates_and_leases_apart(full: FakeOperatorApi) -> None:
+    uninstall = partial(run, "uninstall")
+    assert uninstall("--leave-gates").exit_code == 0
+    assert full.stored("/api/v1/namespaces/team/pods/a")["spec"]["schedulingGates"] == [{"name": GATE}]
+    assert uninstall("--leases").stdout == "deleted leases/netgang-leader\n"
+    assert uninstall("--leases").stdout == "nothing of it is there\n"
+    full.refused.add("/api/v1/namespaces/team/pods/b")
+    result = uninstall()
     assert result.exit_code == 1
     assert "left: team/b: kubernetes-admin cannot patch /api/v1/namespaces/team/pods/b" in result.stdout
-    assert not full.api.stored("/api/v1/namespaces/team/pods/a")["spec"].get("schedulingGates")
-    full.api.refused.clear()
-    result = run("uninstall", "--kubeconfig", kubeconfig)
+    assert not full.stored("/api/v1/namespaces/team/pods/a")["spec"].get("schedulingGates")
+    full.refused.clear()
+    result = uninstall()
     assert (result.exit_code, result.stdout) == (0, "let go 1 pod that waits at the gate\n")
 
 

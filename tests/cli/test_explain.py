@@ -1,43 +1,43 @@
 """`netgang explain` and `netgang what-if`: for people and for machines."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 import pytest
 
-from extender.api.problems import problem_body
+from cli.rendering.explained import network_line
 from extender.schemas.explain import ExplainedPod, PodPlace
-from tests.cli.saved import saved
-from tests.cli.world import as_json, refused, served, shown
-from tests.fakes.raw_http import RawServer, ok
+from scoring.explain.gang_network import GangNetwork
+from tests.cli.saved import Saved
+from tests.cli.world import as_json, problem, refused, shown
 
 JOB = "demo/tf-smoke-gpu"
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+def saved() -> Saved:
     """The paper's test bed."""
-    with saved() as running:
-        yield running
+    return Saved()
 
 
-def test_why_the_demo_job_waits(url: str) -> None:
-    lines = shown("explain", JOB, "--url", url)
+def test_why_the_demo_job_waits(saved: Saved) -> None:
+    lines = shown("explain", JOB, told=saved)
     assert lines[0] == f"{JOB}: waiting"
     assert "members: 5 exist, 5 needed; 5 waiting" in lines
     assert "A yes 9 3 of 5 3 of 5 – – 4 nvidia.com/gpu on node1, node2" in lines
     assert any(line.startswith("ZoneTooSmall: Even empty, zone A has room for 2 of 4 pods") for line in lines)
 
 
-def test_where_the_other_job_goes(url: str) -> None:
-    lines = shown("explain", "demo/case1-0", "--url", url)
+def test_where_the_other_job_goes(saved: Saved) -> None:
+    lines = shown("explain", "demo/case1-0", told=saved)
     assert lines[0].startswith("demo/case1: admitted in zone D, network score 98.")
     assert "planned for it: 6 places in zone D" in lines
     assert "case1-0 other planned node28 –" in lines
 
 
-def test_all_of_it_at_once(url: str) -> None:
+def test_all_of_it_at_once(saved: Saved) -> None:
     document = as_json(
         "what-if",
         *("--set", "queue.order=fifo", "--set", "queue.starve_limit_s=60", "--set", "spill_wait_s=5"),
@@ -45,8 +45,7 @@ def test_all_of_it_at_once(url: str) -> None:
         *("--cordon", "node28", "--cordon", "node29"),
         *("--pods", "6", "--request", "cpu=1,memory=1Gi", "--min-available", "4", "-n", "team"),
         *("--advance", "10m"),
-        "--url",
-        url,
+        told=saved,
     )
     said = (
         "6 more pods, demo/case1 gone, nodes node28, node29 cordoned, other settings: queue, spill_wait_s, 10 min later"
@@ -58,63 +57,56 @@ def test_all_of_it_at_once(url: str) -> None:
     assert [(one["gang"], one["after"]["state"]) for one in document["other"]] == [("demo/case1", "absent")]
 
 
-def test_nothing_would_be_different(url: str) -> None:
-    assert shown("what-if", "--advance", "1s", "--url", url)[1] == "nothing would be different for any gang"
-
-
-def test_a_cordoned_node_is_left_by_what_has_not_started(url: str) -> None:
-    document = as_json("what-if", "--cordon", "node28", "--url", url)
+def test_a_cordoned_node_is_left_by_what_has_not_started(saved: Saved) -> None:
+    document = as_json("what-if", "--cordon", "node28", told=saved)
     [moved] = document["moved"]
     assert moved["gang"] == "demo/case1"
     assert "node28" not in moved["after"]["members"].values()
     both = ("--cordon", "node28", "--uncordon", "node28")
-    assert shown("what-if", *both, "--url", url)[0] == "Supposed: node node28 cordoned, node node28 uncordoned"
-    assert as_json("what-if", *both, "--url", url)["moved"] == []
+    assert shown("what-if", *both, told=saved)[0] == "Supposed: node node28 cordoned, node node28 uncordoned"
+    assert shown("what-if", *both, told=saved)[1] == "nothing would be different for any gang"
 
 
 MISTAKES: Mapping[str, tuple[str, tuple[object, ...]]] = {
     "no such gang": ("no such gang is known", ("explain", "demo/x")),
     "half a name": ("'case1' is no NAMESPACE/NAME", ("explain", "case1")),
     "nothing to suppose": ("say what would be different", ("what-if",)),
-    "a node that is not there": ("cordon: there is no node n9", ("what-if", "--cordon", "n9")),
-    "a setting that is none": ("settings.port: decides nothing", ("what-if", "--set", "port=1")),
     "half a setting": ("--set queue.order: write NAME=VALUE", ("what-if", "--set", "queue.order")),
     "a time that is none": ("--advance soon: write a time such as 90s", ("what-if", "--advance", "soon")),
     "a field that is wrong": ("remove_jobs.0: Expected `str` matching", ("what-if", "--remove-job", "x")),
     "pods of nothing": ("--pods and --request belong together", ("what-if", "--pods", "2")),
     "an amount of nothing": ("--request cpu: write NAME=AMOUNT", ("what-if", "--pods", "2", "--request", "cpu")),
-    "no pods": ("pods.0.count: Expected `int` >= 1", ("what-if", "--pods", "0", "--request", "cpu=1")),
 }
 
 
 @pytest.mark.parametrize(("said", "arguments"), MISTAKES.values(), ids=MISTAKES)
-def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...], url: str) -> None:
-    assert said in refused(*arguments, "--url", url)
+def test_mistakes_are_sentences(said: str, arguments: tuple[object, ...], saved: Saved) -> None:
+    assert said in refused(*arguments, told=saved)
 
 
 def test_a_pod_of_no_gang() -> None:
     place = PodPlace(name="a/b", uid="u", own=True, node=None)
-    with RawServer({"/v1/explain/a/b": ok(msgspec.json.encode(ExplainedPod(pod=place)))}) as server:
-        assert shown("explain", "a/b", "--url", server.url) == ["a/b is a pod of no gang; node: none yet"]
+    told = {"/v1/explain/a/b": msgspec.to_builtins(ExplainedPod(pod=place))}
+    assert shown("explain", "a/b", told=told) == ["a/b is a pod of no gang; node: none yet"]
 
 
 def test_answers_that_are_none() -> None:
-    problem = ok(problem_body(HTTPStatus.NOT_FOUND, "no gang or pod a/b is known"), status=404)
-    busy = ok(problem_body(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered"), status=429)
-    answers = {"/v1/explain/a/b": problem, "/v1/explain/a/c": served({"gang": "x"}), "/v1/what-if": busy}
-    with RawServer(answers) as server:
-        assert "no gang or pod a/b is known" in refused("explain", "a/b", "--url", server.url)
-        assert "not what netgang answers" in refused("explain", "a/c", "--url", server.url, code=1)
-        assert "status 429" in refused("what-if", "--advance", "1s", "--url", server.url, code=1)
-    assert "does netgang run there?" in refused("explain", "a/b", "--url", server.url, code=1)
-    assert "does netgang run there?" in refused("what-if", "--advance", "1s", "--url", server.url, code=1)
+    told = {
+        "/v1/explain/a/b": problem(HTTPStatus.NOT_FOUND, "no gang or pod a/b is known"),
+        "/v1/explain/a/c": {"gang": "x"},
+    }
+    assert "no gang or pod a/b is known" in refused("explain", "a/b", told=told)
+    assert "not what netgang answers" in refused("explain", "a/c", code=1, told=told)
+    busy = problem(HTTPStatus.TOO_MANY_REQUESTS, "others are being answered")
+    assert "status 429" in refused("what-if", "--advance", "1s", code=1, told=lambda _: busy)
+    for command in (("explain", "a/b"), ("what-if", "--advance", "1s")):
+        assert "does netgang run there?" in refused(*command, "--url", "http://127.0.0.1:9", code=1)
     assert "--url" in refused("what-if", "--advance", "1s", "--url", "x:/y")
 
 
-def test_rare_parts_are_shown(url: str) -> None:
-    document = as_json("explain", JOB, "--url", url)
+def test_rare_parts_are_shown(saved: Saved) -> None:
+    document = as_json("explain", JOB, told=saved)
     document["turn"] |= {"waited_s": 65.0, "starves_in_s": 200.0}
-    document["turn"]["work"] = {"hours": 0.25, "reported": True, "text": "0.25 cluster-hours left"}
     document["turn"]["ahead"] |= {
         "waiting": ["a/1", "a/2"],
         "waiting_count": 7,
@@ -128,8 +120,7 @@ def test_rare_parts_are_shown(url: str) -> None:
     document |= {"admission_lapses_in_s": 41.5, "admission_refused": "no"}
     document["problems"] = ["netgang.io/x: no such annotation"]
     document["members"] *= 5
-    with RawServer({f"/v1/explain/{JOB}": served(document)}) as server:
-        text = "\n".join(shown("explain", JOB, "--url", server.url))
+    text = "\n".join(shown("explain", JOB, told={f"/v1/explain/{JOB}": document}))
     for part in (
         "waited 65 s, STARVING in 3 min",
         "it is admitted, and has 42 s to come to bind",
@@ -143,3 +134,30 @@ def test_rare_parts_are_shown(url: str) -> None:
         "5 more members; see --json",
     ):
         assert part in text
+
+
+WORST = {"source": "n1", "target": "n2", "points": 41.2, "loss_ratio": 0.001, "delay_ms": 0.35, "oldest_s": 30.0}
+WORST |= {"throughput_bps": 9.4e9}
+NETWORK = {"zones": ["A"], "nodes": ["n1", "n2"], "of_nodes": 2, "score": 62.31, "worst": WORST}
+NOTHING = dict.fromkeys(("loss_ratio", "delay_ms", "throughput_bps"))
+LINES = {  # case: (fields that differ, the line)
+    "all is known": (
+        {},
+        "network: zone A, 2 nodes, score 62.3; worst link n1 → n2: 41 points, loss 0.1 %, delay 0.35 ms, "
+        "throughput 9400 Mbit/s",
+    ),
+    "two zones, nothing measured": (
+        {"zones": ["A", "B"], "worst": WORST | NOTHING},
+        "network: zones A, B, 2 nodes, score 62.3; worst link n1 → n2: 41 points, "
+        "loss not known, delay not known, throughput not known",
+    ),
+    "one node": (
+        {"zones": [""], "of_nodes": 1, "score": None, "worst": None},
+        "network: no zone, 1 node; no two members exchange data over a link that is scored",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "line"), LINES.values(), ids=LINES)
+def test_the_line_says_what_is_known(fields: dict[str, Any], line: str) -> None:
+    assert network_line(msgspec.convert({**NETWORK, **fields}, GangNetwork)) == line

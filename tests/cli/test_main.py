@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cli.commands.serve import demo_settings, what_to_try
-from cli.offline.plan import moment_s
+from cli.offline import moment_s
 from extender.decision_log import Decision, encoded
 from scoring.model import Policy
 from scoring.plan import Plan
@@ -35,15 +35,14 @@ def test_plan_of_the_example_is_the_papers() -> None:
 def test_plan_for_machines(cluster: Path) -> None:
     document = as_json("plan", cluster, "--now", "0")
     [admitted], [waiting] = document["admitted"], document["waiting"]
-    assert (document["order"], document["held"], admitted["zone"], admitted["score"]) == ("weight", {}, "a", None)
-    assert (admitted["gang"], admitted["rank"], admitted["members"]) == ("default/a", 1, {"a-0": "n1"})
-    assert (waiting["gang"], waiting["rank"], waiting["code"]) == ("default/b", 2, "IMPOSSIBLE")
-    assert (waiting["reason"], waiting["state"]) == (
-        "netgang: the gang would not fit into the empty cluster",
-        "WAITING",
-    )
+    assert (document["order"], document["held"]) == ("weight", {})
     weight = {"omega_prime": 4.0, "exact": "4", "omega": 0.9820137900379085, "given": False}
-    assert (admitted["weight"], waiting["weight"]["omega"]) == (weight, 0.5)
+    assert admitted == {
+        **{"gang": "default/a", "rank": 1, "zone": "a", "score": None, "committed": False, "members": {"a-0": "n1"}},
+        **{"state": "WAITING", "weight": weight},
+    }
+    assert (waiting["gang"], waiting["rank"], waiting["code"]) == ("default/b", 2, "IMPOSSIBLE")
+    assert waiting["reason"] == "netgang: the gang would not fit into the empty cluster"
 
 
 NO_NETWORK = "warning: no network data, zones and room alone decide: "
@@ -91,25 +90,17 @@ def test_recorded_decisions_are_made_again(decision: Decision, tmp_path: Path) -
     assert "no whole gzip file" in refused("plan", log)
 
 
-NOTHING = "0 gangs admitted, 0 waiting; order: weight\n"
-
-
-def test_plan_says_when_no_gang_waits(tmp_path: Path) -> None:
-    assert run("plan", written(tmp_path, node_json("n1"))).stdout == NOTHING
-
-
 def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     """A group's name from an annotation may look like markup: it is only a name."""
-    pod = pod_json(
-        "p", annotations={"scheduling.k8s.io/group-name": "x[/green]", "scheduling.k8s.io/group-min-member": "1"}
-    )
-    other = pod_json(
-        "q", annotations={"scheduling.k8s.io/group-name": "[b]y", "scheduling.k8s.io/group-min-member": "2"}
-    )
-    result = run("plan", written(tmp_path, node_json("n1"), pod, other))
+    names = ("x[/green]", "[b]y")
+    group = "scheduling.k8s.io/group-"
+    pods = [
+        pod_json(f"p{size}", annotations={f"{group}name": name, f"{group}min-member": f"{size}"})
+        for size, name in enumerate(names, start=1)
+    ]
+    result = run("plan", written(tmp_path, node_json("n1"), *pods))
     assert result.exit_code == 0
-    assert "default/x[/green]" in result.stdout
-    assert "default/[b]y" in result.stdout
+    assert all(f"default/{name}" in result.stdout for name in names)
 
 
 NOON = ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T13:00+01:00", "1767268800")
@@ -137,31 +128,26 @@ def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
     assert said == f"error: --now: {moment!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z\n"
 
 
-def test_a_bad_cluster_file_is_explained(tmp_path: Path) -> None:
-    """By its name; what else may be wrong is in tests/extender/convert/test_clusterfile.py."""
-    path = tmp_path / "cluster.json"
-    path.write_text("nodes:")
-    said = "not a JSON List as `kubectl get nodes,pods -A -o json` prints: JSON is malformed"
-    assert refused("plan", path).startswith(f"error: {path}: {said}")
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    missing = tmp_path / "[no" / "such].json"
+def test_files_that_cannot_be_used_are_named(cluster: Path, tmp_path: Path) -> None:
+    """What else may be wrong with a cluster is in tests/extender/convert/test_clusterfile.py."""
+    missing, bad, mesh = tmp_path / "[no" / "such].json", tmp_path / "bad.json", tmp_path / "mesh.json"
     assert refused("plan", missing) == f"error: {missing}: No such file or directory\n"
     assert refused("plan", tmp_path) == f"error: {tmp_path}: Is a directory\n"
-
-
-def test_a_bad_mesh_is_explained(cluster: Path, tmp_path: Path) -> None:
-    path = tmp_path / "mesh.json"
-    path.write_text('[{"source": "a", "target": "b"}, {"source": "a", "target": "b", "loss_ratio": 7}]')
-    assert refused("plan", cluster, "--network", path).startswith(f"error: {path}: entry 1: loss_ratio: ")
+    bad.write_text("nodes:")
+    said = "not a JSON List as `kubectl get nodes,pods -A -o json` prints: JSON is malformed"
+    assert refused("plan", bad).startswith(f"error: {bad}: {said}")
+    mesh.write_text('[{"source": "a", "target": "b"}, {"source": "a", "target": "b", "loss_ratio": 7}]')
+    assert refused("plan", cluster, "--network", mesh).startswith(f"error: {mesh}: entry 1: loss_ratio: ")
 
 
 def test_the_settings_count_for_plan(cluster: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("zone_label: rack")
     assert as_json("plan", cluster, "--config", settings)["waiting"][0]["code"] == "NO_ALLOWED_ZONE"
-    assert run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout == NOTHING
+    assert (
+        run("plan", cluster, env={"NETGANG_SCHEDULER_NAMES": "other"}).stdout
+        == "0 gangs admitted, 0 waiting; order: weight\n"
+    )
 
 
 BAD_SETTINGS = {  # case: (arguments, environment, what is said)
@@ -177,18 +163,12 @@ def test_serve_refuses_bad_settings(arguments: tuple[str, ...], env: dict[str, s
     assert said in refused("serve", *arguments, env=env)
 
 
-def test_the_demo_is_the_example() -> None:
+def test_the_demo_is_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Outside a checkout, where its files are not, it says so."""
     settings = demo_settings(4321)
-    assert settings.snapshot == CLUSTER
-    assert (settings.port, settings.network.hard_ttl().delay) == (4321, None)
+    assert (settings.snapshot, settings.port, settings.network.hard_ttl().delay) == (CLUSTER, 4321, None)
     lines = what_to_try(4321)
     assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
-    for word in lines.split():
-        if word.startswith("@"):
-            assert (EXAMPLES.parent / word[1:]).exists()
-
-
-def test_the_demo_outside_a_checkout_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its example files are not in the installed package."""
+    assert all((EXAMPLES.parent / word[1:]).exists() for word in lines.split() if word.startswith("@"))
     monkeypatch.setattr("cli.commands.serve.EXAMPLES", tmp_path)
     assert "run `netgang demo` from a checkout" in refused("demo", "--port", "1")

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
-from extender.api.documents.link import link_document
-from extender.api.problems import problem_body
+from extender.api.documents.network import link_document
 from extender.network.file.mesh import read_mesh
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, snapshot
-from tests.cli.world import as_json, refused, run, served, shown
-from tests.fakes.raw_http import RawServer, ok
+from tests.cli.world import as_json, problem, refused, run, shown
 
 ALL = "/v1/network?limit=100"
 
@@ -32,28 +31,29 @@ PAIRS: dict[str, Any] = {
 }
 
 
-def netgang(pairs: dict[str, Any] | None = None) -> bytes:
-    source = {
-        **{"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"], "failures": 1},
-        **{"last_success_s": None, "measurements": 0, "endpoints": 0, "rejected": {}},
-    }
+def netgang(pairs: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    source = {"name": "maddash", "error": "gone", "problems": ["no grid gives a value of delay"]}
     status: dict[str, Any] = {
         **{"version": 1, "published_at_s": None, "sources": [source], "mapping": None, "crash": None},
         **{"known_pairs": {}, "pairs": {}},
     }
     head = {"version": 1, "evaluated_at_s": 0.0, "metrics": {}, "zones": {"A": 2}}
-    return served({**head, "pairs": pairs or PAIRS, "status": status})
+    return {**head, "pairs": pairs or PAIRS, "status": status, **more}
 
 
-def test_links_one_by_one() -> None:
-    with RawServer({ALL: netgang()}) as server:
-        result = run("network", "--url", server.url, "--json")
-        wide = run("network", "--url", server.url, "-o", "wide").stdout.splitlines()
+def test_links_one_by_one(tmp_path: Path) -> None:
+    """The JSON is a mesh for `netgang plan --network`."""
+    result = run("network", "--json", told={ALL: netgang()})
+    wide = run("network", "-o", "wide", told={ALL: netgang()}).stdout.splitlines()
     fields = ("source", "target", "loss_ratio", "delay_ms", "throughput_bps", "age_s")
     assert json.loads(result.stdout) == [
         dict(zip(fields, ("n1", "n2", 0.5, 3.0, None, 20.0), strict=True)),
         dict(zip(fields, ("n2", "n1", None, None, 1e9, 5.0), strict=True)),
     ]
+    path = tmp_path / "mesh.json"
+    path.write_text(result.stdout)
+    read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
+    assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
     assert [" ".join(line.split()) for line in wide] == [
         "FROM TO LOSS DELAY THROUGHPUT AGE",
         "n1 n2 50 % 3 ms – 20 s",
@@ -61,14 +61,6 @@ def test_links_one_by_one() -> None:
     ]
     assert "note: gone" in result.stderr
     assert "note: no grid gives a value of delay" in result.stderr
-
-
-def test_its_json_is_a_mesh_for_plan(tmp_path: Path) -> None:
-    path = tmp_path / "mesh.json"
-    with RawServer({ALL: netgang()}) as server:
-        path.write_text(run("network", "--url", server.url, "--json").stdout)
-    read = {(one.source, one.target, one.metric, one.value) for one in read_mesh(path, now_s=0.0).measurements}
-    assert read == {("n1", "n2", "loss", 0.5), ("n1", "n2", "delay", 3.0), ("n2", "n1", "throughput", 1e9)}
 
 
 NOBODY: dict[str, Any] = {"count": 0, "since_s": None, "nodes": [], "zone": None}
@@ -96,43 +88,33 @@ probe: 17 silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone 
 
 
 def test_what_is_measured_and_what_is_bad() -> None:
-    answer = served(json.loads(netgang().partition(b"\r\n\r\n")[2]) | SEEN)
-    with RawServer({ALL: answer}) as server:
-        text = run("network", "--url", server.url).stdout
+    text = run("network", told={ALL: netgang(**SEEN)}).stdout
     assert [line.rstrip() for line in text.splitlines()] == HEALTH.splitlines()
 
 
 def test_nothing_is_measured() -> None:
     none = [[None, None], [None, None]]
     empty = PAIRS | {name: none for name in PAIRS if name.endswith(("ratio", "ms", "bps", "age_s"))} | {"nodes": []}
-    with RawServer({ALL: netgang(empty)}) as server:
-        result = run("network", "--url", server.url)
+    result = run("network", told={ALL: netgang(empty)})
     assert (result.exit_code, result.stdout.strip()) == (1, "")
     assert "nothing there measures packet loss, delay or throughput" in result.stderr
 
 
 def test_a_part_of_a_large_cluster() -> None:
-    with RawServer({f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})}) as server:
-        result = run("network", "--url", server.url, "--zone", "A", "-o", "wide")
+    result = run("network", "--zone", "A", "-o", "wide", told={f"{ALL}&zone=A": netgang(PAIRS | {"of": 5000})})
     assert result.exit_code == 0
     assert "2 of 5000 nodes; see --zone" in result.stderr
 
 
 def test_a_zone_that_does_not_exist() -> None:
-    with RawServer({f"{ALL}&zone=X": netgang()}) as server:
-        said = refused("network", "--url", server.url, "--zone", "X")
+    said = refused("network", "--zone", "X", told={f"{ALL}&zone=X": netgang()})
     assert "--zone 'X': the cluster's zones are A" in said
-
-
-def test_no_netgang_there() -> None:
-    assert "does netgang run there?" in refused("network", "--url", "http://127.0.0.1:9", code=1)
-    assert "accepted: http://HOST:PORT" in refused("network", "--url", "localhost")
 
 
 # -- two nodes --------------------------------------------------------------------------------------------------------
 
 PATH = "/v1/network/n1/n2"
-ASKED = ("network", "n1", "n2", "--url")
+ASKED = ("network", "n1", "n2")
 
 
 def document() -> dict[str, Any]:
@@ -144,8 +126,7 @@ def document() -> dict[str, Any]:
 
 
 def test_a_link_for_people() -> None:
-    with RawServer({PATH: served(document())}) as server:
-        lines = shown(*ASKED, server.url)
+    lines = shown(*ASKED, told={PATH: document()})
     assert lines[:5] == [
         "METRIC n1→n2 n2→n1 COUNTS BASIS POINTS",
         "loss 0.2 % 0.2 % 0.2 % both directions 18.00",
@@ -155,44 +136,36 @@ def test_a_link_for_people() -> None:
     ]
     assert "loss is measured at n1 → n2" in lines
     assert "compared among 3 nodes; full points for 100 Mbit/s" in lines
-    with RawServer({PATH: served(document())}) as server:
-        wide = shown(*ASKED, server.url, "-o", "wide")
+    assert as_json(*ASKED, told={PATH: document()}) == document()
+    wide = shown(*ASKED, "-o", "wide", told={PATH: document()})
     assert wide[0] == "METRIC n1→n2 OLD SOURCE n2→n1 OLD SOURCE COUNTS BASIS POINTS"
     assert "loss 0.2 % 90 s" in wide[1]
 
 
-def shown_link(network: NetworkMatrix | None = None) -> list[str]:
+OLD = mesh(["n1", "n2"], loss_ratio=0.01, now_s=1e6)
+RARE: dict[str, tuple[NetworkMatrix | None, tuple[str, ...]]] = {  # case: (the network, lines)
+    "too old": (OLD, (
+        "loss 1 % 1 % at best 1 % nothing 9.00",
+        "some value is old: its points fade; too old, it only says what the link is worth at best",
+    )),
+    "not known": (None, ("loss – – – nothing 9.00", "loss is measured at no endpoint → no endpoint")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("network", "lines"), RARE.values(), ids=RARE)
+def test_a_link_whose_values_do_not_count(network: NetworkMatrix | None, lines: tuple[str, ...]) -> None:
     state = snapshot([node("n1"), node("n2")], network=network)
-    made = msgspec.json.encode(link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy()))
-    with RawServer({PATH: ok(made)}) as server:
-        return shown(*ASKED, server.url)
-
-
-def test_for_people_when_values_are_too_old() -> None:
-    lines = shown_link(mesh(["n1", "n2"], loss_ratio=0.01, now_s=1e6))
-    assert "loss 1 % 1 % at best 1 % nothing 9.00" in lines
-    assert "some value is old: its points fade; too old, it only says what the link is worth at best" in lines
-
-
-def test_for_people_when_nothing_is_known() -> None:
-    lines = shown_link()
-    assert "loss – – – nothing 9.00" in lines
-    assert "loss is measured at no endpoint → no endpoint" in lines
+    made = link_document(state, NodeName("n1"), NodeName("n2"), ScorePolicy())
+    assert set(lines) <= set(shown(*ASKED, told={PATH: msgspec.to_builtins(made)}))
 
 
 def test_what_a_server_says_is_only_text() -> None:
     said = document()
     said["metrics"]["loss"]["endpoints"] = ["[red]x", "y\x1b[2J"]
     said["metrics"]["loss"]["there"] |= {"origin": "[/b]", "age_s": 17_013.0}
-    with RawServer({PATH: served(said)}) as server:
-        lines = shown(*ASKED, server.url, "-o", "wide")
+    lines = shown(*ASKED, "-o", "wide", told={PATH: said})
     assert "loss is measured at [red]x → y�[2J" in lines
     assert "0.2 % 5 h [/b]" in lines[1]
-
-
-def test_a_link_for_machines() -> None:
-    with RawServer({PATH: served(document())}) as server:
-        assert as_json(*ASKED, f"{server.url}/") == document()
 
 
 def test_two_nodes_are_asked_about() -> None:
@@ -201,6 +174,5 @@ def test_two_nodes_are_asked_about() -> None:
 
 
 def test_a_node_that_does_not_exist() -> None:
-    answer = ok(problem_body(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known"), status=404)
-    with RawServer({PATH: answer}) as server:
-        assert refused(*ASKED, server.url) == "error: n1 or n2 is no node that is known\n"
+    answer = problem(HTTPStatus.NOT_FOUND, "n1 or n2 is no node that is known")
+    assert refused(*ASKED, told={PATH: answer}) == "error: n1 or n2 is no node that is known\n"

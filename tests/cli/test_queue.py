@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from cli.output import columns
 from cli.rendering.queue import queue_table
 from extender.api.documents.queue import queue_document
 from extender.schemas.queue import Queue
@@ -15,11 +16,20 @@ from scoring.explain.queue_report import report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
-from tests.cli.world import as_json, run, served, shown
-from tests.extender.api.queued import EMPTY, entry
-from tests.fakes.raw_http import RawServer
+from tests.cli.world import as_json, run, shown
 
 PATH = "/v1/queue"
+EMPTY: dict[str, Any] = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
+
+
+def entry(**fields: Any) -> dict[str, Any]:
+    usual = {"gang": "a/g", "queue": "WQ", "state": "WAITING", "rank": 1, "priority": 0, "admitted": False}
+    weight = {"omega": 0.5, "omega_prime": 2.0, "exact": "2", "given": False}
+    members = {"min_available": 2, "pending": 2, "running": 0, "succeeded": 0, "failed": 0}
+    nothing = dict.fromkeys(("code", "reason", "zone", "leaves_for"))
+    clock = dict.fromkeys(("waiting_since_s", "waited_s", "starves_in_s", "running_since_s"))
+    rest = {"created_s": 0.0, "held_nodes": [], "makes_room": [], "detail": ""}
+    return {**usual, "weight": weight, "members": members, **nothing, **clock, **rest, **fields}
 
 
 def document() -> dict[str, Any]:
@@ -36,8 +46,7 @@ def document() -> dict[str, Any]:
 
 
 def lines(content: Any, *arguments: object) -> list[str]:
-    with RawServer({PATH: served(content)}) as server:
-        return shown("queue", "--url", server.url, *arguments, columns=160)
+    return shown("queue", *arguments, columns=160, told={PATH: content})
 
 
 def gangs(content: Any, *arguments: object) -> list[str]:
@@ -84,10 +93,8 @@ def test_filters_are_for_people_and_machines() -> None:
     assert gangs(queue, "-n", "a") == [one["gang"] for one in queue["gangs"] if one["gang"].startswith("a/")]
     assert gangs(queue, "second", "-n", "a") == gangs(queue, "a/second") == ["a/second"]
     assert gangs(queue, "--state", "starving") == []
-    with RawServer({PATH: served(queue)}) as server:
-        found = as_json("queue", "--url", server.url, "--namespace", "b")
-        whole = as_json("queue", "--url", server.url)
-    assert whole == queue
+    found = as_json("queue", "--namespace", "b", told={PATH: queue})
+    assert as_json("queue", told={PATH: queue}) == queue
     assert {one["gang"] for one in found["gangs"]} == {"b/fits", "b/huge"}
     assert found | {"gangs": []} == queue | {"gangs": []}
 
@@ -111,8 +118,7 @@ def test_21_gangs_fit_a_terminal_of_24_lines() -> None:
 
 def test_a_pipe_gets_whole_lines_without_box_drawing() -> None:
     queue = {**EMPTY, "gangs": [entry(detail="long " * 60 + "end")]}
-    with RawServer({PATH: served(queue)}) as server:
-        text = run("queue", "--url", server.url, columns=80).stdout
+    text = run("queue", columns=80, told={PATH: queue}).stdout
     assert text.splitlines()[1].endswith("end")
     assert text.isascii() or not re.search("[\u2500-\u257f]", text)
     assert all(line == line.rstrip() for line in text.splitlines())
@@ -162,3 +168,20 @@ def test_expected_starts_have_a_column_where_there_are_any() -> None:
     assert " 00:10Z " in first
     assert " – " in second
     assert "STARTS" not in lines({**EMPTY, "gangs": [entry(gang="a/one", rank=1)]})[0].replace("STARTS IN", "")
+
+
+def drawn(*rows: tuple[str, ...], width: int) -> list[str]:
+    console = Console(width=width, color_system=None)
+    with console.capture() as text:
+        console.print(columns(console, ("NAME", "NODES", "WHY"), rows), crop=False)
+    return [line.rstrip() for line in text.get().splitlines()]
+
+
+def test_columns_are_aligned_and_the_last_is_cut() -> None:
+    rows = (("team/a-name-that-is-long", "2", "no room in zone D"), ("b", "", "x\ny\x1b"))
+    assert drawn(*rows, width=45) == [
+        "NAME                      NODES  WHY",
+        "team/a-name-that-is-long  2      no room in …",
+        "b                         –      x; y�",
+    ]
+    assert drawn(*rows, width=200)[1].endswith("no room in zone D")

@@ -93,40 +93,26 @@ async def test_gates_in_templates_do_not_keep_it_for_ever(api: FakeOperatorApi) 
     assert ["is it in a template?" in why for why in one.done.left.values()] == [True]
 
 
-class Replacing(FakeOperatorApi):
-    """Another pod takes the name of a pod just before that one is patched."""
+class Patching(FakeOperatorApi):
+    """Another pod takes the name of the first one just before that is patched; a webhook refuses changes of `no`."""
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> None:
         if change["metadata"]["uid"] == "uid-00000001":
             gated(self, "a", GATE)
-        await super().patch(path, change)
-
-
-async def test_a_pod_that_was_replaced_is_the_next_round_s() -> None:
-    """Its name now belongs to another pod, which has a gate of its own."""
-    api = Replacing()
-    path = gated(api, "a", GATE)
-    one = await taken_away(api)
-    assert not api.stored(path)["spec"].get("schedulingGates")
-    assert one.done.left == {}
-
-
-class Refusing(FakeOperatorApi):
-    """A webhook refuses every change of pod `a`."""
-
-    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
-        if path.endswith("/a"):
+        if path.endswith("/no"):
             raise ApiError(422, "spec.schedulingGates: a webhook says no")
         await super().patch(path, change)
 
 
-async def test_what_may_not_be_patched_is_left_and_said() -> None:
-    api = Refusing()
-    gated(api, "a", GATE)
-    gated(api, "b", GATE)
+async def test_a_pod_that_was_replaced_is_the_next_round_s_and_what_may_not_be_patched_is_left() -> None:
+    """The name of the first now belongs to another pod, which has a gate of its own."""
+    api = Patching()
+    path = gated(api, "a", GATE)
+    gated(api, "no", GATE)
     one = await taken_away(api)
-    assert one.done.left == {"team/a": "spec.schedulingGates: a webhook says no"}
-    assert list(one.done.released) == ["team/b"]
+    assert not api.stored(path)["spec"].get("schedulingGates")
+    assert one.done.left == {"team/no": "spec.schedulingGates: a webhook says no"}
+    assert list(one.done.released) == ["team/a"]
 
 
 async def test_no_right_to_look_is_an_error(api: FakeOperatorApi) -> None:
@@ -153,20 +139,12 @@ async def test_doing_it_again_does_no_harm(api: FakeOperatorApi) -> None:
     assert (one.done.policies, one.done.released, one.done.leases, one.done.left) == ([], {}, [], {})
 
 
-async def test_a_lease_that_nobody_renews_goes(api: FakeOperatorApi) -> None:
-    api.add(f"{LEASES}/netgang-leader", spec={"holderIdentity": "", "leaseDurationSeconds": 4})
-    api.add(f"{LEASES}/netgang-scheduler", spec={"holderIdentity": "gone", "leaseDurationSeconds": 15})
-    one = removal(api)
-    await one.leases("netgang-system")
-    assert sorted(one.done.leases) == ["netgang-leader", "netgang-scheduler"]
-    assert api.paths() == set()
-
-
-async def test_a_lease_that_somebody_renews_is_left(api: FakeOperatorApi) -> None:
+async def test_leases_that_nobody_renews_go(api: FakeOperatorApi) -> None:
     """Two netgangs would act if a living leader's Lease were deleted."""
     path = f"{LEASES}/netgang-leader"
     api.add(path, spec={"holderIdentity": "alive", "leaseDurationSeconds": 4})
+    api.add(f"{LEASES}/netgang-scheduler", spec={"holderIdentity": "gone", "leaseDurationSeconds": 15})
     one = removal(api, then=lambda: api.edit(path, lambda lease: lease["spec"].update(renewTime="again")))
     await one.leases("netgang-system")
-    assert path in api.paths()
+    assert (api.paths(), one.done.leases) == ({path}, ["netgang-scheduler"])
     assert one.done.left == {"leases/netgang-leader": "alive renews it: does it still run?"}

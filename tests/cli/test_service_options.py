@@ -6,21 +6,20 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from cli.service_options import KUBECTL
-from extender.api.problems import problem_body
-from tests.cli.world import refused, run, served
+from tests.cli.world import URL, problem, refused, run
 from tests.fakes.api_proxy import TOKEN, ApiProxy
 from tests.fakes.raw_http import RawServer, ok
 
 QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
-PLACE = {"name": "team-a/solo", "uid": "u", "own": True, "node": None, "planned": None}
-EXPLAINED = {"pod": {**PLACE, "prioritize": {"nodes": [], "of": 0}}}
+EXPLAINED = {"pod": {"name": "team-a/solo", "uid": "u", "own": True, "node": None}}
 ANSWERS = {
-    "/v1/queue": served(QUEUE),
-    "/v1/explain/team-a/solo": served(EXPLAINED),
-    "/v1/jobs?limit=1000": ok(problem_body(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs"), status=403),
+    "/v1/queue": ok(json.dumps(QUEUE).encode()),
+    "/v1/explain/team-a/solo": ok(json.dumps(EXPLAINED).encode()),
+    "/v1/jobs?limit=1000": ok(problem(HTTPStatus.FORBIDDEN, "ann may not get /v1/jobs").content, status=403),
 }
 PORT = 8889
 
@@ -119,10 +118,10 @@ def test_kubectls_plugin_asks_the_cluster_and_its_namespace(access: Path, netgan
 
 
 COMMANDS = {  # path: command
-    "/v1/network/n1/n2": ("network", "n1", "n2", "--url"),
-    "/v1/queue": ("queue", "--url"),
-    "/v1/network?limit=100": ("network", "--url"),
-    "/v1/jobs?limit=1000": ("jobs", "--url"),
+    "/v1/network/n1/n2": ("network", "n1", "n2"),
+    "/v1/queue": ("queue",),
+    "/v1/network?limit=100": ("network",),
+    "/v1/jobs?limit=1000": ("jobs",),
 }
 
 
@@ -132,7 +131,6 @@ STRANGE = [(200, b""), (200, b"{}"), (200, b"<html>"), (200, b"[" * 99_999), (40
 @pytest.mark.parametrize("path", COMMANDS)
 @pytest.mark.parametrize(("status", "body"), STRANGE, ids=range(len(STRANGE)))
 def test_something_else_answers(path: str, body: bytes, status: int) -> None:
-    with RawServer({path: ok(body, status=status)}) as server:
-        said = refused(*COMMANDS[path], server.url, code=1)
-    assert f"{server.url}{path.partition('?')[0]}: " in said
+    said = refused(*COMMANDS[path], told={path: httpx.Response(status, content=body)}, code=1)
+    assert f"{URL}{path.partition('?')[0]}: " in said
     assert "not what netgang answers" in said or f"status {status}" in said

@@ -12,8 +12,7 @@ import yaml
 
 from cli.manifest import MOST_BYTES, read_manifest, submitted
 from extender.errors import ConfigError
-from extender.settings.settings import Settings
-from tests.cli.saved import saved
+from tests.cli.saved import Saved
 from tests.cli.world import EXAMPLES, as_json, refused, run, written
 from tests.extender.scheduling.world import node_json, pod_json
 
@@ -36,9 +35,8 @@ EXAMPLE_JOBS = {  # file of examples/ → (its gang, members)
 @pytest.mark.parametrize(("name", "gang", "size"), [(name, *wanted) for name, wanted in EXAMPLE_JOBS.items()])
 def test_examples_would_start(name: str, gang: str, size: int) -> None:
     """In one zone of the test bed, with their network score; the document says the same."""
-    with saved() as url:
-        result = run("what-if", "-f", EXAMPLES / name, "--url", url)
-        [found] = as_json("what-if", "-f", EXAMPLES / name, "--url", url)["admitted"]
+    result = run("what-if", "-f", EXAMPLES / name, told=Saved())
+    [found] = as_json("what-if", "-f", EXAMPLES / name, told=Saved())["admitted"]
     assert re.match(f"{gang}: would start now in zone [AB], network score ", result.stdout.splitlines()[1])
     assert (found["gang"], found["before"]["state"], len(found["after"]["members"])) == (gang, "absent", size)
     assert 90.0 < found["after"]["score"] <= 100.0
@@ -48,8 +46,8 @@ def lines(tmp_path: Path, manifest: Any, *arguments: object, **settings: Any) ->
     """What is said of a job, from standard input, in a cluster of one node of 8 CPU on which a gang of 4 waits."""
     cluster = written(tmp_path, node_json("n1", cpu="8"), pod_json("first-0", gang="first", cpu="4"))
     text = yaml.safe_dump_all(manifest if isinstance(manifest, list) else [manifest])
-    with saved(cluster, None, Settings(**settings), now_s=1000.0) as url:
-        result = run("what-if", "-f", "-", "--url", url, *arguments, given=text)
+    told = Saved(cluster, None, now_s=1000.0, **settings)
+    result = run("what-if", "-f", "-", *arguments, told=told, given=text)
     assert result.exit_code == 0, result.output
     return [*result.stderr.splitlines(), *result.stdout.splitlines()]
 
@@ -124,8 +122,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_refusals(manifest: Any, said: str, tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump_all(manifest if isinstance(manifest, list) else [manifest]))
-    with saved() as url:
-        assert said in refused("what-if", "-f", path, "--url", url)
+    assert said in refused("what-if", "-f", path, told=Saved())
 
 
 JUNK: tuple[Any, ...] = (None, 5, "x", [], {}, [5], {"name": 5}, float("nan"))

@@ -16,7 +16,7 @@ from extender.network.maddash.source import MaddashSource
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric
 from tests.extender.network.world import read
-from tests.fakes.maddash_server import Fault, MaddashServer
+from tests.fakes.maddash_server import MaddashServer
 from tests.fakes.mesh import Mesh, full_mesh, mesh_file, paper_mesh
 from tests.fakes.network_source import FakeNetworkSource, measurements
 
@@ -57,11 +57,11 @@ class MaddashWorld:
         self.source = MaddashSource(Address(server.url, timeout_s=10.0))
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
-        self.server.faults.clear()
+        self.server.broken = False
         self.server.mesh, self.checked_at_s = mesh, measured_at_s
 
     def break_down(self) -> None:
-        self.server.faults.update(dict.fromkeys(("grids", "Loss", "Delay", "Throughput"), Fault.SERVER_ERROR))
+        self.server.broken = True
 
 
 World: TypeAlias = FakeWorld | FileWorld | MaddashWorld  # with `show` and `break_down` of what the source finds

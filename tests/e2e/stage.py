@@ -146,6 +146,15 @@ class Stage:
             found[re.findall(r'result="([^"]*)"', labels)[0]] += float(value)
         return dict(found)
 
+    async def token(self, account: str, *audiences: str, pod: str = "", namespace: str = "") -> str:
+        """A token of a service account as the kubelet asks for it, by default for the API server, bound to a `pod`."""
+        path = f"/api/v1/namespaces/{namespace or self.namespace}/serviceaccounts/{account}/token"
+        spec: Object = {"audiences": audiences} if audiences else {}
+        if pod:
+            spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Pod", "name": pod}
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return str((await self.api.request("POST", path, body=asked))["status"]["token"])
+
     async def end(self, *names: str) -> None:
         for name in names:
             await self.api.delete("Pod", name, namespace=self.namespace, grace_s=0)

@@ -1,21 +1,15 @@
-"""The one in-memory API server as tools for operators meet it: objects by path, called in this process or over HTTP."""
+"""The one in-memory API server as tools for operators meet it: objects by path."""
 
-import asyncio
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, cast
-
-import yaml
+from typing import Any, cast
 
 from extender.errors import ApiError
 from extender.kube.calls import Resource
-from extender.kube.http.transport import Transport
 from extender.kube.operator_client import OperatorApi
-from lab.testbed.apiserver.server import LoopbackApi, serve
+from extender.kube.transport import Transport
+from lab.testbed.apiserver.server import LoopbackApi
 from lab.testbed.apiserver.store import ApiStore, Key
 
 Json = dict[str, Any]
@@ -85,42 +79,6 @@ class FakeOperatorApi(OperatorApi):
             raise ApiError(403, f"kubernetes-admin cannot {verb} {path}")
         if verb == "get":
             self.on_get(path)
-
-
-class OperatorServer:
-    """Between `with` and its end, a FakeOperatorApi's server behind HTTP, in a thread of its own."""
-
-    def __init__(self, api: FakeOperatorApi) -> None:
-        self.api = api
-        self._loop = asyncio.new_event_loop()
-        self._ends = asyncio.Event()
-        self._began = threading.Event()
-        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._serve(),), daemon=True)
-
-    async def _serve(self) -> None:
-        async with serve(self.api.server):
-            self._began.set()
-            await self._ends.wait()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._began.wait(10.0)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._loop.call_soon_threadsafe(self._ends.set)
-        self._thread.join()
-        self._loop.close()
-
-    def kubeconfig(self, directory: Path) -> Path:
-        cluster = {"name": "c", "cluster": {"server": self.api.server.url}}
-        contexts = [{"name": "x", "context": {"cluster": "c", "user": "u"}}]
-        users = [{"name": "u", "user": {}}]
-        path = directory / "kubeconfig"
-        path.write_text(
-            yaml.safe_dump({"clusters": [cluster], "users": users, "contexts": contexts, "current-context": "x"})
-        )
-        return path
 
 
 def _place(path: str) -> tuple[Resource, Key]:

@@ -13,7 +13,6 @@ import struct
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from email.utils import formatdate
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -26,11 +25,9 @@ Act: TypeAlias = Callable[[socket.socket, threading.Event], None]  # after the r
 Answer: TypeAlias = bytes | Act
 
 
-def ok(body: bytes, *, status: int = 200, content_type: str = "application/json", date_s: float | None = None) -> bytes:
-    """An answer as MaDDash gives it: a type, a length, perhaps a date, nothing else."""
+def ok(body: bytes, *, status: int = 200, content_type: str = "application/json") -> bytes:
+    """An answer as MaDDash gives it: a type, a length, nothing else."""
     head = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", f"Content-Type: {content_type}"]
-    if date_s is not None:
-        head.append(f"Date: {formatdate(date_s, usegmt=True)}")
     head += [f"Content-Length: {len(body)}", "Connection: close", "", ""]
     return "\r\n".join(head).encode() + body
 
@@ -110,26 +107,25 @@ class RawServer(InThread):
 
     def _talk(self, plain: socket.socket) -> None:
         plain.settimeout(30.0)
-        connection = plain if self._tls is None else self._tls.wrap_socket(plain, server_side=True)
-        head = b""
-        while b"\r\n\r\n" not in head:
-            part = connection.recv(65536)
-            if not part:
-                return
-            head += part
-        head, _, body = head.partition(b"\r\n\r\n")
-        text = head.decode("latin-1")
-        length = re.search(r"(?i)^content-length: *(\d+)", text, re.MULTILINE)
-        left = (int(length[1]) if length is not None else 0) - len(body)
-        while left > 0 and (part := connection.recv(left)):  # closed with bytes unread, a connection is reset
-            left -= len(part)
-        self.requests.append(text)
-        answer = self.answer_to(text.split(" ", 2)[1])
-        if isinstance(answer, bytes):
-            connection.sendall(answer)
-        else:
-            answer(connection, self.stopping)
-        connection.close()
+        with plain if self._tls is None else self._tls.wrap_socket(plain, server_side=True) as connection:
+            head = b""
+            while b"\r\n\r\n" not in head:
+                part = connection.recv(65536)
+                if not part:
+                    return
+                head += part
+            head, _, body = head.partition(b"\r\n\r\n")
+            text = head.decode("latin-1")
+            length = re.search(r"(?i)^content-length: *(\d+)", text, re.MULTILINE)
+            left = (int(length[1]) if length is not None else 0) - len(body)
+            while left > 0 and (part := connection.recv(left)):  # closed with bytes unread, a connection is reset
+                left -= len(part)
+            self.requests.append(text)
+            answer = self.answer_to(text.split(" ", 2)[1])
+            if isinstance(answer, bytes):
+                connection.sendall(answer)
+            else:
+                answer(connection, self.stopping)
 
 
 class _Server(socketserver.ThreadingTCPServer):

@@ -5,13 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from extender.api.documents.link import link_document
-from extender.api.documents.network import network_document
+from extender.api.documents.network import link_document, network_document
 from extender.api.documents.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.schemas.explain import ExplainedPod, PodPlace
-from extender.schemas.link import Link
-from extender.schemas.network import Network
+from extender.schemas.network import Link, Network
 from extender.schemas.plan import PlanInForce
 from extender.schemas.readiness import CacheSizes, Parts, Readiness
 from scoring.ids import NodeName

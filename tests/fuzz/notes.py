@@ -12,7 +12,7 @@ from extender.controllers.elastic.kinds.seen import own_bounds
 from extender.controllers.elastic.reports.body import read_report
 from extender.controllers.owners.failure_budget import decoded
 from extender.controllers.owners.obstacles import quota_notes
-from extender.controllers.preemption.notes import noted_of
+from extender.controllers.preemption.claims import noted_of
 from extender.controllers.restart.suspensions import is_over, is_suspended, note_of, restarts_of
 from extender.convert import pod_from_json
 from extender.convert.pod.roles import own_options

@@ -77,7 +77,7 @@ def plan_after_one_event() -> Pair:
 def reading_a_filter_call() -> Pair:
     """A filter call with 1,000 names read by our decoder, beside the standard library's."""
     body = request("filter", _NODES).partition(b"\r\n\r\n")[2]
-    return Pair(lambda: decode_filter(body), lambda: json.loads(body), repeat=50)
+    return Pair(lambda: decode_filter(body), lambda: json.loads(body), repeat=20)
 
 
 def writing_a_filter_answer() -> Pair:

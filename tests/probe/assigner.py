@@ -19,28 +19,17 @@ class Assigner:
     """What the server answers, and what it was sent."""
 
     def __init__(
-        self,
-        addresses: Mapping[str, str],
-        *,
-        interval_s: float,
-        port: int = PORT,
-        packet_interval_s: float = 0.1,
+        self, addresses: Mapping[str, str], *, interval_s: float, port: int = PORT, packet_interval_s: float = 0.1
     ) -> None:
-        self.addresses = dict(addresses)
-        """node → address"""
+        self.addresses = dict(addresses)  # Node → address
         self.interval_s = interval_s
         self.port = port
         self.packet_interval_s = packet_interval_s
-        self.status = 200
-        """what is answered; with another than 200 nothing is kept"""
-        self.more: dict[str, Any] = {}
-        """fields that are answered besides"""
-        self.lag_s = 0.0
-        """how long a report waits before it is taken"""
-        self.hangs_up = False
-        """whether connections are closed after an answer that does not say so"""
-        self.ports: list[int] = []
-        """of the agents' connections, one for each report"""
+        self.status = 200  # What is answered; with another than 200 nothing is kept
+        self.more: dict[str, Any] = {}  # Fields that are answered besides
+        self.lag_s = 0.0  # How long a report waits before it is taken
+        self.hangs_up = False  # Whether connections are closed after an answer that does not say so
+        self.ports: list[int] = []  # Of the agents' connections, one for each report
         self.url = ""
         self._reports: dict[str, list[dict[str, Any]]] = {}
         self._taken_s: dict[str, list[float]] = {}

@@ -14,10 +14,10 @@ import pytest
 
 from lab.testbed.processes.network import free_ports
 from probe import packets
-from probe.clock import SystemClock
+from probe.clock import Clock
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
-from probe.session import Session, Verdict
+from probe.session import Session
 from probe.udp import UdpSocket
 from tests.liveness import LIVENESS_S
 
@@ -47,10 +47,8 @@ def test_its_recorded_answers_are_taken() -> None:
     for number in range(10):
         sent = session.send(0x83AA7E8000000001, 0x8A20, at_s=number * 0.1)
         assert len(sent) == 44
-    assert [session.take(one, 0x83AA7E8000000001 + (1 << 22), own_error_s=None) for one in ANSWERS] == [
-        Verdict.TAKEN
-    ] * 2
-    assert session.take(ANSWERS[0], 0, own_error_s=None) is Verdict.UNKNOWN
+    assert [session.take(one, 0x83AA7E8000000001 + (1 << 22), own_error_s=None) for one in ANSWERS] == [True] * 2
+    assert session.take(ANSWERS[0], 0, own_error_s=None) is False
     window = session.close(100.0)
     assert (window.answered, window.lost, window.lost_out, window.suspect) == (2, 3, 3, 5)
 
@@ -61,7 +59,7 @@ needs_program = pytest.mark.skipif(not program, reason="NETGANG_STAMP_SUITE does
 
 @contextmanager
 def prober(*peers: Peer) -> Iterator[tuple[Prober, int]]:
-    clock = SystemClock()
+    clock = Clock()
     answering, asking = UdpSocket(OURS, 0, clock.unix_ns, ttl=True), UdpSocket(OURS, 0, clock.unix_ns)
     found = Prober(clock, answering, asking)
     found.assign(Assignment(10.0, 0.05, peers, (THEIRS,)))
@@ -89,7 +87,6 @@ def test_its_sender_measures_our_reflector(padding: int) -> None:
     assert (found["packets_sent"], found["packets_received"]) == (20, 20)
     assert found["measurements"]["last_reflector_sequence"] == 19
     assert found["measurements"]["tlv_validation"]["rejected_replies"] == 0
-    assert one.reflector.counts.answered == 20
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probe import ntp, packets
-from probe.reflector import MOST_OF_ONE, Counts, Reflector
-from probe.session import Session, Verdict
+from probe.reflector import MOST_OF_ONE, Reflector
+from probe.session import Session
 
 T1, T2, T3 = 0x83AA7E80_00000001, 0x83AA7E80_00000002, 0x83AA7E80_00000003
 REQUEST = bytes.fromhex("0000001183aa7e80000000018a20beef") + bytes(28)  # RFC 8762 figure 2, RFC 8972 figure 1
@@ -75,7 +75,6 @@ def test_only_assigned_addresses_are_answered_with_numbers_of_their_own() -> Non
     again = reflect(reflector, REQUEST)
     assert again is not None
     assert again[:4] == bytes(4)
-    assert reflector.counts == Counts(answered=6, foreign=2, restarts=1)
 
 
 def test_sessions_are_bounded() -> None:
@@ -88,26 +87,24 @@ def test_sessions_are_bounded() -> None:
 
 
 def test_ten_thousand_datagrams_change_nothing() -> None:
-    """To the reflector and to the sender: nothing raised, none longer than its request, all counted."""
+    """To the reflector and to the sender: nothing raised, none longer than its request."""
     chance = random.Random(7)
     reflector, session = Reflector(), Session(0xBEEF)
     reflector.allow(["10.0.0.1"])
     session.send(T1, 0x8A20, at_s=0.0)
     session.send(T1, 0x8A20, at_s=0.1)
-    for number in range(10_000):
+    for _ in range(10_000):
         base = bytearray(chance.choice((ANSWER, REQUEST, b"")))
         for _ in range(chance.randrange(4)):
             if base:
                 base[chance.randrange(len(base))] = chance.randrange(256)
         datagram = bytes(base[: chance.randrange(60)]) + chance.randbytes(chance.choice((0, 3, 40, 2000)))
-        found = reflect(reflector, datagram, ("10.0.0.1" if number % 2 else "10.9.9.9", chance.randrange(65536)))
+        assert reflect(reflector, datagram, ("10.9.9.9", chance.randrange(65536))) is None
+        found = reflect(reflector, datagram, ("10.0.0.1", chance.randrange(65536)))
+        assert (found is None) == (not 41 <= len(datagram) <= 1472)
         assert found is None or len(found) == len(datagram)
         said = packets.read_answer(datagram)
         if said is None or said.sender_sequence > 1:
-            assert session.take(datagram, T3, own_error_s=0.0) is Verdict.UNKNOWN
-    counts = reflector.counts
-    assert counts.foreign == 5000
-    assert counts.answered + counts.malformed == 5000
-    assert min(counts.answered, counts.malformed) > 500
+            assert session.take(datagram, T3, own_error_s=0.0) is False
     window = session.close(1000.0)
     assert (window.answered, window.lost, window.suspect) == (0, 0, 2)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.cache.lengths import JobSays, length_s
+from extender.cache.gangs import JobSays, length_s
 from scoring.lengths import MOST_CHARS, duration_s, remaining_s
 from scoring.model import Policy
 from scoring.model.policy import gang_options

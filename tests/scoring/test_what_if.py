@@ -9,10 +9,9 @@ import pytest
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName
 from scoring.model import Gang, HostPort, Role
 from scoring.model.policy import Policy, QueuePolicy
-from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.what_if import MisfitError, Situation, Standing, Supposed, WhatIf, supposed, what_if
+from scoring.what_if import MisfitError, Situation, Supposed, WhatIf, supposed, what_if
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 
@@ -156,9 +155,9 @@ def test_better_room_moves_no_gang_that_has_a_place() -> None:
 def test_before_and_after() -> None:
     found = differs(RUNS_GONE)
     [one] = found.difference.admitted
-    assert (one.before.standing, one.before.reason) == (Standing.WAITING, Reason.NO_ROOM)
+    assert (one.before.state, one.before.code) == ("waiting", "NO_ROOM")
     assert one.after.members == {f"waits-{i}": "a1" for i in range(3)}
-    assert found.difference.other[0].after.standing is Standing.ABSENT
+    assert found.difference.other[0].after.state == "absent"
     assert list(found.plan.admitted) == ["default/waits"]
 
 
@@ -167,4 +166,4 @@ def test_who_would_wait_is_told_behind_whom() -> None:
     of = base(RUNS, ahead)
     made = plan(of.snapshot, of.policy, now_s=of.now_s)
     [one] = what_if(of, made, WhatIf(), gangs=(new,)).difference.other
-    assert (one.gang, one.after.reason, one.after.behind) == (new.key, Reason.BEHIND, (GangKey("default/ahead"),))
+    assert (one.gang, one.after.code, one.after.behind) == (new.key, "BEHIND", (GangKey("default/ahead"),))

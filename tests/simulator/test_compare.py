@@ -1,7 +1,6 @@
 """Comparisons: the same bytes for the same seed, what the command line prints, and the page's figures."""
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -111,14 +110,6 @@ def test_without_a_checkout_the_command_says_so(monkeypatch: pytest.MonkeyPatch)
     refused = CliRunner().invoke(app, ["simulate", "kod2"])
     assert refused.exit_code == 2
     assert "make setup" in refused.output
-
-
-def test_every_table_of_the_page_has_its_place() -> None:
-    names = re.findall(r"<!-- table: ([^\n]+) -->\n\n\|", PAGE)
-    assert names == ["kod2", "kod2 over all", "kod2 sweep", "pollux", "philly", "elastic"]
-    assert "|new|" in page.written(PAGE, "philly", "|new|")
-    with pytest.raises(ValueError, match="no place"):
-        page.written(PAGE, "other", "")
 
 
 @pytest.mark.slow

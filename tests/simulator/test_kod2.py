@@ -85,29 +85,6 @@ def test_scale_in_is_what_is_printed_in_100_000_cases() -> None:
     compared(100_000, seed=2)
 
 
-LAYOUTS = {  # case: (possible, idle of each node, jobs from the lightest, what the new job needs on one node, l_dw)
-    "one worker on each full node: nothing is asked after the last removal": (
-        False, {0: 0, 1: 0, 2: 0}, [Printed({0: [0], 1: [1], 2: [2]}, None, 1)], 2, 2),
-    "the job's turn ends as a whole: its second node would have had room": (
-        False, {0: 0, 1: 1}, [Printed({0: [2, 1], 1: [0]}, None, 1)], 2, 2),
-    "the next job's worker on that node lets it be asked again": (
-        True, {0: 1}, [Printed({0: [0]}, None, 0), Printed({0: [0]}, None, 1)], 2, 2),
-    "nodes with the ps come last": (True, {0: 1, 1: 0}, [Printed({0: [3, 2], 1: [1, 0]}, 0, 0)], 2, None),
-    "l_dw is for each job and call": (False, {0: 0}, [Printed({0: [2, 1, 0]}, None, 0)], 2, 1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("possible", "idle", "jobs", "need", "l_dw"), LAYOUTS.values(), ids=LAYOUTS)
-def test_scale_in_by_hand(
-    possible: bool, idle: dict[int, int], jobs: list[Printed], need: int, l_dw: int | None
-) -> None:
-    room = {node: (free,) for node, free in idle.items()}
-    found = algorithm_2(as_ours(jobs), Waiting("new", 99.0, 99, (need,)), room, decrement=l_dw)
-    if possible and jobs[0].ps == 0:
-        assert found.plan[0][2] == 1
-    assert (found.possible, printed_algorithm_2(idle, jobs, need, l_dw)[0]) == (possible, possible)
-
-
 def test_a_job_as_heavy_gives_nothing_to_one_that_entered_later() -> None:
     equal = Running("equal", 5.0, 1, {0: (0, 1)}, frozenset(), (1,), 0, 2)
     later, earlier = (Waiting("new", 5.0, entered, (1,)) for entered in (2, 0))

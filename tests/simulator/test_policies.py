@@ -21,7 +21,7 @@ def play(policy: str, one: Scenario) -> RunResult:
     return run(one, Watched(made(policy, 1), assert_accounts_agree))
 
 
-@pytest.mark.parametrize("policy", EVERY)
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", [*builtin_names(), "examples/simulate.yaml"])
 def test_every_policy_runs_on_every_scenario(name: str, policy: str) -> None:
     """The first dozen jobs of its first run: each has its story, and no node is over-committed."""

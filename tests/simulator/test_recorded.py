@@ -6,15 +6,11 @@ import pytest
 
 from lab.simulator.model import Scenario
 from lab.simulator.policies import made
-from lab.simulator.scenarios import ScenarioError, load, parse, scenarios
-from lab.simulator.scenarios.recorded import Sizes, jobs_of, steps_of
+from lab.simulator.scenarios import ScenarioError, parse, scenarios
 from lab.simulator.speed.stall import START_S, resize_stall_s
-from lab.simulator.summary import row_of
 from lab.simulator.world import run
-from scoring.model.resources import Resources
 
 HEAD = "job,submit_s,gpus,run_s\n"
-WORKER = Resources.parse({"cpu": 8, "nvidia.com/gpu": 1})
 
 
 def scenario(tmp_path: Path, *lines: str, nodes: int = 2, gpus: int = 4) -> Scenario:
@@ -57,31 +53,6 @@ def test_a_missing_column_or_file_is_named(tmp_path: Path) -> None:
             read(tmp_path / name)
 
 
-def test_sizes_lie_within_the_ratios() -> None:
-    """Suspendable ones are drawn from the seed, the same for every policy."""
-    steps = steps_of("pollux-scaling.csv")
-    some = jobs_of("pollux-1.csv", steps=steps, sizes=Sizes(0.5, 2.0, 0.5), worker=WORKER, seed=1)
-    again = jobs_of("pollux-1.csv", steps=steps, sizes=Sizes(0.5, 2.0, 0.5), worker=WORKER, seed=1)
-    assert some == again
-    assert len(some) == 160
-    assert 60 < sum(one.suspendable for one in some) < 100
-    for one in some:
-        assert one.workers / 2 <= one.min_workers <= one.workers <= (one.max_workers or 0) <= 2 * one.workers
-    fixed = jobs_of("philly-a.csv", steps={}, sizes=Sizes(0.5, 2.0), worker=WORKER, seed=1)
-    assert all(one.min_workers == one.workers == one.max_workers for one in fixed)
-
-
-@pytest.mark.parametrize(("name", "runs"), [("pollux", 5), ("philly", 6)])
-def test_the_recorded_scenarios_have_their_runs(name: str, runs: int) -> None:
-    """Philly's weeks at each load have as many nodes as make it, within half a node."""
-    made = list(scenarios(load(name)))
-    assert len(made) == runs
-    for labels, one in made:
-        gpu_s = sum(job.workers * job.work.samples for job in one.jobs)
-        if "load" in labels:
-            assert gpu_s / (7 * 86400) / 8 / float(labels["load"]) == pytest.approx(len(one.nodes), abs=0.5)
-
-
 def test_an_undisturbed_job_takes_what_was_recorded(tmp_path: Path) -> None:
     one = scenario(tmp_path, "a,5,8,100")
     for policy in ("coscheduling", "tiresias", "srpt", "netgang"):
@@ -107,10 +78,3 @@ def test_tiresias_lets_a_new_job_run_before_one_of_the_second_level(tmp_path: Pa
     assert early.started_s == 7200.0
     assert late.started_s == 9000.0
     assert old.suspensions == 2
-
-
-def test_waiting_of_the_largest_tenth_counts_suspensions(tmp_path: Path) -> None:
-    one = scenario(tmp_path, "long,0,8,1000", "short,500,4,100")
-    row = row_of(run(one, made("srpt")))
-    assert row["wait_p99_largest_tenth_s"] == START_S + 100.0
-    assert (row["suspensions"], row["resizes"]) == (1, 0)

@@ -6,7 +6,6 @@ import pytest
 
 from lab.simulator.scenarios import ScenarioError, builtin_names, load, scenarios
 from lab.simulator.scenarios import parse as read
-from scoring.model.resources import CPU
 
 GOOD = """
 name: mine
@@ -74,25 +73,3 @@ def test_names_and_files(tmp_path: Path) -> None:
         load("nothing")
     with pytest.raises(ScenarioError, match="No such file"):
         load("nothing.yaml")
-
-
-def test_the_kod2_scenario_is_that_of_the_paper() -> None:
-    """K8: 3 nodes × 10 cores, 32 GB, 1 GPU; 10 TFJobs every 30 s; four models, five batch sizes."""
-    runs = list(scenarios(load("kod2")))
-    assert {(labels["model"], labels["batch"]) for labels, _ in runs} == {
-        (model, batch) for model in ("cnn-rand", "vgg16", "resnet50", "resnext110") for batch in (8, 16, 32, 64, 128)
-    }
-    for labels, one in runs:
-        assert [node.allocatable.get(CPU) for node in one.nodes] == [10_000] * 3
-        assert [job.arrival_s for job in one.jobs] == [30.0 * i for i in range(10)]
-        assert {(job.work.model, job.work.batch, job.ps_count) for job in one.jobs} == {
-            (labels["model"], labels["batch"], 1)
-        }
-    assert len({(job.worker, job.workers) for job in runs[0][1].jobs}) > 4, "requests differ"
-
-
-def test_more_jobs_change_none_before_them() -> None:
-    file = load("kod2")
-    more = file.model_copy(update={"workload": file.workload.model_copy(update={"count": 12})})
-    few, many = (next(iter(scenarios(one)))[1].jobs for one in (file, more))
-    assert many[:10] == few

@@ -4,8 +4,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of
@@ -32,36 +30,6 @@ def test_more_workers_never_take_longer(model: str) -> None:
     times = [seconds(one, count) for count in range(1, 13)]
     assert times == sorted(times, reverse=True)
     assert times[3] < 0.3 * times[0]
-
-
-@pytest.mark.parametrize("model", PROFILES)
-def test_large_batches_move_the_bottleneck_to_more_workers(model: str) -> None:
-    """With small batches the ps is the bottleneck with few workers; with large ones later, or never."""
-
-    def knee(batch: int) -> int:
-        one = job("j", model=model, batch=batch)
-        return next((n for n in range(1, 64) if seconds(one, n + 1) > 0.999 * seconds(one, n)), 64)
-
-    assert knee(8) <= knee(32) <= knee(256)
-    assert knee(8) < knee(256)
-
-
-def test_an_epoch_is_faster_in_large_batches() -> None:
-    """What a step costs besides its samples, and its traffic, is paid less often."""
-    times = [seconds(job("j", batch=batch), 4) for batch in (8, 16, 32, 64, 128)]
-    assert times == sorted(times, reverse=True)
-
-
-def test_synchronous_steps_take_about_as_long_with_more_workers() -> None:
-    """E3: synchronous training with more workers takes about equal time per step, asynchronous less."""
-    one = job("j", batch=32, sync=Sync.SYNCHRONOUS)
-    steps = [
-        found.step_samples / found.samples_per_s
-        for found in (speed_of(one, Placement((0,), tuple(range(1, n + 1))), BLANK, ALONE) for n in (2, 6))
-    ]
-    assert steps[1] == pytest.approx(steps[0], rel=0.1)
-    per_step = [32 / speed_of(job("j"), Placement((0,), (1,) * n), BLANK, ALONE).samples_per_s for n in (2, 6)]
-    assert per_step[1] < 0.5 * per_step[0]
 
 
 def test_a_synchronous_step_waits_for_the_slowest() -> None:
@@ -93,39 +61,6 @@ def test_a_worse_link_makes_a_job_slower(worse: dict[str, float], ps: int) -> No
     assert speed_of(one, at, bad, ALONE).samples_per_s < 0.9 * speed_of(one, at, good, ALONE).samples_per_s
 
 
-def test_one_impaired_node_slows_an_all_reduce_down() -> None:
-    wires = Wires(mesh(NAMES, throughput_bps=1e9, bad={"n3": {"throughput_bps": 10e6}}), NAMES)
-    one = job("j", ps=0)
-    with_it, without = (speed_of(one, Placement((), rows), wires, ALONE) for rows in ((1, 2, 3), (1, 2, 4)))
-    assert with_it.samples_per_s < 0.2 * without.samples_per_s
-
-
-def test_pods_of_one_node_share_its_network_card() -> None:
-    one, wires = job("j", batch=8), Wires(NetworkMatrix(), NAMES, unmeasured_bps=1e10)
-    at = Placement((0,), (1,))
-    quiet, busy = (speed_of(one, at, wires, Crowd({0: n, 1: n}, {})).samples_per_s for n in (1, 20))
-    assert busy < 0.8 * quiet
-
-
-@given(
-    workers=st.integers(1, 12),
-    ps=st.integers(0, 3),
-    batch=st.sampled_from([8, 32, 128]),
-    model=st.sampled_from(sorted(PROFILES)),
-    sync=st.sampled_from(list(Sync)),
-    talkers=st.integers(1, 8),
-)
-def test_no_job_is_busier_than_its_cores(
-    workers: int, ps: int, batch: int, model: str, sync: Sync, talkers: int
-) -> None:
-    """Rates are positive, and busy cores are at most those requested but for the crowding they suffer."""
-    one = job("j", model=model, batch=batch, ps=ps, sync=sync, cpu=2)
-    at = Placement(tuple(range(ps)), tuple(i % 8 for i in range(workers)))
-    found = speed_of(one, at, BLANK, Crowd(dict.fromkeys(range(8), talkers), dict.fromkeys(range(8), 1.0)))
-    assert found.samples_per_s > 0.0
-    assert 0.0 < found.busy_cores <= 2.0 * workers + ps + 1e-9
-
-
 def test_a_change_costs_what_was_measured() -> None:
     """E3: 40.5 to 41.8 s for 3 → 6, 9, 12, and the steps since the last of checkpoints every 10 steps."""
     stalls = [resize_stall_s(to) for to in (6, 9, 12)]
@@ -142,10 +77,3 @@ def test_the_loss_rises_with_twelve_asynchronous_workers_only() -> None:
     low = model.after(model.start, 60_000.0, 6)
     assert model.after(low, 3_000.0, 12) > low > model.after(low, 3_000.0, 9)
     assert replace(model, sync=Sync.SYNCHRONOUS).after(low, 3_000.0, 12) < low
-
-
-def test_synchronous_steps_lower_the_loss_more_with_more_workers() -> None:
-    """E3: a step of more synchronous workers drops the loss more, though by less than in proportion."""
-    model = LossModel(32, Sync.SYNCHRONOUS)
-    drops = [model.start - model.after(model.start, 32.0 * n, n) for n in (3, 6, 12)]
-    assert drops[0] < drops[1] < drops[2] < 4.0 * drops[0]

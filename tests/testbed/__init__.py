@@ -1,1 +1,1 @@
-"""Tests of the testbed's own arithmetic and files; none of them needs Go."""
+"""What people see of the testbed without Go."""

@@ -3,12 +3,10 @@
 from collections import Counter
 from typing import Final
 
-import msgspec
-
 from extender.api.documents.queue import weight_document
 from extender.schemas import explain as schema
 from scoring.explain.gang import Explanation
-from scoring.explain.turn import Turn
+from scoring.explain.queue_report import Turn
 from scoring.explain.words import quantity
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import GangKey
@@ -30,14 +28,9 @@ def explain_document(explanation: Explanation, preemption: schema.Preemption) ->
         reason=str(waiting.reason) if waiting else None,
         detail=waiting.detail if waiting else "",
         counts=_counts(explanation),
-        members=msgspec.convert(explanation.members, tuple[schema.Member, ...], from_attributes=True),
         turn=_turn(explanation.turn),
         zones=tuple(_zone(zone) for zone in explanation.zones),
-        network=None
-        if explanation.network is None
-        else msgspec.convert(explanation.network, schema.GangNetwork, from_attributes=True),
         preemption=preemption,
-        cause=None if explanation.cause is None else schema.Cause.copied(explanation.cause),
     )
 
 

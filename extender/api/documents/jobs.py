@@ -26,7 +26,7 @@ from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import WorkerDemand
 from scoring.scaling.metrics.series import Point
-from scoring.scaling.shrink.cheapest_first import link_points
+from scoring.scaling.shrink.candidates import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
@@ -159,4 +159,8 @@ def _point(one: Point) -> schema.Point:
 
 
 def _change(change: Change) -> schema.WorkerChange:
-    return schema.WorkerChange.copied(change, who=change.requester.value)
+    intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
+    who, gang = intent.requester.value, intent.beneficiary
+    return schema.WorkerChange(
+        intent.before, intent.goal, who, intent.why, gang, change.stage.value, intent.at_s, *times
+    )

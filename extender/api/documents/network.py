@@ -2,22 +2,28 @@
 
 Why bounded: 5,000 nodes have 25 million pairs, which neither the event loop nor a reader could take. Rule: the nodes of
 one zone, or of the whole cluster, in the order of their names, and never more than `MOST_NODES` of them.
+
+Of one link it shows what the scores use and where it is from, and leaves out nothing that was measured, however old.
+Points are as among the nodes of the zone: bandwidth is compared with its best rate, what is unknown with its median.
 """
 
-from collections.abc import Sequence, Sized
+from collections.abc import Iterable, Sequence, Sized
+from itertools import islice
+from math import isnan
 from typing import Final
 
-import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
 from extender.network.mapping import NodeMapping
 from extender.network.merge import NetworkStatus, node_counts
 from extender.schemas import network as schema
-from scoring.ids import ZoneName
+from scoring.ids import NodeName, ZoneName
+from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.degraded import Degraded
 from scoring.network.matrix import METRICS, Floats
+from scoring.score.pairs import pair_scores
 
 USUAL_NODES: Final = 40
 MOST_NODES: Final = 100  # 10,000 pairs: about 5 ms of work and 400 kB
@@ -87,9 +93,8 @@ def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapp
 
 
 def _status(status: NetworkStatus) -> schema.NetworkStatus:
-    pairs = msgspec.convert(status.pairs, dict[str, schema.PairsByAge], from_attributes=True)
     mapping = None if status.mapping is None else mapping_document(status.mapping)
-    return schema.NetworkStatus.copied(status, pairs=pairs, mapping=mapping)
+    return schema.NetworkStatus.copied(status, mapping=mapping)
 
 
 def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
@@ -105,3 +110,60 @@ def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
 
 def _plain(values: Floats) -> list[list[float | None]]:
     return [[None if value != value else value for value in row] for row in values.tolist()]
+
+
+def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> schema.Link | None:
+    """Both directions by metric, with points; `None`: no such node. Cost: O(nodes²) of the zone, 10,000 at most."""
+    if not {source, target} <= set(snapshot.table.names):
+        return None
+    network = snapshot.network
+    names = _neighbours(snapshot, source, target)
+    scores = pair_scores(network.block(names, names), None, policy)
+    at = names.index(source), names.index(target)
+    metrics = {}
+    for metric, unit, limit, values, points in zip(
+        METRICS,
+        ("ratio", "ms", "bit/s"),
+        scores.limits,
+        (scores.loss_ratio, scores.delay_ms, scores.throughput_bps),
+        (scores.loss_points, scores.delay_points, scores.bandwidth_points),
+        strict=True,
+    ):
+        ends, counts = [network.endpoint(end, metric) for end in (source, target)], float(values[at])
+        there, back = network.known(source, target, metric), network.known(target, source, metric)
+        hard_s = policy.hard_ttl_s.of(metric.value)  # from that age on only the limit counts
+        expired = [one is not None and hard_s is not None and one.age_s >= hard_s for one in (there, back)]
+        alive = sum(one is not None and not old for one, old in zip((there, back), expired, strict=True))
+        metrics[metric.value] = schema.LinkMetric(
+            there=there,
+            back=back,
+            counts=None if isnan(counts) else counts,
+            basis="nothing" if isnan(counts) else ("zones", "one direction", "both directions")[alive],
+            no_better_than=float(limit[at]) if any(expired) else None,
+            unit=unit,
+            endpoints=tuple(ends),
+            points=round(float(points[at]), 3),
+        )
+    return schema.Link(
+        source=source,
+        target=target,
+        version=network.version,
+        same_endpoint=bool(scores.same[at]),
+        stale=bool(scores.stale[at]),
+        points=round(float(scores.points[at]), 3),
+        reference_bps=scores.reference_bps,
+        compared_with=len(names),
+        metrics=metrics,
+    )
+
+
+def _neighbours(snapshot: Snapshot, *ends: NodeName) -> list[NodeName]:
+    """The two nodes, and others of their zones in the order of their names, `MOST_NODES` in all."""
+    table = snapshot.table
+    found = dict.fromkeys(ends)
+    zones = sorted({table.nodes[table.index[end]].zone for end in ends})
+    for number, zone in enumerate(zones):
+        others: Iterable[NodeName] = (table.names[row] for row in table.zones[zone])
+        most = MOST_NODES * (number + 1) // len(zones)
+        found.update(dict.fromkeys(islice((name for name in others if name not in found), most - len(found))))
+    return list(found)

@@ -7,17 +7,14 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from extender.api.documents.expected_start import expected_start_document
 from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
-from extender.api.documents.link import link_document
-from extender.api.documents.network import USUAL_NODES, mapping_document, network_document
-from extender.api.documents.plan import plan_document
-from extender.api.documents.queue import ExpectedStartOf, queue_of
+from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
+from extender.api.documents.queue import ExpectedStartOf, expected_start_document, plan_document, queue_of
 from extender.api.what_if import WhatIfs
 from extender.cache import ClusterCache
+from extender.controllers.events.left_out import UnreadableWords
 from extender.controllers.events.network_alarms import NetworkAlarms
-from extender.controllers.events.unreadable_objects import UnreadableWords
 from extender.controllers.owners.obstacles import kept_notes
 from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus
@@ -26,15 +23,12 @@ from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.schemas import expected_start as schema
 from extender.schemas.explain import Explained, ExplainedPod, PodPlace
-from extender.schemas.link import Link
-from extender.schemas.network import Network, ProbeAgents
+from extender.schemas.network import Link, Network, ProbeAgents
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
-from scoring.explain.circumstances import wants_nodes
-from scoring.explain.gang import explain
+from scoring.explain.gang import explain, wants_nodes
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
 
@@ -94,26 +88,15 @@ class Views:
 
     async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
-        gang = self._gang(namespace, name)
-        return await self.explain_with(await self.circumstances(gang) if gang is not None else (), namespace, name)
-
-    def _gang(self, namespace: str, name: str) -> Gang | None:
-        gangs = self.cache.snapshot().gangs
-        pod = self.cache.pod_by_name(namespace, name)
-        found = gangs.get(gang_key(namespace, name))
-        return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
-
-    async def explain_with(self, notes: tuple[str, ...], namespace: str, name: str) -> Explained | ExplainedPod | None:
-        """The same with these notes of the API server's."""
-        gang = self._gang(namespace, name)
+        known = self._gang(namespace, name)
+        read = await self.circumstances(known) if known is not None else ()
+        gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
             pod = self.cache.pod_by_name(namespace, name)
             if pod is None:
                 return None
             return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=self.cache.is_own(pod), node=pod.node))
-        planner = self.planner
-        snapshot = self.cache.snapshot()
-        binds = self.binds.state(gang.key)
+        planner, snapshot, binds = self.planner, self.cache.snapshot(), self.binds.state(gang.key)
         members = [self.cache.pod(pod.uid) for pod in gang.pending]
         explanation = await planner.ask(
             explain,
@@ -124,24 +107,25 @@ class Views:
             now_s=planner.now_s,
             held=tuple(binds.held) if binds is not None else (),
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
-            notes=self._notes(gang, notes),
+            notes=self._notes(gang, read),
         )
-        blocked = self.preemption_blocked(gang.key)
-        preemption = preemption_document(snapshot, gang.key, blocked=blocked)
+        expected = self.expected_start_of(gang.key) if gang.key in planner.current.waiting else None
+        preemption = preemption_document(snapshot, gang.key, blocked=self.preemption_blocked(gang.key))
         return msgspec.structs.replace(
             explain_document(explanation, preemption),
             decisions=self.recent.of(gang.key),
-            expected_start=self._expected(gang.key),
+            expected_start=expected_start_document(expected, now_s=planner.now_s),
             being_admitted=self.admissions.keeps(gang.key),
             admission_refused=self.admissions.refusal(gang.key),
             admission_lapses_in_s=self.admissions.lapses_in_s(gang.key),
             repair=self.repair(gang.key),
         )
 
-    def _expected(self, gang: GangKey) -> schema.ExpectedStart | None:
-        """When a gang that waits is expected to start."""
-        known = self.expected_start_of(gang) if gang in self.planner.current.waiting else None
-        return expected_start_document(known, now_s=self.planner.now_s)
+    def _gang(self, namespace: str, name: str) -> Gang | None:
+        gangs = self.cache.snapshot().gangs
+        pod = self.cache.pod_by_name(namespace, name)
+        found = gangs.get(gang_key(namespace, name))
+        return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
     def unreadable(self, namespace: str, name: str) -> str | None:
         """What is wrong with objects of that name that cannot be read; `None`: there are none."""

@@ -19,10 +19,11 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
-from extender.controllers.elastic.change_progress import Limits, by_others, facts_of, followed, from_note, steps_on
+from extender.controllers.elastic.change_progress import by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job, runs
-from extender.controllers.elastic.jobs.views import Looks, gang_key_of
-from extender.controllers.elastic.records import Change, Requester, Stage
+from extender.controllers.elastic.intent import Requester
+from extender.controllers.elastic.jobs.views import JobViews, gang_key_of
+from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.elastic.reservations import Rooms
 from extender.controllers.elastic.resizes import Cause, Resizes
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
@@ -32,8 +33,7 @@ from scoring.model import Gang
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import ScaleIn
-from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options
 
 EVERY_S = 1.0
 _PAUSE_S = 0.1  # Changes of jobs and pods come in bursts; a round looks at all of them together
@@ -41,7 +41,6 @@ _AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
 _SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
 _STRETCH = 5.0  # Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)
 
-_LIMITS = Limits()
 _log = logging.getLogger(__name__)
 
 Demands = Callable[[Sequence[ElasticJob]], Steps[Mapping[JobKey, int]]]  # Job → workers that its metrics ask for
@@ -71,7 +70,7 @@ class Elastic:
         self._rooms = Rooms(self._cache, self.parts.planner, self.parts.context.clock)
         self._retries = Retries(self.parts.rng)
         self._resizes = Resizes(self.parts, self._retries, may=self._may_change, dry_run=self.options.dry_run)
-        self._looks = Looks(self.parts, self.options, self._retries)
+        self._views = JobViews(self.parts, self.options, self._retries)
         self.parts.jobs.on_change = self._due.set
 
     async def run(self) -> None:
@@ -99,7 +98,7 @@ class Elastic:
         if not self.ready():  # the first round will do it
             return
         for seen in self.parts.jobs.all():
-            if (change := from_note(self.parts, seen, _LIMITS)) is not None:
+            if (change := from_note(self.parts, seen)) is not None:
                 self._records.put(change)
         self._recovered = True
         self._keep_rooms()
@@ -118,11 +117,11 @@ class Elastic:
         """One round; see the module."""
         if self.parts.planner.snapshot is None:
             return
-        _, took_s = await in_timed_slices(self._looks.look())
+        _, took_s = await in_timed_slices(self._views.look())
         self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
         if not self.parts.context.acting():
             return
-        self._looks.look_for_others()
+        self._views.look_for_others()
         if not self._recovered:
             self.recover()
         for change in self._follow():
@@ -144,9 +143,9 @@ class Elastic:
         parts, now_s = self.parts, self.parts.context.clock.now_s()
         next_ones: list[Change] = []
         for change in self._records.open_changes():
-            gang = self._cache.gang(change.beneficiary) if change.beneficiary is not None else None
+            gang = self._gang_of(change)
             facts = facts_of(parts, change, gang)
-            now = followed(change, facts, _LIMITS, now_s=now_s)
+            now = followed(change, facts, now_s=now_s)
             if now is not change:
                 parts.record(now)
                 unused = now.stage is Stage.GIVEN_BACK or (now.stage is Stage.OVERRULED and by_others(change, facts))
@@ -161,18 +160,21 @@ class Elastic:
 
     def _keep_rooms(self) -> None:
         """Reserve room for the gangs that wait for changes under way, and for no others."""
-        changes = [one for one in self._records.open_changes() if self._waits(one.beneficiary)]
+        changes = [
+            one for one in self._records.open_changes() if (gang := self._gang_of(one)) is not None and not runs(gang)
+        ]
         givers: dict[str, GangKey] = {}
         for change in changes:
             seen = self.parts.jobs.get(change.job)
-            gang = gang_key_of(self._cache.job_pods(pods_job(seen))) if seen is not None else None
-            if gang is not None:
-                givers[change.uid] = gang
+            giver = gang_key_of(self._cache.job_pods(pods_job(seen))) if seen is not None else None
+            if giver is not None:
+                givers[change.uid] = giver
         self._rooms.agree_with(changes, givers)
 
-    def _waits(self, key: GangKey | None) -> bool:
-        gang = self._cache.gang(key) if key is not None else None
-        return gang is not None and not runs(gang)
+    def _gang_of(self, change: Change) -> Gang | None:
+        """The gang that it is for, if there is one."""
+        key = change.intent.beneficiary
+        return self._cache.gang(key) if key is not None else None
 
     def _served(self) -> tuple[GangKey | None, bool]:
         """The gang for which room is being made, and whether anything may be decided beside.
@@ -180,10 +182,10 @@ class Elastic:
         If all removed pods are gone and the gang still waits for room, it is decided on once more, and nothing else is:
         a former process may have died, or been refused, in the middle of a plan.
         """
-        changes = [one for one in self._records.open_changes() if one.shrinks and one.beneficiary is not None]
+        changes = [one for one in self._records.open_changes() if one.shrinks and one.intent.beneficiary is not None]
         if not changes:
             return None, True
-        key = changes[0].beneficiary
+        key = changes[0].intent.beneficiary
         late_s = self.parts.context.clock.now_s() - _SETTLES_S
         waiting = self.parts.planner.current.waiting.get(key) if key is not None else None
         gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)

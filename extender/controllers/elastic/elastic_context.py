@@ -17,6 +17,8 @@ from scoring.ids import JobKey as PodsJob
 from scoring.ids import PodUid
 from scoring.model import Gang, Pod, Role
 
+_RETRY = Backoff(1.0, 300.0)
+
 
 @dataclass(frozen=True, slots=True)
 class Parts:
@@ -50,22 +52,22 @@ class Parts:
     def record(self, change: Change) -> None:
         """Keep a change, and write it into the log of decisions."""
         self.records.put(change)
-        what = f"{change.stage}: {change.before} to {change.after}, {change.why}"
-        self.context.decided(Decision("resize", str(change.job), change.beneficiary or "", reason=what))
+        intent = change.intent
+        what = f"{change.stage}: {intent.before} to {intent.goal}, {intent.why}"
+        self.context.decided(Decision("resize", str(change.job), intent.beneficiary or "", reason=what))
 
 
 class Retries:
     """Jobs that could not be changed: the pause before the next try doubles and is spread by chance."""
 
-    def __init__(self, rng: random.Random, *, first_s: float = 1.0, limit_s: float = 300.0) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._backoff = Backoff(first_s, limit_s)
         self._failures: dict[object, tuple[int, float]] = {}  # Failures in a row, next try (monotonic)
 
     def failed(self, key: object, *, now_s: float) -> None:
         """Another attempt failed."""
         failures = self._failures.get(key, (0, 0.0))[0] + 1
-        self._failures[key] = (failures, now_s + self._backoff.delay_s(failures, rng=self._rng))
+        self._failures[key] = (failures, now_s + _RETRY.delay_s(failures, rng=self._rng))
 
     def succeeded(self, key: object) -> None:
         """An attempt succeeded: forget the failures."""

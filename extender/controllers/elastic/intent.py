@@ -7,12 +7,12 @@ change it is history, and that change stands.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from extender.controllers.elastic.records import Requester
 from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey
@@ -21,6 +21,13 @@ LAST_CHANGE = NoteKind.LAST_CHANGE.value
 _HOUR_S = 3600.0
 _MOST_TIMES = 32
 _WHY_CHARS = 500
+
+
+class Requester(StrEnum):
+    """What asked for a change."""
+
+    QUEUE = "queue"  # The queue: room for a heavier gang, or growth into idle room
+    METRICS = "metrics"  # The job's own policy, by what it reports
 
 
 _NAMES = {
@@ -54,11 +61,6 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
         """Workers when all is done."""
         return self.after if self.target is None else self.target
 
-    @property
-    def step(self) -> int | None:
-        """Workers that the job is to have on the way to `goal`; `None`: it is there."""
-        return self.after if self.target is not None else None
-
     def one_further(self) -> "Intent":
         """The next step of the same change.
 
@@ -68,6 +70,10 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
         """
         after = self.after - 1
         return replace(self, after=after, target=self.target if self.target != after else None)
+
+    def ended_here(self) -> "Intent":
+        """The same change, come to its end with the workers that the job has now."""
+        return replace(self, target=None)
 
     def stands(self, workers: int) -> bool:
         """Whether the worker count is still the one that we set."""

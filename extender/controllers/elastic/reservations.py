@@ -43,8 +43,8 @@ class Rooms:
         """Reserve room for the beneficiaries of the open `changes`, for no others. `givers`: job's uid → its gang."""
         wanted: dict[GangKey, list[Change]] = {}
         for change in changes:
-            if change.beneficiary is not None and change.shrinks:
-                wanted.setdefault(change.beneficiary, []).append(change)
+            if change.intent.beneficiary is not None and change.shrinks:
+                wanted.setdefault(change.intent.beneficiary, []).append(change)
         for gang in self._mine.keys() - wanted.keys():
             self.release(gang)
         for gang, theirs in wanted.items():

@@ -13,9 +13,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 from extender.controllers.elastic.elastic_context import Parts, Retries
-from extender.controllers.elastic.intent import Intent, next_intent
+from extender.controllers.elastic.intent import Intent, Requester, next_intent
 from extender.controllers.elastic.kinds import KINDS, Seen, State, read, resize_patch
-from extender.controllers.elastic.records import Change, Requester, Stage
+from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
 from extender.controllers.removal.removals import Cause as RemovalCause
@@ -98,19 +98,19 @@ class Resizes:
         """Remove the next worker of a change whose workers leave one by one."""
 
         def further(last: Intent | None) -> Intent | None:
-            ours = last is not None and (last.at_s, last.target) == (change.decided_s, change.after)
+            ours = last is not None and (last.at_s, last.target) == (change.intent.at_s, change.intent.target)
             return last.one_further() if ours and last is not None else None
 
-        clock = self.parts.context.clock
+        clock, intent = self.parts.context.clock, change.intent
         if self.retries.waits(change.job, now_s=clock.monotonic_s()) or not self.may():
             return
-        decided = Decided(change.job, change.uid, change.wanted, change.wanted - 1)
-        note = f"From {decided.before} to {decided.after} workers, on the way to {change.after}: {change.why}"
+        decided = Decided(change.job, change.uid, intent.after, intent.after - 1)
+        note = f"From {decided.before} to {decided.after} workers, on the way to {intent.goal}: {intent.why}"
         try:
             ready = await self._prepare(decided, further)
             if ready is not None and self.may():
                 await self._patch(ready, note)
-                self.parts.record(replace(change, step=ready.intent.step, stepped_s=clock.now_s()))
+                self.parts.record(replace(change, intent=ready.intent, stepped_s=clock.now_s()))
         except _NotSentError as error:
             self._failed(error)
 
@@ -162,7 +162,7 @@ class Resizes:
         note = f"From {decided.before} to {decided.after} workers: {cause.why}"
         answered = await self._patch(one, note)
         stage = Stage.REMOVING if decided.removed > 0 else Stage.GROWING
-        self.parts.record(self._change(decided, cause, stage, one.intent.at_s, step=one.intent.step))
+        self.parts.record(self._change(decided, one.intent, stage))
         if decided.removed <= 0:  # that it shrinks was announced before
             unsure = "" if answered else " (no answer of the API server)"
             self.parts.post_job_event(one.seen, Happening.JOB_RESIZED, f"{note}{unsure}")
@@ -208,34 +208,23 @@ class Resizes:
     def _would(self, decided: Decided, cause: Cause) -> None:
         """Dry run: record what would be done and write an Event, once for each outcome."""
         parts = self.parts
-        last = next(iter(reversed(parts.records.changes_of(decided.uid))), None)
+        last = next((one.intent for one in reversed(parts.records.changes_of(decided.uid))), None)
         outcome = (decided.before, decided.after, cause.beneficiary)
         if last is not None and (last.before, last.after, last.beneficiary) == outcome:
             return
-        change = self._change(decided, cause, Stage.DRY_RUN, parts.context.clock.now_s())
-        parts.record(change)
+        intent = Intent(
+            decided.before, decided.after, parts.context.clock.now_s(), cause.requester, cause.why, cause.beneficiary
+        )
+        parts.record(self._change(decided, intent, Stage.DRY_RUN))
         seen = parts.jobs.get(decided.job)
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
             parts.post_job_event(seen, Happening.JOB_RESIZED, note)
 
-    def _change(
-        self, decided: Decided, cause: Cause, stage: Stage, decided_s: float, *, step: int | None = None
-    ) -> Change:
+    def _change(self, decided: Decided, intent: Intent, stage: Stage) -> Change:
         seen = self.parts.jobs.get(decided.job)
-        return Change(
-            job=decided.job,
-            uid=decided.uid,
-            before=decided.before,
-            after=decided.after,
-            requester=cause.requester,
-            why=cause.why,
-            beneficiary=cause.beneficiary,
-            decided_s=decided_s,
-            stage=stage,
-            removed=self.parts.surplus(seen, decided.after) if seen is not None else (),
-            step=step,
-        )
+        removed = self.parts.surplus(seen, decided.after) if seen is not None else ()
+        return Change(decided.job, decided.uid, intent, stage, removed)
 
 
 def _going(job: Sequence[Fresh], after: int) -> tuple[Fresh, ...]:

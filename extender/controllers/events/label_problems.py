@@ -5,13 +5,14 @@ members name different schedulers, one pod of each gets it, running ones too, be
 Rule: a fault gets one Event, after it has stood for a while: pods and their PodGroup arrive one after the other.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.circumstances import two_runs
+from extender.runtime.slices import Steps
+from scoring.explain.words import two_runs
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod, Policy, Reason, Snapshot
 from scoring.model.policy import gang_options
@@ -19,7 +20,6 @@ from scoring.score.zone_distance import near_problem
 
 PATIENCE_S = 5.0
 _NEW_S = 60.0  # Since a pod was created: what its gang was near to decided about it, later the network may have changed
-_GANGS_A_STEP: Final = 64
 _MOST_KINDS = 8  # Schedulers of one gang of which a pod gets the Event
 
 _Event: TypeAlias = tuple[Happening, str]
@@ -41,7 +41,7 @@ class LabelProblems:
         self._policy = policy
         self._faults: dict[GangKey, _Fault] = {}
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps: report faults that have lasted.
 
         Cost: O(gangs), and O(members) for those that changed.
@@ -50,7 +50,7 @@ class LabelProblems:
         snapshot = self._context.cache.snapshot()
         for gone in self._faults.keys() - snapshot.gangs.keys():
             del self._faults[gone]
-        for number, (key, gang) in enumerate(snapshot.gangs.items(), start=1):
+        for key, gang in snapshot.gangs.items():
             fault = self._faults.get(key)
             if fault is None or fault.gang is not gang:
                 found = _fault_of(gang, self._policy, snapshot, unix_s)
@@ -62,8 +62,7 @@ class LabelProblems:
                 if pods:
                     fault.open = False
                     self._context.post_gang_event(gang, *fault.event, "labels", pods=pods)
-            if number % _GANGS_A_STEP == 0:
-                yield
+            yield
 
 
 def _fault_of(gang: Gang, policy: Policy, snapshot: Snapshot, unix_s: float) -> _Event | None:

@@ -8,21 +8,19 @@ the oldest first. Only said: such pods are not ours to change, and what is quote
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.removal.removals import owner_subject
-from scoring.explain.scheduler_name import probably_wrong_scheduler
+from extender.runtime.slices import Steps
+from scoring.explain.waiting import probably_wrong_scheduler
 from scoring.model import Pod
 
 MOST_KEPT: Final = 4096
 AT_WORK_S: Final = 60.0  # How long the list of schedulers that place pods is believed
 _MOST_A_LOOK: Final = 1
-_PODS_A_STEP: Final = 256
-_GANGS_A_STEP: Final = 64
 
 
 @dataclass(eq=False, repr=False)
@@ -35,26 +33,24 @@ class Mistakes:
     _at_work: frozenset[str] = field(default=frozenset(), init=False)
     _at_work_until_s: float = field(default=0.0, init=False)
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps, on the leader. Cost: O(gangs and pods with misspelt keys), O(pods) once a minute."""
         if not self.context.acting():
             return
         left, cache = _MOST_A_LOOK, self.context.cache
-        for number, uid in enumerate(tuple(cache.misspelt), start=1):
+        for uid in tuple(cache.misspelt):
             pod = cache.pod(uid)
             if pod is not None and not pod.terminal and left:
                 left -= self._say(pod, "; ".join(pod.misspelt))
-            if number % _PODS_A_STEP == 0:
-                yield
+            yield
         yield
         now_s = self.context.clock.now_s()
-        for number, key in enumerate(cache.foreign_groups(), start=1):
+        for key in cache.foreign_groups():
             pod = next((one for one in cache.members(key) if _waits(one)), None) if left else None
             if pod is not None:
                 said = probably_wrong_scheduler(pod, self.scheduler_names, self._placing(), now_s=now_s)
                 left -= self._say(pod, said) if said is not None else 0
-            if number % _GANGS_A_STEP == 0:
-                yield
+            yield
 
     def _placing(self) -> frozenset[str]:
         """Schedulers that have placed a pod which still exists."""

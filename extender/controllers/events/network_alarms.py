@@ -88,22 +88,16 @@ def _look(snapshot: Snapshot, policy: ScorePolicy) -> Look:
 
 
 def _words(alarm: Alarm) -> str:
-    name, since = _name(alarm.about), _time(alarm.since_s)
+    kind, about = alarm.about
+    name = f"Node {about}" if kind is Kind.NODE else f"Inside {zone_text(ZoneName(about))}"
+    since = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if not alarm.degraded:
         return f"{name}: links are good again since {since}."
     said = "; ".join(_measured(one) for one in alarm.degraded)
     return f"{name}: links are bad since {since}: {said}. Gangs are placed elsewhere where they can be."
 
 
-def _name(about: About) -> str:
-    return f"Node {about.name}" if about.kind is Kind.NODE else f"Inside {zone_text(ZoneName(about.name))}"
-
-
 def _measured(one: Degraded) -> str:
     """The metric, how many links, and the worst."""
     value, (source, target) = value_text(one.metric, one.worst), one.where
     return f"{_NAMES[one.metric]} of {one.bad} of {one.of} links, the worst {value} ({source} → {target})"
-
-
-def _time(at_s: float) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -15,7 +15,7 @@ API server shows, and a restart writes nothing again. Rules:
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -23,6 +23,8 @@ from typing import Final
 from extender.controllers.context import ControllerContext
 from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ApiUnavailableError
+from extender.runtime.clock import Backoff
+from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, Reason
 from scoring.queue.admitted_condition import AdmittedCondition, admitted_condition, camel_case
@@ -30,13 +32,11 @@ from scoring.queue.admitted_condition import AdmittedCondition, admitted_conditi
 PATIENCE_S: Final = 5.0  # A gang's labels and its PodGroup come one after the other
 PER_S: Final = 20.0
 MOST_QUEUED: Final = 200  # What is written in ten seconds: a gang that begins to wait is behind no more than that
-_GANGS_A_STEP: Final = 32
 _BELIEVE_S: Final = 5.0  # The watch shows a write within this time, or it is taken for lost
-_FIRST_WAIT_S: Final = 15.0
-_LONGEST_WAIT_S: Final = 600.0
+_RETRY: Final = Backoff(15.0, 600.0)
 _JITTER: Final = 0.2
 
-Said = tuple[str, str]  # Why a gang waits: the cause in CamelCase, and a sentence
+WaitReason = tuple[str, str]  # Why a gang waits: the cause in CamelCase, and a sentence
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class _Look:
     gang: Gang
-    said: Said | None
+    said: WaitReason | None
     problem: Reason | None
     since_s: float  # When that problem was seen first
     at_rest: bool = False
@@ -63,17 +63,16 @@ class PodConditions:
     """The conditions of all members that are ours. Bounded by the gangs and waiting pods that exist."""
 
     context: ControllerContext
-    why: Callable[[GangKey], Said | None]  # Why a gang waits, once that has stood for a while
+    why: Callable[[GangKey], WaitReason | None]  # Why a gang waits, once that has stood for a while
     removing: Callable[[], Container[GangKey]]  # Gangs of which pods may be removed now
     jitter: Callable[[], float]  # From 0 to 1
-    per_s: float = PER_S
     _removing: Container[GangKey] = field(default=(), init=False)  # As of the last look
     _looks: dict[GangKey, _Look] = field(default_factory=dict, init=False)
     _written: dict[PodUid, _Written] = field(default_factory=dict, init=False)
     _queue: asyncio.Queue[PodUid] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
     _queued: set[PodUid] = field(default_factory=set, init=False)  # Their patch waits, or is under way
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps: queue what differs. Cost: O(gangs), and O(members) until the queue is full."""
         if not self.context.acting():
             return
@@ -84,19 +83,17 @@ class PodConditions:
         for uid in [uid for uid in self._written if self.context.cache.pod(uid) is None]:
             del self._written[uid]
         moving = list[_Look]()
-        for number, (key, gang) in enumerate(gangs.items(), start=1):
+        for key, gang in gangs.items():
             if gang.source is not GangSource.NATIVE and key not in self._removing:
                 look = self._look_at(key, gang, now_s)
                 if not look.at_rest:
                     moving.append(look)
-            if number % _GANGS_A_STEP == 0:
-                yield
-        for number, look in enumerate(moving, start=1):
+            yield
+        for look in moving:
             if self._queue.full():
                 return
             self._queue_members(look, now_s)
-            if number % _GANGS_A_STEP == 0:
-                yield
+            yield
 
     async def run(self) -> None:
         """Write what is queued until cancelled."""
@@ -107,7 +104,7 @@ class PodConditions:
             finally:
                 self._queued.discard(uid)
             if sent:
-                await asyncio.sleep(1.0 / self.per_s)
+                await asyncio.sleep(1.0 / PER_S)
 
     def _look_at(self, key: GangKey, gang: Gang, now_s: float) -> _Look:
         before = self._looks.get(key)
@@ -132,12 +129,12 @@ class PodConditions:
                 self._queue.put_nowait(pod.uid)
                 self._queued.add(pod.uid)
 
-    def _said(self, gang: Gang, lasted_s: float) -> Said | None:
+    def _said(self, gang: Gang, lasted_s: float) -> WaitReason | None:
         if gang.problem is None:
             return self.why(gang.key)
         return (camel_case(gang.problem), gang.problem_detail) if lasted_s >= PATIENCE_S else None
 
-    def _wanted(self, pod: Pod, said: Said | None) -> AdmittedCondition | None:
+    def _wanted(self, pod: Pod, said: WaitReason | None) -> AdmittedCondition | None:
         if not self.context.cache.is_own(pod):
             return None
         written = self._written.get(pod.uid)  # The watch may not show it yet, and does not make the gang a new one
@@ -173,15 +170,6 @@ class PodConditions:
             _log.info("condition of pod %s cannot be written: %s", pod.key, error)
         else:
             written.key, written.echo_until_s = wanted.key, now_s + _BELIEVE_S
-        written.not_before_s = now_s + _wait_s(written.times) * (1.0 + _JITTER * self.jitter())
         written.times += 1
+        written.not_before_s = now_s + _RETRY.whole_s(written.times) * (1.0 + _JITTER * self.jitter())
         return True
-
-
-def _wait_s(times: int) -> float:
-    """Before the next patch of a pod, after so many.
-
-    >>> [_wait_s(times) for times in (0, 1, 9)]
-    [15.0, 30.0, 600.0]
-    """
-    return min(_FIRST_WAIT_S * 2.0 ** min(times, 30), _LONGEST_WAIT_S)

@@ -16,13 +16,14 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.runtime.clock import Backoff
+from extender.runtime.slices import Steps
 from extender.settings.features import StatusMode
 from scoring.ids import GangKey
 from scoring.model import Gang
@@ -31,10 +32,8 @@ from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_statu
 PATIENCE_S = 3.0  # `auto`: how long a new PodGroup waits for another controller to write first
 MOST_QUEUED = 10_000
 _PER_S = 20.0
-_GROUPS_A_STEP = 64
 _BELIEVE_S = 5.0  # The watch shows a write within this time, or it is taken for lost
-_RETRY_FIRST_S = 1.0
-_RETRY_LONGEST_S = 600.0
+_RETRY = Backoff(1.0, 600.0)
 
 _log = logging.getLogger(__name__)
 
@@ -58,14 +57,13 @@ class GroupStatuses:
 
     context: ControllerContext
     mode: StatusMode
-    per_s: float = _PER_S
     _groups: dict[GangKey, _Group] = field(default_factory=dict, init=False)
     _queue: asyncio.Queue[GangKey] = field(default_factory=lambda: asyncio.Queue(MOST_QUEUED), init=False)
     _queued: set[GangKey] = field(default_factory=set, init=False)  # Their patch waits, or is under way
     _kept: frozenset[str] = field(default=STATUS_FIELDS, init=False)  # Fields that the definition keeps
     _silenced_by: str | None = field(default=None, init=False)
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps: queue what differs. Cost: O(PodGroups), and O(members) for what changed."""
         plan = self.context.plan()
         if self.mode is StatusMode.OFF or plan is None or not self.context.acting() or self._silent():
@@ -74,10 +72,9 @@ class GroupStatuses:
         there = tuple(self.context.groups.by_key)
         for gone in self._groups.keys() - set(there):
             del self._groups[gone]
-        for number, key in enumerate(there, start=1):
+        for key in there:
             self._look_at(key, key in plan.admitted, now_s)
-            if number % _GROUPS_A_STEP == 0:
-                yield
+            yield
 
     async def run(self) -> None:
         """Write what is queued until cancelled."""
@@ -88,7 +85,7 @@ class GroupStatuses:
             finally:
                 self._queued.discard(key)
             if written:
-                await asyncio.sleep(1.0 / self.per_s)
+                await asyncio.sleep(1.0 / _PER_S)
 
     def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
         gang, seen = self._gang(key), self.context.groups.get(key)
@@ -128,8 +125,8 @@ class GroupStatuses:
         if wanted != group.sent:
             group.overwritten, group.contested = 0, False
         elif not group.contested:  # we wrote just that, and another client wrote again: no tug of war
-            group.not_before_s = now_s + _wait_s(group.overwritten)
             group.overwritten, group.contested = group.overwritten + 1, True
+            group.not_before_s = now_s + _RETRY.whole_s(group.overwritten)
             return False
         return True
 
@@ -153,8 +150,8 @@ class GroupStatuses:
         except (ApiError, ApiUnavailableError, ValueError) as error:
             if not isinstance(error, ConflictError):
                 _log.info("the status of PodGroup %s cannot be written: %s", key, error)
-            group.not_before_s = self.context.clock.monotonic_s() + _wait_s(group.failures)
             group.failures += 1
+            group.not_before_s = self.context.clock.monotonic_s() + _RETRY.whole_s(group.failures)
             return True
         group.sent, group.failures, group.contested = wanted, 0, False
         group.echo, group.echo_until_s = answer.resource_version, self.context.clock.monotonic_s() + _BELIEVE_S
@@ -162,15 +159,6 @@ class GroupStatuses:
             self._kept = self._kept - lost  # what is not stored as sent is not sent again
             _log.info("PodGroups have no status field for: %s", ", ".join(sorted(lost)))
         return True
-
-
-def _wait_s(times: int) -> float:
-    """Before the next try, after so many that came to nothing before.
-
-    >>> [_wait_s(times) for times in (0, 1, 9, 99)]
-    [1.0, 2.0, 512.0, 600.0]
-    """
-    return min(_RETRY_FIRST_S * 2.0 ** min(times, 30), _RETRY_LONGEST_S)
 
 
 def _ours(gang: Gang | None, seen: SeenPodGroup) -> bool:

@@ -128,14 +128,11 @@ def group_subject(key: GangKey, uid: str) -> Subject:
 class Events:
     """A queue of Events, and the task that posts them."""
 
-    def __init__(
-        self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str, per_s: float = _PER_S
-    ) -> None:
+    def __init__(self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str) -> None:
         self._api = api
         self._clock = clock
         self._telemetry = telemetry
         self._instance = instance
-        self._pause_s = 1.0 / per_s
         self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_QUEUED)
         self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
 
@@ -190,7 +187,7 @@ class Events:
                 self._telemetry.event_dropped()
                 what, about = event["reason"], event["regarding"]
                 _log.info("Event %s about %s/%s not posted: %s", what, about["namespace"], about["name"], error)
-            await asyncio.sleep(self._pause_s)
+            await asyncio.sleep(1.0 / _PER_S)
 
     async def _create(self, event: dict[str, Any]) -> None:
         await self._api.create_event(event["metadata"]["namespace"], event)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.expected_words import expected_text
 from scoring.explain.gang import Explanation
 from scoring.explain.waiting import NEVER, why_it_waits
-from scoring.explain.words import duration_text
+from scoring.explain.words import duration_text, expected_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
 from scoring.plan.expected_starts import ExpectedStart

@@ -22,7 +22,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.owners.failure_budget import KINDS, OVER, Allowed, NotAllowed, Refusal, budget, controller_of
+from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, Refusal, budget, controller_of
 from extender.controllers.removal.fresh_gang import Fresh, read_owner
 from extender.controllers.removal.removals import Cause
 from extender.controllers.restart.controller import Restarts
@@ -58,12 +58,6 @@ class _Wait:
 
 class _ChangedError(Exception):
     """A pod or its owner is not what was decided on."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    fresh: Fresh
-    loss: Loss
 
 
 @dataclass(eq=False, repr=False)
@@ -129,36 +123,38 @@ class Repins:
         return now_s - wait.since_s >= (self.timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
 
     async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
-        again_s = _AGAIN_S
+        again_s, losses = _AGAIN_S, self.stranded().get(key, {})
         try:
-            by_owner = await self._read(key, uids)
+            by_owner = await self._read(key, uids, losses)
             verdicts = {owner: await self._verdict(owner, theirs) for owner, theirs in by_owner.items()}
             if self._suspend(key, verdicts):
                 return
-            removable: list[tuple[_Read, Controller]] = []
+            removable: list[tuple[Fresh, Controller]] = []
             for owner, theirs in by_owner.items():
                 verdict = verdicts[owner]
-                if isinstance(verdict, Allowed) and verdict.cost and any(one.loss is Loss.REFUSED for one in theirs):
+                if isinstance(verdict, int) and verdict and any(losses[one.pod.uid] is Loss.REFUSED for one in theirs):
                     # We named nodes that refuse the pods: their owner is not to pay for it.
                     verdict = NotAllowed(Refusal.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
                 if isinstance(verdict, NotAllowed):
                     again_s = _REFUSED_AGAIN_S
-                    self._refuse(key, theirs, verdict)
+                    self._refuse(key, theirs, verdict, losses)
                 elif owner is not None:
-                    removable.extend((read, owner) for read in theirs)
+                    removable.extend((one, owner) for one in theirs)
             if len(removable) == len(uids) or self._has_started(key):
-                await self._remove(key, removable)
+                await self._remove(key, removable, losses)
         except (_ChangedError, ApiError, ApiUnavailableError):
             return  # looked at again soon
         finally:
             self._not_before_s[key] = self.context.clock.monotonic_s() + again_s
 
-    async def _read(self, key: GangKey, uids: Sequence[PodUid]) -> dict[Controller | None, list[_Read]]:
+    async def _read(
+        self, key: GangKey, uids: Sequence[PodUid], losses: Mapping[PodUid, Loss]
+    ) -> dict[Controller | None, list[Fresh]]:
         """The pods by controller, read now. _ChangedError: one is not as the cache says, or a removal is under way."""
-        cache, losses, gang = self.context.cache, self.stranded().get(key, {}), self.context.cache.gang(key)
+        cache, gang = self.context.cache, self.context.cache.gang(key)
         if gang is None or any(pod.deleting and pod.node is None for pod in gang.members):
             raise _ChangedError
-        found: dict[Controller | None, list[_Read]] = {}
+        found: dict[Controller | None, list[Fresh]] = {}
         for uid in uids:
             known = cache.pod(uid)
             if known is None or uid not in losses:
@@ -172,28 +168,28 @@ class Repins:
             same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
             if not same or listed[0] != listed[1]:
                 raise _ChangedError
-            found.setdefault(owner, []).append(_Read(Fresh(pod, raw), losses[uid]))
+            found.setdefault(owner, []).append(Fresh(pod, raw))
         return found
 
-    async def _verdict(self, owner: Controller | None, reads: Sequence[_Read]) -> Allowed | NotAllowed:
+    async def _verdict(self, owner: Controller | None, pods: Sequence[Fresh]) -> int | NotAllowed:
         """Whether the owner can afford to lose the pods. _ChangedError: it cannot be read, or is another one by now."""
         if owner is None:
             return NotAllowed(Refusal.BARE)
         if owner.group_kind not in KINDS:
             return NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
-        raw = await read_owner(self.context.api, reads[0].fresh.pod.namespace, owner)
+        raw = await read_owner(self.context.api, pods[0].pod.namespace, owner)
         if raw is None:
             raise _ChangedError
         try:
-            return budget(raw, [read.fresh.raw for read in reads])
+            return budget(raw, [one.raw for one in pods])
         except ValueError as error:
             raise _ChangedError from error
 
-    def _suspend(self, key: GangKey, verdicts: Mapping[Controller | None, Allowed | NotAllowed]) -> bool:
+    def _suspend(self, key: GangKey, verdicts: Mapping[Controller | None, int | NotAllowed]) -> bool:
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
         tries, _ = self._tries.get(key, (0, ""))
         costs = any(
-            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict.cost > 0
+            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict > 0
             for verdict in verdicts.values()
         )
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
@@ -210,31 +206,30 @@ class Repins:
         tries, _ = self._tries.get(key, (0, ""))
         self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
 
-    def _refuse(self, key: GangKey, reads: Sequence[_Read], verdict: NotAllowed) -> None:
+    def _refuse(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed, losses: Mapping[PodUid, Loss]) -> None:
         """Say of each pod why it stays, unless its owner is over anyway."""
-        self.context.decided(Decision("repin", reads[0].fresh.pod.key, key, reason=verdict.reason))
-        if verdict.reason in OVER:
-            return
-        for read in reads:
-            stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
-            self.context.post_event(
-                pod_subject(read.fresh.pod), Happening.NOT_DISRUPTED, f"{_LOST[read.loss]}. {stays}", read.loss.name
-            )
+        self.context.decided(Decision("repin", pods[0].pod.key, key, reason=verdict.reason))
+        stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
+        for pod in (one.pod for one in pods) if verdict.reason not in OVER else ():
+            loss = losses[pod.uid]
+            self.context.post_event(pod_subject(pod), Happening.NOT_DISRUPTED, f"{_LOST[loss]}. {stays}", loss.name)
 
     def _has_started(self, key: GangKey) -> bool:
         gang = self.context.cache.gang(key)
         return gang is not None and quorum_of(gang).started
 
-    async def _remove(self, key: GangKey, removable: Sequence[tuple[_Read, Controller]]) -> None:
+    async def _remove(
+        self, key: GangKey, removable: Sequence[tuple[Fresh, Controller]], losses: Mapping[PodUid, Loss]
+    ) -> None:
         """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
-        among = [read.fresh for read, _ in removable]
-        for read, owner in removable:
-            pod = read.fresh.pod
+        among = [one for one, _ in removable]
+        for one, owner in removable:
+            pod = one.pod
             if pod.uid not in self.stranded().get(key, {}) or not self.context.quiet.over:
                 return
-            note = f"{_LOST[read.loss]}. Removed for {owner.kind} {owner.name} to create another."
+            note = f"{_LOST[losses[pod.uid]]}. Removed for {owner.kind} {owner.name} to create another."
             try:
-                await self.context.disruptions.evict(read.fresh, Cause(Happening.EVICTED, note), among=among)
+                await self.context.disruptions.evict(one, Cause(Happening.EVICTED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:

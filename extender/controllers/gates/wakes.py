@@ -66,11 +66,6 @@ class Wakes:
     _ready: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _next_s: float = field(default=-math.inf, init=False)
 
-    @property
-    def failing(self) -> frozenset[PodUid]:
-        """Pods whose last patch failed and will be tried again."""
-        return frozenset(self._failures)
-
     def add(self, uids: Iterable[PodUid]) -> None:
         """Nudge or ungate these pods soon, gang by gang in this order; none while this replica does not act."""
         if not self.acting():

@@ -16,17 +16,18 @@ from datetime import datetime
 from operator import itemgetter
 
 from extender.cache import ClusterCache
-from extender.cache.lengths import JobSays
+from extender.cache.gangs import JobSays
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
-from extender.controllers.owners.said_lengths import said_length
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import Clock, ClusterApi
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
+from scoring.lengths import EXPECTED_DURATION, MOST_S
 from scoring.model import Controller, Gang, GangSource
+from scoring.model.policy import OPTION_CHARS
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster 
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
-_GANGS_A_STEP = 64  # Gangs whose pods are looked through between two moments for others (docs/safety.md S15)
+_LENGTH = f"netgang.io/{EXPECTED_DURATION}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,18 @@ class OwnerAges:
 
     async def look(self) -> bool:
         """Read owners that are new, and hand them to the cache at once; whether some of waiting gangs are left."""
-        found: dict[str, float] = {}
-        counts: dict[str, int] = {}
-        says: dict[str, JobSays] = {}
+        read: dict[str, _Read] = {}
         all_wanted, waiting = await in_slices(self._wanted())
         wanted = all_wanted[:_AT_ONCE]
         for begin in range(0, len(wanted), _TOGETHER):
             some = wanted[begin : begin + _TOGETHER]
-            read = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
-            for (_, owner), one in zip(some, read, strict=True):
-                if one.created_s is not None:
-                    found[owner.uid] = one.created_s
-                if one.count is not None:
-                    counts[owner.uid] = one.count
-                if one.says is not None:
-                    says[owner.uid] = one.says
-        if found or counts or says:
-            self._cache.set_owners(found, counts, says)
+            answers = await asyncio.gather(*(self._read(namespace, owner) for namespace, owner in some))
+            read |= {owner.uid: one for (_, owner), one in zip(some, answers, strict=True)}
+        created_s = {uid: one.created_s for uid, one in read.items() if one.created_s is not None}
+        counts = {uid: one.count for uid, one in read.items() if one.count is not None}
+        says = {uid: one.says for uid, one in read.items() if one.says is not None}
+        if created_s or counts or says:
+            self._cache.set_owners(created_s, counts, says)
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
@@ -97,14 +93,13 @@ class OwnerAges:
         """
         now_s = self._clock.monotonic_s()
         before, self._seen = self._seen, {}
-        for number, gang in enumerate(self._cache.snapshot().gangs.values(), start=1):
+        for gang in self._cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
                     known = gang, _owners(gang), _turn(gang)
                 self._seen[gang.key] = known
-            if number % _GANGS_A_STEP == 0:
-                yield
+            yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
         self._cache.owners.keep_only(there)
@@ -146,3 +141,23 @@ def _turn(gang: Gang) -> int | None:
 def _owners(gang: Gang) -> dict[str, Controller]:
     found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
     return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}
+
+
+def said_length(owner: bytes) -> JobSays | None:
+    """What an owner itself says of its length: its annotation and its deadline; `None`: nothing. ValueError: no object.
+
+    Why beside its pods: the template's annotations reach them, but people write on the object that they submit. What is
+    no text or no number is as if it were not there.
+
+    >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
+    JobSays(expected='90m', limit_s=None)
+    >>> said_length(b'{"spec":{"runPolicy":{"activeDeadlineSeconds":600}}}'), said_length(b'{"spec":null}')
+    (JobSays(expected='', limit_s=600.0), None)
+    """
+    found = decoded(owner)
+    spec, annotations = found.get("spec") or {}, (found.get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(_LENGTH)
+    expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
+    limit = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
+    limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
+    return JobSays(expected, limit_s) if expected or limit_s is not None else None

@@ -1,4 +1,4 @@
-"""Whether the owner of pods would recreate them, and what their removal costs it (docs/safety.md S10).
+"""Whether the owner of pods would recreate them and what their removal costs it, and whether budgets allow it (S10).
 
 Why: a removed pod that its owner counts as a failure may fail the whole job, and one without an owner never comes
 back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods in, a verdict out.
@@ -12,6 +12,9 @@ back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods i
 - Kubeflow's training jobs: pending pods are counted nowhere and created again by the next sync; one that runs while it
   is being deleted counts as failed, and Failed is final.
 - StatefulSet, ReplicaSet, LeaderWorkerSet: they create what is missing, without counting.
+- PodDisruptionBudgets are not left to the Eviction API: a gang that is suspended is removed by its owner, which no
+  budget stops, and one that is evicted member by member may be stopped in the middle. All or nothing; a budget whose
+  status is behind its spec, or that cannot be read, forbids.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,13 +33,6 @@ _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _BACKOFF_LIMIT = 6  # The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
 _OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
-
-
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """The owner recreates the pods and can afford it; `cost` is how many failures it will count."""
-
-    cost: int = 0
 
 
 class Refusal(StrEnum):
@@ -84,8 +80,11 @@ def uid_of(raw: bytes) -> str:
     return str(decoded(raw).get("metadata", {}).get("uid", ""))
 
 
-def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
-    """Whether the pods `removed` of this owner may all be evicted now. ValueError: not API objects."""
+def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
+    """How many failures the owner counts when it recreates the pods `removed`, all evicted now; or why they must stay.
+
+    ValueError: not API objects.
+    """
     found = decoded(owner)
     ref = Controller(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
     verdict = KINDS.get(ref.group_kind)
@@ -96,7 +95,7 @@ def budget(owner: bytes, removed: Sequence[bytes]) -> Allowed | NotAllowed:
     return verdict(found, [decoded(pod) for pod in removed])
 
 
-def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     managed_by = spec.get("managedBy") or _JOB_CONTROLLER
     if managed_by != _JOB_CONTROLLER:
@@ -126,10 +125,10 @@ def _job(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
     if counted and limit is not None and failed + len(counted) > limit:
         detail = f"{failed} of at most {limit} failures are used, {len(counted)} would be added"
         return NotAllowed(Refusal.BACKOFF_LIMIT, detail)
-    return Allowed(len(counted))
+    return len(counted)
 
 
-def _training(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _training(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     run = spec.get("runPolicy") or {}
     managed_by = run.get("managedBy") or _OPERATORS[0]
@@ -141,19 +140,19 @@ def _training(job: Json, pods: Sequence[Json]) -> Allowed | NotAllowed:
         return NotAllowed(Refusal.SUSPENDED)
     if running := sum(map(_may_run, pods)):
         return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
-    return Allowed()
+    return 0
 
 
-def _replicas(owner: Json, _pods: Sequence[Json]) -> Allowed | NotAllowed:
+def _replicas(owner: Json, _pods: Sequence[Json]) -> int | NotAllowed:
     if (owner.get("spec") or {}).get("replicas") == 0:
         return NotAllowed(Refusal.NO_MORE, "spec.replicas is 0")
-    return Allowed()
+    return 0
 
 
 _TRAINING_KINDS = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 
-KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], Allowed | NotAllowed]] = {
-    # (API group, kind) → how it takes the removal of pending pods
+KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], int | NotAllowed]] = {
+    # (API group, kind) → how it takes the removal of pending pods, as `budget` says it
     ("batch", "Job"): _job,
     ("apps", "StatefulSet"): _replicas,
     ("apps", "ReplicaSet"): _replicas,
@@ -192,6 +191,50 @@ def _index_failures(pod: Json) -> int:
 
 def _annotation(pod: Json, name: str) -> str:
     return str((pod.get("metadata", {}).get("annotations") or {}).get(name, ""))
+
+
+def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
+    """The first budget that forbids the loss of all of `pods` now; `None`: none does. ValueError: not API objects."""
+    labels = [(pod.get("metadata") or {}).get("labels") or {} for pod in map(decoded, pods) if _takes_room(pod)]
+    for budget in sorted(map(decoded, budgets), key=lambda one: str(one["metadata"]["name"])):
+        selector = (budget.get("spec") or {}).get("selector")
+        hit = sum(matches(selector, one) for one in labels)
+        status = budget.get("status") or {}
+        behind = int(status.get("observedGeneration") or 0) < int(budget["metadata"].get("generation") or 0)
+        if hit and (behind or hit > int(status.get("disruptionsAllowed") or 0)):
+            return str(budget["metadata"]["name"])
+    return None
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector of policy/v1 selects these labels: `None` nothing, an empty one everything."""
+    if selector is None:
+        return False
+    exact = selector.get("matchLabels") or {}
+    if any(labels.get(key) != value for key, value in exact.items()):
+        return False
+    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _holds(requirement: Json, labels: Mapping[str, str]) -> bool:
+    key, values = requirement["key"], requirement.get("values") or ()
+    match requirement["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case other:
+            raise ValueError(f"{other} is no operator of a label selector")
+
+
+def _takes_room(pod: Json) -> bool:
+    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    going = bool((pod.get("metadata") or {}).get("deletionTimestamp"))
+    return bool((pod.get("spec") or {}).get("nodeName")) and not ended and not going
 
 
 def true_condition(status: Json, *types: str) -> str:

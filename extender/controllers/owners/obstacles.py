@@ -15,8 +15,7 @@ from urllib.parse import quote
 from extender.cache import ClusterCache
 from extender.cache.daemons import KeptRoom
 from extender.cache.unreadable import words
-from extender.controllers.owners.failure_budget import KINDS, decoded
-from extender.controllers.removal.disruption_budgets import forbidding
+from extender.controllers.owners.failure_budget import KINDS, decoded, forbidding
 from extender.controllers.removal.fresh_gang import of_this_run, read_members
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError

@@ -2,9 +2,12 @@
 
 Rules:
 
-- The room is claimed, and the claim noted on pods of the gang, before the first one leaves.
-- After a restart the notes keep the reservation for the gang, and nothing more: that no other gang is planned there
-undoes nothing. Which gangs have still to leave is decided again (`continued`; docs/safety.md S22).
+- The room is claimed, and the claim noted on pods of the gang, before the first one leaves: on those that wait, as
+the pods of those that leave are about to be gone. A gang too large for one note has several, each on a pod of its own,
+of the same moment.
+- A note says since when, and which nodes members of this very gang are to have; it names no gang, so nothing that is
+read here can make a gang leave. It is read after a restart only, and keeps the reservation for the gang, and nothing
+more. Which gangs have still to leave is decided again (`continued`; docs/safety.md S22).
 - The claim ends when the gang has its nodes, or is gone, or nothing has moved for `timeout_s`; for as long again no
 gang leaves for it.
 - A gang that refuses although it was asked is asked again until the claim ends; if none has left by then, the claim
@@ -12,19 +15,25 @@ ends at once.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
+
+import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.preemption.notes import NOTE, noted_of, notes_for
+from extender.controllers.events.recorder import pod_subject
 from extender.controllers.preemption.words import PreemptionWords, why_it_leaves
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
+from extender.convert.decode import note_from_json
+from extender.convert.pod.pod import PREEMPTS_OPTION
 from extender.errors import ApiError, ApiUnavailableError
+from extender.notes import NoteKind, Notes
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, PodUid
+from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 from scoring.preempt.decide import Preemption
@@ -32,8 +41,27 @@ from scoring.preempt.decide import Preemption
 TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
 _AGAIN_S = 5.0
 _FINAL_AGAIN_S = 60.0
+NOTE: Final = NoteKind.PREEMPTS.value  # Annotation; see `_Written`. Empty: it is over.
+_CONTENT_CHARS: Final = 3800  # Of one note, so that with its signature it is short enough to be read.
 
 _log = logging.getLogger(__name__)
+
+
+class _Written(msgspec.Struct, frozen=True):
+    at_s: float  # When the room was claimed, Unix seconds.
+    nodes: dict[str, str]  # Uid of a member → its node.
+
+
+_WRITTEN = msgspec.json.Decoder(_Written)
+
+
+@dataclass(frozen=True, slots=True)
+class NotedRoom:
+    """The room that a gang's newest notes speak of."""
+
+    at_s: float  # Unix seconds.
+    assignment: Mapping[PodUid, NodeName]  # Members that wait → their nodes.
+    carriers: tuple[Pod, ...]  # The pods that carry the notes.
 
 
 @dataclass(slots=True)
@@ -190,7 +218,8 @@ class PreemptionClaims:
         if gang is None:
             self._end(key, "gone")
         elif quorum_of(gang).whole:
-            self._words.started(key, opened.claim)
+            givers = float(len(opened.claim.givers))
+            self._context.decided(Decision("preempted", gang=key, parts={"gangs": givers}))
             self._end(key, "started")
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
@@ -231,3 +260,54 @@ class PreemptionClaims:
                 await self._context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NOTE: ""})
             except (ApiError, ApiUnavailableError) as error:
                 _log.info("note on pod %s not taken back: %s", pod.key, error)
+
+
+def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tuple[Pod, dict[str, str]]]:
+    """The annotations that note a claim, and the pods to write them on; of a gang with too few pods a part is noted."""
+    waiting = [pod for pod in gang.pending if pod.uid in claim.assignment]
+    return [
+        (pod, {NOTE: notes.write(NoteKind.PREEMPTS, pod_subject(pod), content)})
+        for pod, content in zip(waiting, _contents(claim.assignment, at_s), strict=False)
+    ]
+
+
+def noted_of(gang: Gang) -> NotedRoom | None:
+    """What the newest notes on waiting members say; `None`: there are none.
+
+    >>> from dataclasses import replace
+    >>> from tests.builders import gang, pod
+    >>> told = replace(pod("p"), options=(("preempts", '{"at_s":5.0,"nodes":{"uid-default-p":"n1","other":"n2"}}'),))
+    >>> noted_of(gang("g", members=[told])).assignment
+    {'uid-default-p': 'n1'}
+    """
+    found = list(_written(gang.pending))
+    at_s = max((written.at_s for _, written in found), default=0.0)
+    newest = [(pod, written) for pod, written in found if written.at_s == at_s]
+    if not newest:
+        return None
+    uids = {pod.uid for pod in gang.pending}
+    every = {PodUid(uid): NodeName(node) for _, written in newest for uid, node in written.nodes.items()}
+    return NotedRoom(at_s, {uid: node for uid, node in every.items() if uid in uids}, tuple(pod for pod, _ in newest))
+
+
+def _contents(assignment: Mapping[PodUid, NodeName], at_s: float) -> list[str]:
+    parts: list[dict[str, str]] = [{}]
+    most = room = _CONTENT_CHARS - len(msgspec.json.encode(_Written(at_s, {})))
+    for uid, node in sorted(assignment.items()):
+        length = len(uid) + len(node) + len('"":"",')
+        if length > room:
+            parts.append({})
+            room = most
+        parts[-1][uid] = node
+        room -= length
+    return [msgspec.json.encode(_Written(at_s, part)).decode() for part in parts]
+
+
+def _written(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Written]]:
+    for pod in pods:
+        text = dict(pod.options).get(PREEMPTS_OPTION)
+        if text:
+            try:
+                yield pod, note_from_json(_WRITTEN, text, what=NOTE)
+            except ValueError:
+                continue  # ours by its signature, and of another release's making

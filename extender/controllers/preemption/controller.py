@@ -30,12 +30,6 @@ Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preempti
 """(gangs that must stay, gangs for which none is to leave, gangs whose claim does not count) → the preemption"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Objection:
-    why: str
-    since_s: float
-
-
 @dataclass(eq=False, repr=False)
 class Preemptions:
     """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
@@ -46,7 +40,7 @@ class Preemptions:
     restarts: Restarts
     _: KW_ONLY
     decide: Decide
-    _objections: dict[GangKey, _Objection] = field(default_factory=dict, init=False)
+    _objections: dict[GangKey, tuple[str, float]] = field(default_factory=dict, init=False)  # Gang → why, since when
     _spared: dict[GangKey, float] = field(default_factory=dict, init=False)
     """Gang that cannot leave → until when it is not asked again."""
     _wants: GangKey | None = field(default=None, init=False)
@@ -101,11 +95,10 @@ class Preemptions:
         now_s = self.context.clock.monotonic_s()
         before, self._objections = self._objections, {}
         for victim, why in objections.items():
-            known = before.get(victim)
-            if known is None or known.why != why:
-                self._objections[victim] = _Objection(why, now_s)
-            elif now_s - known.since_s < PATIENCE_S:
-                self._objections[victim] = known
+            former, since_s = before.get(victim, ("", now_s))
+            since_s = since_s if former == why else now_s
+            if now_s - since_s < PATIENCE_S:
+                self._objections[victim] = (why, since_s)
             else:
                 self._spared[victim] = now_s + SPARED_S
                 self.words.blocked(found, victim, why)

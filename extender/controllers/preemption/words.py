@@ -62,22 +62,20 @@ class PreemptionWords:
 
     def blocked(self, found: Preemption, victim: GangKey, why: str) -> None:
         """A gang that would make room must stay."""
-        self._blocked[found.gang] = f"gang {victim} would make room, but stays: {why}"
         self._context.decided(Decision("make-room", gang=victim, reason=why))
         other = _gang(victim, found.gang)
         note = f"The gang could have the place of {other}, which has less priority, but that one stays: {why}."
-        self._about(found.gang, Happening.GANG_WAITING, note, f"{victim} {why}")
+        self._stays(found.gang, victim, why, note)
 
     def refused(self, key: GangKey, victim: GangKey, why: str) -> None:
         """A gang would not leave although it had been asked, and no other has left."""
-        self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
         self._context.decided(Decision("preempt", gang=key, reason=f"refused: {why}"))
         note = f"{_gangs([victim], key)} did not leave for it after all: {why}. No other gang has left."
-        self._about(key, Happening.GANG_WAITING, note, f"{victim} {why}")
+        self._stays(key, victim, why, note)
 
-    def started(self, key: GangKey, claim: Claim) -> None:
-        """The gang has its nodes."""
-        self._context.decided(Decision("preempted", gang=key, parts={"gangs": float(len(claim.givers))}))
+    def _stays(self, key: GangKey, victim: GangKey, why: str, note: str) -> None:
+        self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
+        self._about(key, Happening.GANG_WAITING, note, f"{victim} {why}")
 
     def lapsed(self, gang: Gang, claim: Claim, stayed: Sequence[Pod]) -> None:
         """The gang did not start in time; its room is everybody's again."""

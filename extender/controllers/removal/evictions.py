@@ -27,13 +27,11 @@ _CAUSE: Final = Cause(
     "pods on nodes are evicted, because they use room in vain.",
 )
 
-Refused = Callable[[GangKey, Sequence[PodUid]], None]
-
 
 class Evictions:
     """Carries out the permit machine's evictions, one gang at a time per task."""
 
-    def __init__(self, context: ControllerContext, *, refused: Refused) -> None:
+    def __init__(self, context: ControllerContext, *, refused: Callable[[GangKey, Sequence[PodUid]], None]) -> None:
         self._context = context
         self._refused = refused
         self._evicting = context.background("evict")

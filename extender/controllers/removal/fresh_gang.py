@@ -78,18 +78,15 @@ def _selector_of_job(pod: bytes) -> str:
     return next((f"{label}={labels[label]}" for label in _JOB_LABELS if labels.get(label)), "")
 
 
-def _fresh(raw: bytes) -> Fresh:
-    try:
-        return Fresh(pod_from_json(raw), raw)
-    except Exception as error:
-        raise ValueError(f"a pod cannot be read: {error}") from error
-
-
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
     if selector:
         path += f"?{urlencode({'labelSelector': selector})}"
-    found = [_fresh(raw) for raw in await read_all(api, path)]
+    items = await read_all(api, path)
+    try:
+        found = [Fresh(pod_from_json(raw), raw) for raw in items]
+    except Exception as error:
+        raise ValueError(f"a pod cannot be read: {error}") from error
     return tuple(sorted(found, key=lambda one: one.pod.name))
 
 

@@ -35,19 +35,18 @@ Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitab
 class Quiet:
     """How long to keep still yet. One for all that remove pods."""
 
-    def __init__(self, clock: Clock, *, relists: Callable[[], int] = lambda: 0, for_s: float = QUIET_S) -> None:
+    def __init__(self, clock: Clock, *, relists: Callable[[], int] = lambda: 0) -> None:
         self._clock = clock
         self._relists = relists  # How often anything was listed again so far
-        self._for_s = for_s
         self._seen = relists()
-        self._until_s = clock.monotonic_s() + for_s
+        self._until_s = clock.monotonic_s() + QUIET_S
 
     def look(self) -> None:
         """Start again if anything was listed again since the last look; called after each plan."""
         relists = self._relists()
         if relists != self._seen:
             self._seen = relists
-            self._until_s = self._clock.monotonic_s() + self._for_s
+            self._until_s = self._clock.monotonic_s() + QUIET_S
 
     @property
     def over(self) -> bool:

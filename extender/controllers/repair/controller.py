@@ -7,13 +7,15 @@ member without a successor is lost, say what is waited for, and hand the gang to
 be restarted is given successors like any other; a refusal that lasts is not asked for again until it was whole.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
+from extender.runtime.clock import Backoff
+from extender.runtime.slices import Steps
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Pod, Policy
@@ -21,9 +23,7 @@ from scoring.model.policy import Repair, gang_options
 from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
 
 PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long
-_GANGS_A_STEP = 32  # Gangs that are looked at between two moments for others
-AGAIN_S = 5.0  # After the first refusal that need not last; twice as long after each further one, up to `MOST_S`
-MOST_S = 120.0
+_AGAIN = Backoff(5.0, 120.0)  # After a refusal that need not last
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class Repairs:
     def __post_init__(self) -> None:
         self._asking = self.context.background("repair")
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps: see what is lost. Cost: O(gangs + members that changed, all when nodes did)."""
         now_s = self.context.clock.monotonic_s()
         self._quorums.keep_only(self.context.cache.gang)
@@ -69,11 +69,10 @@ class Repairs:
         before, kept = self._watched, dict[GangKey, _Watched]()
         looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
         mine = self._looked_at
-        for number, (key, gang) in enumerate(snapshot.gangs.items(), start=1):
-            if number % _GANGS_A_STEP == 0:
-                yield
-                if self._looked_at is not mine:
-                    return  # all was forgotten meanwhile
+        for key, gang in snapshot.gangs.items():
+            yield
+            if self._looked_at is not mine:
+                return  # all was forgotten meanwhile
             watched = before.get(key)
             if watched is not None and watched.over:
                 watched = None
@@ -145,8 +144,8 @@ class Repairs:
         if due is None or watched.given_up or not self.context.quiet.over:
             return
         if now_s >= due and now_s >= watched.ask_again_s:
-            watched.ask_again_s = now_s + min(AGAIN_S * 2.0**watched.asked, MOST_S)
             watched.asked += 1
+            watched.ask_again_s = now_s + _AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
             why = f"pod {first.name} was lost, {first.cause_text}"
             self.restarts.add(key, why=why, ended=self._ended)

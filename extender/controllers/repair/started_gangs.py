@@ -1,107 +1,196 @@
-"""Which gangs have started, and by which of their members the next process is to know it (docs/safety.md S23).
+"""Keep the gangs that have started in netgang's ConfigMap, so that the next process knows them (docs/safety.md S23).
 
 Why: a started gang that loses members is given successors, one that never started is evicted when it stays partial, and
 what distinguishes them is that all of the minimum once had nodes. A process that saw that knows; one that starts with
-the gang broken has only what was written before (`started_keeper`). Rules: a few members of each gang are noted, spread
-over its order, so that some of them outlive a lost node or rack; when half of those have gone, others take their
-places. That pods end is no reason to write: they are left out when the next gang starts.
+the gang broken has only what was written before. Why one object and not a note on pods: a patch of a pod costs the API
+server twice a Binding. The ConfigMap is in the manifests, empty: a right to create them cannot be limited to a name.
+
+What is in it: a hash of eight bytes for each noted member, over its gang's name and its uid, one behind the other: a
+gang of the same name with other pods is another one, and a pod that is labelled into another gang proves nothing there.
+uids are the API server's, so no tenant can choose a pod that has a hash of the list, and none may write ConfigMaps of
+netgang's namespace. Bounds: 11 characters a member in at most `MOST_TEXT`, so 47,000 members: 8 of each of 5,900 gangs,
+fewer of each where there are more gangs, and one of each of 47,000; of more gangs the oldest are left out.
+
+Rules: what is in it counts; it is read before the first plan, when a term begins and once a minute; only the replica
+that acts writes it, all starts of the last seconds at once and with the version that was read, so after a conflict it
+is read first; a process puts back what another client took out. The members noted of a gang are spread over its order,
+so that some of them outlive a lost node or rack; when half of those have gone, others take their places. That pods end
+is no reason to write: they are left out when the next gang starts. What cannot be read or written is said (log,
+`/readyz`) and tried again; then a gang counts as started if this process saw that, and nothing else stops.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+import asyncio
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from hashlib import blake2b
+from typing import Final, TypeAlias
 
-from extender.controllers.context import ControllerContext
-from extender.controllers.repair.started_document import MOST_NOTED, mark
-from extender.runtime.slices import Steps
+from extender.cache import ClusterCache
+from extender.errors import ApiError, ApiUnavailableError, ConflictError
+from extender.ports import Clock, StoredText, TextStore
+from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, counts
 
+READ_EACH_S: Final = 60.0
+WRITE_EACH_S: Final = 5.0
+CHARS_A_SECOND: Final = 50_000  # That are written at most: the longest text once in eleven seconds
+AGAIN_S: Final = 5.0
+MOST_AGAIN_S: Final = 60.0
+MOST_TEXT: Final = 512 * 1024  # Characters; a ConfigMap has at most 1 MiB in all
+CHARS: Final = 11  # Of a hash
+MOST_NOTED: Final = MOST_TEXT // CHARS  # Members
 NOTED: Final = 8  # Members of a gang that are noted; all of a smaller one
-_GANGS_A_STEP: Final = 64
+_CONFLICT_S: Final = 1.0
+
+Marks: TypeAlias = dict[PodUid, str]  # Member that is noted → what is written of it
+
+_log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A gang that has started, and those of its members that are noted, by uid → what is written of each."""
-
-    gang: Gang
-    marks: dict[PodUid, str]
-
-
+@dataclass(eq=False, repr=False)
 class StartedGangs:
-    """All own gangs that have started. Bounded by the gangs that exist."""
+    """One process's view of the ConfigMap; `run` it. Bounded by the gangs that exist."""
 
-    def __init__(self, context: ControllerContext) -> None:
-        self._context = context
-        self._noted: dict[GangKey, Noted] = {}
-        self._crowded = False  # Not all of `NOTED` are written of each gang
-        self.looked = False  # Nothing is to be written before
-        self.left_out = 0  # Gangs that did not fit into the last text
-        self.changes = 0  # Grows when there is something to write
+    store: TextStore
+    cache: ClusterCache
+    clock: Clock
+    _: KW_ONLY
+    acting: Callable[[], bool] = lambda: True
+    problem: str = "they have not been read yet"  # Why starts do not outlive this process; empty: they do
+    left_out: int = field(default=0, init=False)  # Gangs that do not fit into the text
+    _noted: dict[GangKey, tuple[Gang, Marks]] = field(default_factory=dict, init=False)  # Own gangs that have started
+    _stored: StoredText | None = field(default=None, init=False)  # As it was read or written last
+    _written: frozenset[str] = field(default=frozenset(), init=False)  # The marks in it
+    _read_s: float = field(default=0.0, init=False)  # When it is to be read again, monotonic
+    _again_s: float = field(default=AGAIN_S, init=False)
+    _complaint: str = field(default="", init=False)
 
-    def look(self) -> Iterator[None]:
-        """Once a second, in steps: see what is to be noted. Cost: O(gangs + members that changed)."""
-        before, now = self._noted, {}  # type: dict[GangKey, Noted], dict[GangKey, Noted]
-        news = False
-        for number, (key, gang) in enumerate(self._context.cache.snapshot().gangs.items(), start=1):
-            if number % _GANGS_A_STEP == 0:
-                yield
-            if not gang.started or not gang.own or gang.source is GangSource.NATIVE:
-                continue
-            known = before.get(key)
-            if known is None or known.gang is not gang:
-                marks = _marks_of(gang, known.marks if known is not None else {})
-                news = (
-                    news
-                    or known is None
-                    or (marks != known.marks if self._crowded else not marks.keys() <= known.marks.keys())
-                )
-                known = Noted(gang, marks)
-            now[key] = known
-        self._noted, self.looked = now, True
-        self.changes += news
+    async def run(self) -> None:
+        """Look at the ConfigMap until cancelled."""
+        while True:
+            pause_s = await self.look()
+            await asyncio.sleep(pause_s)
 
-    def __len__(self) -> int:
-        return len(self._noted)
+    def read_again(self) -> None:
+        """A term begins: another replica may have written."""
+        self._read_s = 0.0
 
-    def to_write(self) -> Steps[list[str]]:
-        """What is to be written, always in the same order: fewer members of each gang where all would be too many.
+    async def look(self) -> float:
+        """Read the ConfigMap if that is due, and write what is new; seconds until the next look."""
+        try:
+            if self._stored is None or self.clock.monotonic_s() >= self._read_s:
+                stored = await self.store.read()
+                if stored is None:
+                    return self._failed(f"there is no ConfigMap {self.store.place}: apply the manifests again")
+                if self._stored is None or stored.resource_version != self._stored.resource_version:
+                    await self._adopt(stored)
+                self._stored, self._read_s = stored, self.clock.monotonic_s() + READ_EACH_S
+            if self.acting() and (text := await in_slices(self.to_write())) is not None:
+                self._stored = await self.store.write(text, self._stored)
+                self._written, self.problem = _marks_in(text), ""
+        except ConflictError:
+            self._stored = None
+            return _CONFLICT_S
+        except (ApiError, ApiUnavailableError) as error:
+            self._stored = None
+            return self._failed(f"ConfigMap {self.store.place}: {error}")
+        self._again_s = AGAIN_S
+        self._complain()
+        return max(WRITE_EACH_S, len(self._stored.text) / CHARS_A_SECOND)
 
-        Gangs that do not fit even so are left out, the oldest first. Cost: O(gangs log gangs).
+    def to_write(self) -> Steps[str | None]:
+        """The text to be written, of the gangs as they are now; `None`: what is there has all of it.
+
+        Cost: O(gangs + members that changed), and O(gangs log gangs) if anything is to be written.
         """
-        found = sorted(self._noted.items())
-        self.left_out = max(len(found) - MOST_NOTED, 0)
+        before, noted = self._noted, dict[GangKey, tuple[Gang, Marks]]()
+        for key, gang in self.cache.snapshot().gangs.items():
+            yield
+            if gang.started and gang.own and gang.source is not GangSource.NATIVE:
+                known = before.get(key)
+                if known is None or known[0] is not gang:
+                    known = gang, _marks_of(gang, known[1] if known is not None else {})
+                noted[key] = known
+        self._noted = noted
+        yield
+        gangs = list(noted.values())
+        self.left_out = max(len(gangs) - MOST_NOTED, 0)
         if self.left_out:
-            found = sorted(found, key=lambda item: -item[1].gang.created_s)[:MOST_NOTED]
-        most = NOTED if len(found) * NOTED <= MOST_NOTED else max(MOST_NOTED // len(found), 1)
-        self._crowded = most < NOTED
-        marks: list[str] = []
-        for number, (_, one) in enumerate(found, start=1):
-            marks.extend(list(one.marks.values())[:most])
-            if number % _GANGS_A_STEP == 0:
-                yield
-        return marks
+            gangs = sorted(gangs, key=lambda one: -one[0].created_s)[:MOST_NOTED]
+        most = NOTED if len(gangs) * NOTED <= MOST_NOTED else max(MOST_NOTED // len(gangs), 1)
+        if not self.problem and all(self._written.issuperset(list(marks.values())[:most]) for _, marks in gangs):
+            return None
+        yield
+        return "".join(
+            mark for _, marks in sorted(gangs, key=lambda one: one[0].key) for mark in list(marks.values())[:most]
+        )
 
-    def lacks(self, marks: frozenset[str]) -> Steps[int]:
-        """How many gangs have none of these. Cost: O(gangs)."""
-        count = 0
-        for number, one in enumerate(list(self._noted.values()), start=1):
-            count += bool(one.marks) and marks.isdisjoint(one.marks.values())
-            if number % _GANGS_A_STEP == 0:
-                yield
-        return count
+    async def _adopt(self, stored: StoredText) -> None:
+        """Gangs that are in it have started."""
+        try:
+            self._written, self.problem = _marks_in(stored.text), ""
+        except ValueError as error:
+            self._written, self.problem = frozenset(), f"ConfigMap {self.store.place} is not used: {error}"
+        if self._written:
+            self.cache.note_starts(await in_slices(self._members()))
+
+    def _members(self) -> Steps[dict[PodUid, GangKey]]:
+        """Members of gangs that this process has not seen start, and that are noted. Cost: O(their members)."""
+        found: dict[PodUid, GangKey] = {}
+        for key, gang in self.cache.snapshot().gangs.items():
+            yield
+            if gang.own and not gang.started:
+                found |= {
+                    pod.uid: key for pod in gang.members if counts(pod) and mark_of(key, pod.uid) in self._written
+                }
+        return found
+
+    def _failed(self, why: str) -> float:
+        self.problem = why
+        self._complain()
+        pause_s, self._again_s = self._again_s, min(2.0 * self._again_s, MOST_AGAIN_S)
+        return pause_s
+
+    def _complain(self) -> None:
+        words = self.problem or (f"{self.left_out} gangs do not fit" if self.left_out else "")
+        if words and words != self._complaint:
+            _log.warning("a netgang that starts would not know that gangs have started: %s", words)
+        elif self._complaint and not words:
+            _log.info("gangs that have started are kept in ConfigMap %s", self.store.place)
+        self._complaint = words
 
 
-def _marks_of(gang: Gang, before: dict[PodUid, str]) -> dict[PodUid, str]:
+def mark_of(gang: GangKey, uid: PodUid) -> str:
+    """What stands for this member of this gang.
+
+    >>> len(mark_of(GangKey("team/g"), PodUid("u"))) == CHARS
+    True
+    >>> mark_of(GangKey("team/g"), PodUid("u")) == mark_of(GangKey("team/h"), PodUid("u"))
+    False
+    """
+    digest = blake2b(f"{gang}\0{uid}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return urlsafe_b64encode(digest)[:CHARS].decode()
+
+
+def _marks_in(text: str) -> frozenset[str]:
+    """The marks in it. ValueError: it is too long."""
+    if len(text) > MOST_TEXT:
+        raise ValueError(f"it is longer than {MOST_TEXT} characters")
+    return frozenset(text[begin : begin + CHARS] for begin in range(0, len(text), CHARS))
+
+
+def _marks_of(gang: Gang, before: Marks) -> Marks:
     """The members to be noted: of those that were, the ones that are there, and others once half of them have gone."""
     alive = [pod.uid for pod in gang.members if counts(pod) and not pod.terminal]
     there = set(alive)
-    kept = {uid: text for uid, text in before.items() if uid in there}
-    if len(kept) >= min(NOTED // 2, len(alive)) and before:
-        return kept
-    bare = [uid for uid in alive if uid not in kept]
-    return kept | {uid: mark(gang.key, uid) for uid in spread(bare, NOTED - len(kept))}
+    left = {uid: text for uid, text in before.items() if uid in there}
+    if len(left) >= min(NOTED // 2, len(alive)) and before:
+        return left
+    bare = [uid for uid in alive if uid not in left]
+    return left | {uid: mark_of(gang.key, uid) for uid in spread(bare, NOTED - len(left))}
 
 
 def spread(uids: Sequence[PodUid], count: int) -> list[PodUid]:

@@ -9,10 +9,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, Refusal, budget, controller_of
+from extender.controllers.owners.failure_budget import (
+    KINDS,
+    OVER,
+    NotAllowed,
+    Refusal,
+    budget,
+    controller_of,
+    forbidding,
+)
 from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.controllers.removal import fresh_gang
-from extender.controllers.removal.disruption_budgets import forbidding
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError

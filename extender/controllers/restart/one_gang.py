@@ -76,7 +76,7 @@ class Recreation:
                 return True
             owner, restore = owner_subject(namespace, ref), self._context.disruptions.restore_owner
             if not suspensions.is_suspended(raw, ref) or suspensions.is_over(raw):
-                await restore(owner, suspensions.forget_patch(raw))
+                await restore(owner, suspensions.resume_patch(raw, None))
                 return True
             if suspensions.has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
                 await restore(owner, suspensions.resume_patch(raw, ref), _RESUMED)

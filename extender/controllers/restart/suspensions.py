@@ -96,14 +96,15 @@ def suspend_patch(
     return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
 
 
-def resume_patch(owner: bytes, ref: Controller) -> bytes:
-    """Merge patch that resumes the owner as it was read, and takes our note off."""
-    return _patch(owner, ref, suspend=False, labels={_LABEL: _left(owner)}, annotations={NOTE: None})
+def resume_patch(owner: bytes, ref: Controller | None) -> bytes:
+    """Merge patch that resumes the owner as it was read, and takes our note off.
 
-
-def forget_patch(owner: bytes) -> bytes:
-    """Merge patch that takes our note off and leaves the rest: another client has resumed it, or wants it suspended."""
-    return _patch(owner, None, suspend=False, labels={_LABEL: _left(owner)}, annotations={NOTE: None})
+    Without `ref` it leaves the rest: another client has resumed it, or wants it suspended. The label stays while the
+    owner says what its gang had before.
+    """
+    has_had = NoteKind.ATTAINED.value in (_metadata(owner).get("annotations") or {})
+    labels = {_LABEL: _RAN if has_had else None}
+    return _patch(owner, ref, suspend=False, labels=labels, annotations={NOTE: None})
 
 
 def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
@@ -167,12 +168,6 @@ def ref_of(api_version: str, kind: str, owner: bytes) -> Controller:
 def namespace_of(owner: bytes) -> str:
     """The namespace it is in."""
     return str(_metadata(owner).get("namespace", ""))
-
-
-def _left(owner: bytes) -> str | None:
-    """The label's value once the owner runs again: it stays while the owner says what its gang had before."""
-    annotations = _metadata(owner).get("annotations") or {}
-    return _RAN if NoteKind.ATTAINED.value in annotations else None
 
 
 def _noted(decoder: msgspec.json.Decoder[T], content: str | None) -> T | None:

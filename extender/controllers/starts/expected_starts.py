@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from extender.ports import Clock
-from extender.runtime.worker import Worker
+from extender.runtime.slices import Worker
 from scoring.ids import GangKey
 from scoring.model import Policy, Snapshot
 from scoring.plan import Plan, PlannerCache

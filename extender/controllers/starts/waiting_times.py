@@ -5,24 +5,15 @@ is not counted, for its former leader did; one that it admitted itself before it
 times of API objects, so that one that lasted over a change of leader is counted whole.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
 from extender.controllers.context import ControllerContext
+from extender.runtime.slices import Steps
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource
 from scoring.plan import Plan
 from scoring.plan.namespace_quota import namespace_of
 from scoring.queue.states import has_started, running_since_s, waiting_since_s
-
-_GANGS_A_STEP: Final = 64
-
-
-@dataclass(slots=True)
-class _Known:
-    gang: Gang
-    started: bool
 
 
 @dataclass(eq=False, repr=False)
@@ -30,7 +21,8 @@ class WaitingTimes:
     """Every gang's wait. Bounded by the gangs that exist."""
 
     context: ControllerContext
-    _known: dict[GangKey, _Known] | None = field(default=None, init=False)  # `None`: this term has not looked yet
+    _known: dict[GangKey, tuple[Gang, bool]] | None = field(default=None, init=False)
+    """gang → as it was, and whether it had started; `None`: this term has not looked yet"""
     _admitted_s: dict[GangKey, float] = field(default_factory=dict, init=False)
     """gang that the plan admits → since when, Unix seconds"""
 
@@ -42,23 +34,23 @@ class WaitingTimes:
         for key in plan.waiting:  # the admission has lapsed
             before.pop(key, None)
 
-    def look(self) -> Iterator[None]:
+    def look(self) -> Steps[None]:
         """Once a second, in steps. Cost: O(gangs), and O(members) for those that changed."""
         if self.context.plan() is None or not self.context.acting():
             return
-        before, known = self._known, dict[GangKey, _Known]()
-        for number, (key, gang) in enumerate(self.context.cache.snapshot().gangs.items(), start=1):
-            if number % _GANGS_A_STEP == 0:
-                yield
+        before, known = self._known, dict[GangKey, tuple[Gang, bool]]()
+        for key, gang in self.context.cache.snapshot().gangs.items():
+            yield
             if not gang.own or gang.source is GangSource.NATIVE:
                 continue
             old = before.get(key) if before is not None else None
-            if old is not None and old.gang is gang:
+            if old is not None and old[0] is gang:
                 known[key] = old
                 continue
-            known[key] = one = _Known(gang, has_started(gang))
-            new = key in self._admitted_s if before is None else old is None or not old.started
-            if one.started and new:
+            started = has_started(gang)
+            known[key] = gang, started
+            new = key in self._admitted_s if before is None else old is None or not old[1]
+            if started and new:
                 self._started(gang)
         if not self.context.acting():
             return

@@ -14,7 +14,7 @@ from extender.notes import Bearer, NoteKind, Notes
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import NO_ZONE, NodeName
 from scoring.model import GATE, NodeSelectorTerm, Pod, Requirement
-from scoring.verbs.ungate import Listing
+from scoring.verbs.places import Listing
 
 Json = dict[str, Any]
 

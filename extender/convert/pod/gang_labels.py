@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from sys import intern
 
-from extender.convert.decode import whole_number
-from extender.convert.sharing import shared
+from extender.convert.decode import shared, whole_number
 from scoring.ids import GangKey, gang_key
 from scoring.model import GangSource, GroupRef
 
@@ -52,9 +51,10 @@ def _pod_group_problem(name: str, labels: Mapping[str, str]) -> str | None:
         return f"label {POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label"
     other = labels.get(NAME_LABEL, name)
     if other != name:
-        return f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"[
-            :_PROBLEM_CHARS
-        ]
+        problem = (
+            f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other}) name different groups: keep one of them"
+        )
+        return problem[:_PROBLEM_CHARS]
     return None
 
 

@@ -1,19 +1,91 @@
-"""The class of a pod: what its template says of requests and of where its pods may go.
+"""The fields of a v1.Pod that are read, and its class: requests, and where pods of its template may go.
 
-It is computed once per template and shared by all its pods, by the raw bytes that they hold alike.
+All other fields are passed over while it is decoded. Parts that all pods of a template hold alike stay raw bytes: the
+class is computed once per template and shared by all its pods, by these bytes.
 """
 
 from functools import lru_cache
 
 import msgspec
 
-from extender.convert.decode import decode, given
+from extender.convert.decode import NO_RAW, Json, Metadata, decode, given, shared
 from extender.convert.pod.conditions import condition
 from extender.convert.pod.constraints import ConstraintParts, claim_names, constraints
-from extender.convert.pod.fields import Container, ContainerStatus, PodSpec, PodStatus
 from extender.convert.pod.requests import ContainerResources, PodResources, pod_requests
-from extender.convert.sharing import shared
 from scoring.model import MemberClass, Role
+
+
+class Container(Json):
+    """Of `spec.containers` and `spec.initContainers`."""
+
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    ports: msgspec.Raw = NO_RAW
+    restart_policy: str | None = None
+
+
+class Gate(Json):
+    """Of `spec.schedulingGates`."""
+
+    name: str
+
+
+class SchedulingGroup(Json):
+    """`spec.schedulingGroup`: Kubernetes' own PodGroup (1.36)."""
+
+    pod_group_name: str | None = None
+
+
+class PodSpec(Json):
+    """`spec`, and `spec.template.spec` of a workload."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    node_selector: msgspec.Raw = NO_RAW
+    affinity: msgspec.Raw = NO_RAW
+    tolerations: msgspec.Raw = NO_RAW
+    host_network: bool | None = None
+    volumes: msgspec.Raw = NO_RAW
+    resource_claims: msgspec.Raw = NO_RAW
+    topology_spread_constraints: msgspec.Raw = NO_RAW
+    scheduling_gates: list[Gate] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    active_deadline_seconds: int | float | None = None
+
+
+class ContainerStatus(Json):
+    """Of `status.containerStatuses`: what a container has, which a resize in place changes."""
+
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class PodStatus(Json):
+    """`status`."""
+
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    conditions: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class PodFields(Json):
+    """A v1.Pod."""
+
+    metadata: Metadata
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
 
 _KEY_BYTES = 64 * 1024
 _PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each look at a node costs as much

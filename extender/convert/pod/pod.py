@@ -9,7 +9,7 @@ from sys import intern
 
 import msgspec
 
-from extender.convert.decode import Owner, decode, given, seconds
+from extender.convert.decode import Owner, decode, given, seconds, shared, shared_tuple
 from extender.convert.pod.conditions import (
     SAYS_NOTHING,
     bound_s,
@@ -20,12 +20,10 @@ from extender.convert.pod.conditions import (
     told_by,
 )
 from extender.convert.pod.constraints import unmodelled_constraints
-from extender.convert.pod.fields import PodFields, PodSpec, PodStatus
 from extender.convert.pod.gang_labels import group_of
-from extender.convert.pod.member_class import class_of
+from extender.convert.pod.member_class import PodFields, PodSpec, PodStatus, class_of
 from extender.convert.pod.misspelt import misspelt
 from extender.convert.pod.roles import NAME_CHARS, OWN_PREFIX, membership, own_options, run_of
-from extender.convert.sharing import shared, shared_tuple
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.lengths import MOST_S
@@ -33,7 +31,7 @@ from scoring.model import GATE, Controller, Phase, Pod
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
-"""The option that has a note's content, for `extender.controllers.preemption.notes`: only if the note is ours."""
+"""The option that has a note's content, for `extender.controllers.preemption.claims`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
     one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
 )
@@ -79,6 +77,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     if (group is not None and (spec.node_name or not gates)) or (admitted_to is not None and not gates):
         scheduled = condition(status.conditions, "PodScheduled")
     waits = group is not None and not spec.node_name and not gates
+    owner = next((one for one in meta.owner_references or () if one.controller), None)
     words = refusal_of(scheduled) if scheduled is not None and waits else SAYS_NOTHING
     return Pod(
         uid=uid,
@@ -104,8 +103,8 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         told=told_by(status.conditions) if group is not None else "",
         group=group,
         job=place.job,
-        owner=_controller(meta.owner_references) if (group or mistakes) and meta.owner_references else None,
-        daemon=_daemon(namespace, meta.owner_references) if meta.owner_references else "",
+        owner=_record_of(owner) if owner is not None and (group or mistakes) else None,
+        daemon=_daemon(namespace, owner) if owner is not None else "",
         run=run_of(labels, meta.owner_references or ()) if group is not None else None,
         index=place.index,
         options=shared_tuple(options),
@@ -121,19 +120,14 @@ def _limit_s(spec: PodSpec) -> float | None:
     return float(min(limit_s, MOST_S)) if limit_s is not None and limit_s >= 1 else None
 
 
-def _controller(owners: list[Owner]) -> Controller | None:
-    """The controller among the owners; pods of one job share one record of it."""
-    for one in owners:
-        if one.controller and max(map(len, (one.api_version, one.kind, one.name, one.uid))) <= NAME_CHARS:
-            return shared(Controller(one.api_version, one.kind, one.name, one.uid))
-    return None
+def _record_of(owner: Owner) -> Controller | None:
+    """Of a controller; pods of one job share one record of it."""
+    texts = owner.api_version, owner.kind, owner.name, owner.uid
+    return shared(Controller(*texts)) if max(map(len, texts)) <= NAME_CHARS else None
 
 
-def _daemon(namespace: str, owners: list[Owner]) -> str:
-    """The identity of the DaemonSet among the owners that controls the pod."""
-    for one in owners:
-        if one.controller:
-            if one.kind != "DaemonSet" or one.api_version.partition("/")[0] != "apps" or len(one.uid) > NAME_CHARS:
-                return ""
-            return intern(f"{namespace}/{one.uid}")
-    return ""
+def _daemon(namespace: str, owner: Owner) -> str:
+    """The identity of the controller, if that is a DaemonSet."""
+    if owner.kind != "DaemonSet" or owner.api_version.partition("/")[0] != "apps" or len(owner.uid) > NAME_CHARS:
+        return ""
+    return intern(f"{namespace}/{owner.uid}")

@@ -100,11 +100,7 @@ def _pod_level(parts: PodResources) -> Thousandths:
                 asked.setdefault(name, amount)
         asked = limits | asked
     asked = {name: amount for name, amount in asked.items() if name in ("cpu", "memory") or _huge(name)}
-    if not parts.in_force:
-        return asked
-    in_force = decode(_requirements, parts.in_force, what="status.resources").requests
-    allocated = _quantities_in(parts.allocated, what="status.allocatedResources")
-    now = _in_force(asked, _read(in_force, "status.resources.requests"), allocated, parts.resize_infeasible)
+    now = _in_force(asked, parts.in_force, parts.allocated, "status.", infeasible=parts.resize_infeasible)
     return {name: now.get(name, 0) for name in asked}
 
 
@@ -123,19 +119,16 @@ def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
 
 
 def _now(container: ContainerResources, field: str, *, infeasible: bool) -> Thousandths:
-    asked = _requests(container, field)
-    if not container.in_force:
-        return asked
-    what = "status of " + field
-    in_force = decode(_requirements, container.in_force, what=f"{what}: resources").requests
-    allocated = _quantities_in(container.allocated, what=f"{what}: allocatedResources")
-    return _in_force(asked, _read(in_force, f"{what}: resources.requests"), allocated, infeasible)
+    asked, what = _requests(container, field), f"status of {field}: "
+    return _in_force(asked, container.in_force, container.allocated, what, infeasible=infeasible)
 
 
-def _in_force(asked: Thousandths, actual: Thousandths, allocated: Thousandths, infeasible: bool) -> Thousandths:
+def _in_force(asked: Thousandths, in_force: bytes, allocated: bytes, what: str, *, infeasible: bool) -> Thousandths:
     """The larger of old and new while a resize is under way, so that neither end of it is over-committed."""
-    top = dict(actual)
-    _raise(top, allocated)
+    if not in_force:
+        return asked
+    top = _read(decode(_requirements, in_force, what=f"{what}resources").requests, f"{what}resources.requests")
+    _raise(top, _quantities_in(allocated, what=f"{what}allocatedResources"))
     if not infeasible:
         _raise(top, asked)
     return top

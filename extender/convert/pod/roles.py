@@ -12,8 +12,7 @@ from sys import intern
 import msgspec
 from msgspec.structs import replace
 
-from extender.convert.decode import Owner, whole_number
-from extender.convert.sharing import shared
+from extender.convert.decode import Owner, shared, whole_number
 from scoring.ids import JobKey
 from scoring.model import Role, RunRef
 from scoring.model.policy import KNOWN_OPTIONS, option_chars

@@ -2,12 +2,12 @@
 
 Rules:
 - List, then watch from the list's resourceVersion; resume from the last version seen when the watch ends; on 410 Gone
-  list again; on silence longer than `idle_s` connect again. A relist replaces the cache in one step, and it is never
+  list again; on silence longer than two minutes connect again. A relist replaces the cache in one step, and it is never
   older than what was seen before (docs/safety.md S11). Objects are reduced in slices that give the event loop back.
 - No object stops it (docs/safety.md S21): whatever is raised while one is read or taken over makes that object
   unreadable. It is deleted from the sink and noted for people; a list does not read it better, so none is asked for.
 - A kind under /apis/ that answers 404 in each of its versions is absent (its CustomResourceDefinition is not
-  installed): an empty and synced cache, asked again every `absent_s`. A 404 for a core kind is an error like any other.
+  installed): an empty and synced cache, asked again twice a minute. A 404 for a core kind is an error like any other.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
+from extender.convert.decode import Head, head_of
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
-from extender.kube.http.faults import refusal_in_stream
-from extender.kube.object_names import Head, head_of
+from extender.kube.transport import refusal_in_stream
 from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.clock import Backoff
@@ -33,6 +33,13 @@ T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
 _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
+_PAGE = 500  # objects
+_IDLE_S = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
+_WATCH_S = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
+_SUSPECT_AFTER = 5  # After so many failures in a row list again: the version itself is suspect
+_SETTLED_S = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
+_ABSENT_S = 30.0
+_BACKOFF = Backoff(first_s=0.5, limit_s=30.0)
 
 
 class Sink(Protocol[T_contra]):
@@ -49,19 +56,6 @@ class Sink(Protocol[T_contra]):
 
     def key(self, item: T_contra) -> str:
         """The `object_key` of an object."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReflectorOptions:
-    """Sizes and times of one reflector."""
-
-    page: int = 500
-    idle_s: float = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
-    watch_s: tuple[int, int] = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
-    suspect_after: int = 5  # After so many failures in a row list again: the version itself is suspect
-    settled_s: float = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
-    absent_s: float = 30.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.5, limit_s=30.0))
 
 
 @dataclass(eq=False, repr=False)
@@ -81,7 +75,7 @@ class Reflector(Generic[T]):
     sink: Sink[T]
     clock: Clock
     rng: random.Random
-    options: ReflectorOptions = ReflectorOptions()
+    page: int = _PAGE
     comeback: Comeback = field(default_factory=Comeback)
     unreadable: UnreadableKind = field(default_factory=lambda: UnreadableKind("", ""))
 
@@ -93,7 +87,7 @@ class Reflector(Generic[T]):
         self._failures = 0  # in a row
         self._away = False  # whether the last of them found no API server at all
         self._slice = Slice()
-        self._page = PageSize(self.options.page)
+        self._page = PageSize(self.page)
         self._absent = False
         self._paths = (self.path, *self.other_versions)
         self._not_served = 0  # How many of them in a row answered 404
@@ -200,26 +194,26 @@ class Reflector(Generic[T]):
         begun_s = self.clock.monotonic_s()
         heard = False
         loop = asyncio.get_running_loop()
-        watch_s = self.rng.randint(*self.options.watch_s)
+        watch_s = self.rng.randint(*_WATCH_S)
         stream = self.api.watch(self.path, resource_version=self._version, timeout_s=watch_s)
         try:
-            async with asyncio.timeout(self.options.idle_s) as watchdog:
+            async with asyncio.timeout(_IDLE_S) as watchdog:
                 async for event in stream:
                     self._apply(event)
                     heard = True
                     self._failures = 0
-                    watchdog.reschedule(loop.time() + self.options.idle_s)
+                    watchdog.reschedule(loop.time() + _IDLE_S)
                     if self._slice.ends(event.object):
                         await next_slice()
         except TimeoutError as error:
             # Silent from its beginning: the version may be one that the server has not reached (its storage was
             # restored from a backup), and would stay silent without end.
             self._relist = not heard
-            raise ApiUnavailableError(f"{self.path}: the watch was silent for {self.options.idle_s:g} s") from error
+            raise ApiUnavailableError(f"{self.path}: the watch was silent for {_IDLE_S:g} s") from error
         finally:
             if isinstance(stream, AsyncGenerator):
                 await stream.aclose()
-        if heard or self.clock.monotonic_s() - begun_s >= self.options.settled_s:
+        if heard or self.clock.monotonic_s() - begun_s >= _SETTLED_S:
             self._failures = 0
             return
         raise ApiUnavailableError(f"{self.path}: the watch ended at once")
@@ -299,14 +293,14 @@ class Reflector(Generic[T]):
     async def _wait_until_it_may_exist(self) -> None:
         """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
-            _log.info("%s: not installed; asking again every %g s", self.path, self.options.absent_s)
+            _log.info("%s: not installed; asking again every %g s", self.path, _ABSENT_S)
         await self._replace(())
         self._absent = True
         self._version = ""  # versions of a kind that was removed mean nothing to its successor
         self._failures = 0
         self._heard()
         self.synced.set()
-        await asyncio.sleep(self.options.absent_s * self.rng.uniform(0.9, 1.1))
+        await asyncio.sleep(_ABSENT_S * self.rng.uniform(0.9, 1.1))
 
     async def _wait(self, error: Exception, *, at_once: bool = False) -> None:
         """Count an error and wait before the next try, unless it may follow at once."""
@@ -318,12 +312,12 @@ class Reflector(Generic[T]):
         self._errors += 1
         self._last_error = str(error)
         overloaded = isinstance(error, ApiError) and error.status == 429
-        if self._failures >= self.options.suspect_after and not overloaded:
+        if self._failures >= _SUSPECT_AFTER and not overloaded:
             self._relist = True
         _log.debug("%s: %s (failure %d in a row)", self.path, error, self._failures)
         if not at_once:
             asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-            delay_s = self.options.backoff.delay_s(self._failures, rng=self.rng, retry_after_s=asked_s)
+            delay_s = _BACKOFF.delay_s(self._failures, rng=self.rng, retry_after_s=asked_s)
             if away:
                 await self.comeback.wait(delay_s, rng=self.rng)
             else:  # it answers, only not this: that others hear from it says nothing

@@ -2,7 +2,7 @@
 
 Why: files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
 place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
-waits for a file, which has a thread of its own (`beside`); the identity (device, inode, size, mtime) is taken from the
+waits for a file, which has a thread of its own (`_beside`); the identity (device, inode, size, mtime) is taken from the
 opened file and compared before and after reading; a file that cannot be used is an error as long as it is there, and
 the data read before it stays with the caller that has it.
 """
@@ -44,7 +44,7 @@ class MeshFileSource:
         it changes; and when it is not read in time: what was started goes on, and the next fetch waits for the same.
         """
         if self._look is None:
-            self._look = beside(lambda: self._read_if_new(now_s), errors=NetworkSourceError)
+            self._look = _beside(lambda: self._read_if_new(now_s))
         look = self._look
         await asyncio.wait([look], timeout=self._timeout_s)
         if not look.done():
@@ -89,29 +89,27 @@ def _load(path: Path) -> tuple[bytes, os.stat_result]:
     raise OSError(f"changed {_TRIES} times while it was read")
 
 
-def beside(work: Callable[[], _Result], *, errors: type[Exception]) -> "asyncio.Future[_Result]":
-    """Begin `work` in a thread that the process does not wait for; its result, or its error of the known kinds.
+def _beside(work: Callable[[], _Result]) -> "asyncio.Future[_Result]":
+    """Begin `work` in a thread that the process does not wait for; its result, or its NetworkSourceError.
 
     Not `asyncio.to_thread`: a file system that hangs (NFS) blocks its thread without end, and the threads of that pool
-    are few and shared, and waited for at the process's end. The caller keeps to one at a time. Any error of another
-    kind is a defect: its traceback goes to standard error, and the future has a RuntimeError, so that no caller waits
-    without end. Cancelling the future does not end the work.
+    are few and shared, and waited for at the process's end. The caller keeps to one at a time. Any other error is a
+    defect: its traceback goes to standard error, and the future has a RuntimeError, so that no fetch waits for ever.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_Result] = loop.create_future()
-    # An error that no caller fetches is no defect: the next question gives it again.
-    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    future.add_done_callback(lambda done: done.exception())  # what no fetch waits for is no defect
 
     def run() -> None:
         defect = RuntimeError("work beside the event loop ended by a defect: see standard error")
         finish: Callable[[], None] = partial(future.set_exception, defect)
         try:
             finish = partial(future.set_result, work())
-        except errors as error:
+        except NetworkSourceError as error:
             finish = partial(future.set_exception, error)
         finally:
             with suppress(RuntimeError):  # the loop has ended: nothing waits
-                loop.call_soon_threadsafe(lambda: None if future.done() else finish())
+                loop.call_soon_threadsafe(finish)
 
     Thread(target=run, name="beside", daemon=True).start()
     return future

@@ -1,15 +1,15 @@
 """GET one document of a MaDDash server: its address, and what it says about its clock and its unknown grids.
 
 Rule: the status code is looked at before the body, because MaDDash labels plain error texts as JSON; passwords never
-appear in a text. A proxy before MaDDash may have ETags and compression: a document that has an ETag is asked for by it.
+appear in a text.
 """
 
 import asyncio
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import httpx
@@ -34,13 +34,10 @@ class NotThereError(NetworkSourceError):
     """The server has nothing at this address (404), or no grid of this name (MaDDash's 500, which says so)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A body, and by what an unchanged one is known."""
+class Document(NamedTuple):
+    """A body, and the time of the server."""
 
     body: bytearray
-    digest: bytes
-    etag: str = ""
     ahead_s: float | None = None  # The server's clock, by its `Date` header; negative: behind ours; `None`: not said
 
 
@@ -61,44 +58,42 @@ def grid_path_decoded_once(name: str) -> str:
 class MaddashClient:
     """Keeps the connections to one server; `http.aclose` ends them."""
 
-    def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, server: HttpServer) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
-        self.http = HttpClient(replace(server, url=_rest_url(server.url)), transport=transport)
+        self.http = HttpClient(replace(server, url=_rest_url(server.url)))
         self._decoded_once = False  # Whether grids were last found at addresses for proxies that decode
 
-    async def get_grid(self, name: str, *, now_s: float, etag: str = "") -> Document | None:
+    async def get_grid(self, name: str, *, now_s: float) -> Document:
         """GET a grid, as `get`, at whichever of its two addresses it is. Errors: that of the first one asked."""
         paths = grid_path(name), grid_path_decoded_once(name)
         first, other = reversed(paths) if self._decoded_once else paths
         try:
-            return await self.get(first, now_s=now_s, etag=etag)
+            return await self.get(first, now_s=now_s)
         except NotThereError as missing:
             if first == other:
                 raise
             try:
-                document = await self.get(other, now_s=now_s, etag=etag)
+                document = await self.get(other, now_s=now_s)
             except NetworkSourceError as error:
                 raise missing from error
         self._decoded_once = not self._decoded_once
         return document
 
-    async def get(self, path: str, *, now_s: float, etag: str = "") -> Document | None:
-        """GET `path` below the base address; `None`: it is still what `etag` names. `now_s`: the time of the call.
+    async def get(self, path: str, *, now_s: float) -> Document:
+        """GET `path` below the base address. `now_s`: the time of the call.
 
         Errors: NetworkSourceError, naming address and cause; NotThereError when the server knows no such address.
         """
         clock_s = asyncio.get_running_loop().time
         called_s = clock_s()
-        reply = await self.http.exchange("GET", path, headers={"If-None-Match": etag} if etag else {})
-        if reply.status == httpx.codes.NOT_MODIFIED and etag:
-            return None
+        reply = await self.http.exchange("GET", path, headers={})
         if reply.status != httpx.codes.OK:
             unknown = reply.status == httpx.codes.NOT_FOUND or reply.body.startswith(_NO_GRID)
             kind = NotThereError if unknown else NetworkSourceError
             raise kind(f"{self.http.where(path)}: status {reply.status}: {reply.shown()}")
         date_s = _date_s(reply.headers)
         ahead_s = None if date_s is None else date_s - (now_s + clock_s() - called_s)
-        return Document(reply.body, reply.digest, reply.headers.get("etag", ""), ahead_s)
+        return Document(reply.body, ahead_s)
 
 
 def _rest_url(text: str) -> str:

@@ -1,18 +1,18 @@
-"""Take one MaDDash grid document apart: pure, in slices, cell by cell.
+"""Take one MaDDash grid document apart: pure, cell by cell.
 
 Why: the document says the same thing in several places that disagree. Row and column names are labels and need not be
 unique; `columnProps` is empty in square meshes; checks of one cell may run in opposite directions. Rule: ids come only
 from the cells' own uris, a row is the source and a column the destination, except for checks whose name says
-"Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it; the others are read. A few
-hundred cells are parsed at a time, so that a grid of any size never holds the event loop for long.
+"Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it; the others are read. Row by
+row, so that a thread that does it lets the event loop run.
 """
 
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from functools import cached_property, lru_cache
+from typing import Any, Final
 from urllib.parse import unquote_plus
 
 import msgspec
@@ -44,7 +44,7 @@ class CellValue(msgspec.Struct, frozen=True, gc=False):
     checked_at_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GridReading:
     """What a grid says."""
 
@@ -54,7 +54,11 @@ class GridReading:
     cells: int  # Checks in the grid, with and without value: fewer than before means that the server is reloading
     endpoints: tuple[EndpointInfo, ...]
     rejected: Mapping[Rejection, int]
-    shows: Mapping[str, frozenset[Kind]]  # check → what its messages are about; names are every site's own
+
+    @cached_property
+    def shows(self) -> frozenset[tuple[str, Kind]]:
+        """Each check and what its messages are about: names are every site's own."""
+        return frozenset((key.check, value.kind) for key, value in self.values.items())
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -77,20 +81,17 @@ class _Check(msgspec.Struct, rename="camel"):
     prev_check_time: float | None = None
 
 
-_Item: TypeAlias = _Check | str | None
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _CELLS: Final = msgspec.json.Decoder(list[list[_Check | None] | None])
-_RAW_CELLS: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_RAW_CHECKS: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _ONE_CHECK: Final = msgspec.json.Decoder(_Check | None)
 _ROW: Final = msgspec.json.Decoder(_Row)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_SLICE_CELLS: Final = 200  # About 2 ms of work
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
-def read_grid_in_slices(body: bytes | bytearray, *, name: str) -> Generator[None, None, GridReading]:
-    """Parse a grid, giving control back after each row and every few hundred cells; returns the reading.
+def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
+    """Parse a grid.
 
     Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
     """
@@ -100,45 +101,38 @@ def read_grid_in_slices(body: bytes | bytearray, *, name: str) -> Generator[None
     columns: dict[int, EndpointId] = {}  # column number → id
     nonsense = ""
     for raw in document.grid:
-        for done, (number, check) in enumerate(_checks(raw)):
-            if done % _SLICE_CELLS == _SLICE_CELLS - 1:
-                yield
+        for number, check in _checks(raw):
             if isinstance(check, _Check):
                 _read_check(check, number, seen, columns)
             elif check is not None:
                 seen.refuse(Rejection.BAD_CELL)
                 nonsense = nonsense or check
-        yield
     if nonsense and seen.rejected[Rejection.BAD_CELL] == seen.cells:
         raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
-    return GridReading(
-        name=name,
-        values=seen.values,
-        empty=seen.empty,
-        cells=seen.cells,
-        endpoints=_endpoints(document, columns),
-        rejected=dict(seen.rejected),
-        shows={check: frozenset(kinds) for check, kinds in seen.shows.items()},
-    )
+    return GridReading(name, seen.values, seen.empty, seen.cells, _endpoints(document, columns), dict(seen.rejected))
 
 
-def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Item]]:
-    """Column number and check of each check of a row; whole at first, one by one where that fails."""
+def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
+    """Column number and check of each check of a row, or what is wrong; one by one where the whole row fails."""
     try:
-        for number, cell in enumerate(_CELLS.decode(raw_row)):
-            for check in cell or ():
-                yield number, check
-        return
-    except UNREADABLE as error:
-        nonsense = str(error)
-    try:
-        raw_cells = _RAW_CELLS.decode(raw_row)
+        cells = _CELLS.decode(raw_row)
     except UNREADABLE:
-        yield 0, nonsense
+        yield from _checks_one_by_one(raw_row)
+        return
+    for number, cell in enumerate(cells):
+        for check in cell or ():
+            yield number, check
+
+
+def _checks_one_by_one(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
+    try:
+        raw_cells = _RAW_LIST.decode(raw_row) or []
+    except UNREADABLE as error:
+        yield 0, str(error)
         return
     for number, raw_cell in enumerate(raw_cells):
         try:
-            raw_checks = _RAW_CHECKS.decode(raw_cell) or []
+            raw_checks = _RAW_LIST.decode(raw_cell) or []
         except UNREADABLE as error:
             yield number, str(error)
             continue
@@ -157,7 +151,6 @@ class _Seen:
     values: dict[CheckKey, CellValue] = field(default_factory=dict)
     empty: dict[CheckKey, Rejection] = field(default_factory=dict)
     rejected: Counter[Rejection] = field(default_factory=Counter)
-    shows: dict[str, set[Kind]] = field(default_factory=dict)
     cells: int = 0
 
     def refuse(self, reason: Rejection) -> None:
@@ -182,7 +175,6 @@ def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, Endp
         if checked_at_s > 0.0:
             seen.cells += 1
             seen.values[key] = CellValue(reading.kind, reading.value, checked_at_s)
-            seen.shows.setdefault(key.check, set()).add(reading.kind)
             return
         reading = Rejection.NEVER_CHECKED
     seen.refuse(reading)

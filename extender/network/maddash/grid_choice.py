@@ -9,10 +9,10 @@ entry that has no name is left out. An empty list is legal: the server gives one
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -69,15 +69,10 @@ class Wanted:
         """What the names mean among these grids; a plain name counts unlisted. O(names · grids)."""
         grids: dict[Metric, Set[str]] = {}
         missing: dict[str, None] = {}
-        for metric in METRICS:
-            if (names := self.grids.get(metric)) is not None:
-                plain = {name for name in names if not _PATTERN.search(name)}
-                grids[metric] = plain | _matching(names, listed)
-                patterns = [name for name in names if _PATTERN.search(name)]
-                unmet = [f"no grid is called {name!r}" for name in patterns if not _matching((name,), listed)]
-            else:
-                continue
-            missing.update(dict.fromkeys(unmet))
+        for metric, names in self.grids.items():
+            grids[metric] = _matching(names, listed) | {name for name in names if not _PATTERN.search(name)}
+            unmet = [name for name in names if _PATTERN.search(name) and not _matching((name,), listed)]
+            missing.update(dict.fromkeys(f"no grid is called {name!r}" for name in unmet))
         return Places(grids, self.checks, tuple(missing))
 
 
@@ -91,19 +86,9 @@ def _matching(names: Iterable[str], present: Iterable[str]) -> set[str]:
 
 def read_grids(body: bytes | bytearray, *, where: str) -> tuple[str, ...]:
     """Names of the grids, sorted, each once. Errors: NetworkSourceError when the body is no list of grids."""
-    return tuple(sorted(set(_names(_listed(body, "grids", where)))))
-
-
-def _listed(body: bytes | bytearray, kind: str, where: str) -> list[Any]:
-    document = decoded(_JSON, body.removeprefix(b"\xef\xbb\xbf"), f"{where} is not a list of {kind}")
-    entries = document.get(kind) if isinstance(document, dict) else None
+    document = decoded(_JSON, body.removeprefix(b"\xef\xbb\xbf"), f"{where} is not a list of grids")
+    entries = document.get("grids") if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise NetworkSourceError(f"{where} is not a list of {kind}: it has no {kind!r}")
-    return entries
-
-
-def _names(entries: list[Any]) -> Iterator[str]:
-    for entry in entries:
-        name = entry.get("name") if isinstance(entry, dict) else None
-        if isinstance(name, str) and name:
-            yield name
+        raise NetworkSourceError(f"{where} is not a list of grids: it has no 'grids'")
+    names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
+    return tuple(sorted({name for name in names if isinstance(name, str) and name}))

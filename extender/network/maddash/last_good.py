@@ -9,113 +9,79 @@ corrects nothing: a cache that answers with an old page looks the same, and an a
 one that is too low. MaDDash's times are those of the check; the value may be older by the plugin's window.
 """
 
-from collections.abc import Generator
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from extender.network.batches import TOLERANCE_S
-from extender.network.maddash.grid import CellValue, CheckKey, GridReading
+from extender.network.maddash.client import Document
+from extender.network.maddash.grid import CellValue, CheckKey, GridReading, read_grid
 from extender.network.maddash.messages import Rejection
 
 COMPLETE_RATIO: Final = 0.8  # A grid with fewer than this share of its last checks is in the middle of a reload
 SAME_POLLS: Final = 3  # … unless it has shown the same number of checks this many times in a row …
 SAME_FOR_S: Final = 30.0  # … and for so long, twice the longest reload that was measured: then it did shrink
-SLOW_S: Final = 5.0  # A grid that takes longer rests for `REST_RATIO` times as long before it is asked again
-REST_RATIO: Final = 4.0
-_SLICE: Final = 500
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KeptGrid:
-    """What is known of one grid."""
+    """What is known of one grid, and how its last attempt went. Replaced as a whole, since threads make new ones."""
 
-    reading: GridReading | None = None
-    digest: bytes = b""
-    etag: str = ""
-    parsed: int = 0
-    read_at_s: float = 0.0
     listed_at_s: float = 0.0
-    failed: bool = False
+    reading: GridReading | None = None
+    read_at_s: float = 0.0
     tried_at_s: float = 0.0
+    problem: str = ""  # Of the last attempt
+    failed: bool = False  # Whether it gave nothing
     future: int = 0  # Times further ahead than the tolerance, after the correction
-    note: str | None = None
-    _partial: tuple[int, int, float] = (-1, 0, 0.0)  # Checks of a partial grid, in how many polls, since when
-    _rests: tuple[float, float] = (0.0, 0.0)  # Not asked from … to …, Unix seconds; a clock that was set back ends it
-    _first_seen_s: dict[tuple[CheckKey, float], float] = field(default_factory=dict)
+    partial: tuple[int, int, float] = (-1, 0, 0.0)  # Checks of a partial grid, in how many polls, since when
+    first_seen_s: Mapping[tuple[CheckKey, float], float] = field(default_factory=dict)
     """check and its time in the server's future → when we saw it first, in our time"""
 
-    @property
-    def kept(self) -> str:
-        """For a sentence about a failure."""
-        return "" if self.reading is None else ", its last good values stay"
+    def with_problem(self, name: str, problem: str, why: str = "") -> "KeptGrid":
+        """After an attempt that gave nothing."""
+        kept = "" if self.reading is None else ", its last good values stay"
+        return replace(self, problem=f"grid {name!r} {problem}{kept}{why}")
 
-    def is_resting(self, now_s: float) -> bool:
-        """Whether the grid took so long that it is not asked now."""
-        return self._rests[0] <= now_s < self._rests[1]
-
-    def took(self, seconds: float, *, now_s: float) -> None:
-        """Note how long an attempt that began at `now_s` took."""
-        self._rests = (now_s, now_s + REST_RATIO * seconds) if seconds > SLOW_S else (0.0, 0.0)
-
-    def accept(self, now_s: float) -> None:
-        """What the grid said is as good as read now."""
-        self.failed = False
-        self._partial = (-1, 0, 0.0)
-        self.read_at_s = now_s
-
-    def forget_dates(self) -> None:
-        """Judge times that lay in the future again: our own clock was set."""
-        if self._first_seen_s:
-            self._first_seen_s, self.digest, self.etag = {}, b"", ""
-
-    def looks_partial(self, reading: GridReading, now_s: float) -> bool:
-        """Whether a new reading is taken for half a grid."""
-        if self.reading is None or reading.cells >= COMPLETE_RATIO * self.reading.cells:
-            return False
-        cells, polls, since_s = self._partial if self._partial[0] == reading.cells else (reading.cells, 0, now_s)
-        self._partial = (cells, polls + 1, since_s)
-        return polls + 1 < SAME_POLLS or now_s - since_s < SAME_FOR_S
-
-    def take_in_slices(self, reading: GridReading, *, ahead_s: float, now_s: float) -> Generator[None, None, None]:
-        """Take a reading over; `ahead_s`: the server's clock before ours, or 0. Cost: O(values), in slices."""
-        moved_s = ahead_s if ahead_s > TOLERANCE_S else 0.0
+    def with_answer(self, document: Document, *, name: str, now_s: float) -> "KeptGrid":
+        """After an answer. Cost: O(checks). Errors: NetworkSourceError when it is no grid."""
+        reading = read_grid(document.body, name=name)
+        if self.reading is not None and reading.cells < COMPLETE_RATIO * self.reading.cells:
+            cells, polls, since_s = self.partial if self.partial[0] == reading.cells else (reading.cells, 0, now_s)
+            if polls + 1 < SAME_POLLS or now_s - since_s < SAME_FOR_S:
+                said = f"has only {cells} of {self.reading.cells} checks, perhaps a reload"
+                return replace(self.with_problem(name, said), partial=(cells, polls + 1, since_s))
+        moved_s = document.ahead_s if document.ahead_s is not None and document.ahead_s > TOLERANCE_S else 0.0
         values: dict[CheckKey, CellValue] = {}
         seen: dict[tuple[CheckKey, float], float] = {}
         future = 0
-        for number, (key, value) in enumerate(reading.values.items()):
-            if number % _SLICE == 0:
-                yield
+        for key, value in reading.values.items():
             ours_s = value.checked_at_s - moved_s
             if ours_s > now_s:
                 future += ours_s > now_s + TOLERANCE_S
-                first_s = self._first_seen_s.get((key, value.checked_at_s), now_s)
+                first_s = self.first_seen_s.get((key, value.checked_at_s), now_s)
                 ours_s = seen[key, value.checked_at_s] = min(first_s, now_s)
             values[key] = value if ours_s == value.checked_at_s else CellValue(value.kind, value.value, ours_s)
-        self._first_seen_s, self.future = seen, future
-        self.reading, self.note = _with_last(replace(reading, values=values), self.reading)
+        reading, problem = _with_last(replace(reading, values=values), self.reading)
+        return KeptGrid(self.listed_at_s, reading, now_s, now_s, problem, future=future, first_seen_s=seen)
 
 
-def _with_last(reading: GridReading, last: GridReading | None) -> tuple[GridReading, str | None]:
+def _with_last(reading: GridReading, last: GridReading | None) -> tuple[GridReading, str]:
     """Give values of the last reading to checks that say nothing about their links, with their old times.
 
     These are checks that the server created again and has not run; and all checks, if all that had a value lost it at
     once: then the archive behind MaDDash is away, and not every link. One check among others that lost its has none.
     """
-    if last is None or not last.values:
-        return reading, None
+    if last is None:
+        return reading, ""
     lost = not reading.values and any(reason is not Rejection.NOT_RUN for reason in reading.empty.values())
     carried = {
         key: last.values[key]
         for key, reason in reading.empty.items()
         if key in last.values and (lost or reason is Rejection.NOT_RUN)
     }
-    if not carried:
-        return reading, None
-    shows = dict(reading.shows)
-    for key, value in carried.items():
-        shows[key.check] = shows.get(key.check, frozenset()) | {value.kind}
-    said = f"grid {reading.name!r} has lost all its values at once: its last good values stay" if lost else None
-    return replace(reading, values={**reading.values, **carried}, shows=shows), said
+    said = f"grid {reading.name!r} has lost all its values at once: its last good values stay"
+    return replace(reading, values={**reading.values, **carried}), said if lost and carried else ""
 
 
 def clock_problem(ahead_s: float | None, future: int) -> str | None:

@@ -5,31 +5,28 @@ a negative delay where clocks differ. Rule: of two recent values the worse count
 time never appear in one matrix; a negative delay is used as 0 and counted.
 """
 
-from array import array
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
-
-import numpy as np
+from typing import Final, TypeAlias
 
 from extender.network.batches import DUPLICATE, NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID
 from extender.network.maddash.grid import GridReading
 from extender.network.maddash.grid_choice import Places
 from extender.network.maddash.messages import Kind
 from scoring.ids import EndpointId
-from scoring.network.matrix import METRICS, MeasurementTable, Metric
+from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric
 
 TWIN_WINDOW_S: Final = 1800.0  # Values of one link closer in time are equally new; the usual interval of checks
 ROUND_TRIP: Final = "round_trip"
-_SLICE: Final = 100
-_CODES: Final = {metric: code for code, metric in enumerate(METRICS)}
 METRIC_OF: Final = {
     Kind.LOSS: Metric.LOSS,
     Kind.ONE_WAY_DELAY: Metric.DELAY,
     Kind.ROUND_TRIP: Metric.DELAY,
     Kind.THROUGHPUT: Metric.THROUGHPUT,
 }
+_Link: TypeAlias = tuple[EndpointId, EndpointId, Metric]
+_Value: TypeAlias = tuple[float, float]  # and when it was measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,111 +38,54 @@ class Chosen:
     rejected: Mapping[str, int]
 
 
-NOTHING: Final = Chosen(MeasurementTable(), (), {})
-
-
-def choose_in_slices(readings: Sequence[GridReading], places: Places) -> Generator[None, None, Chosen]:
-    """Choose, giving control back every hundred values; the result is the generator's return value.
+def choose(readings: Iterable[GridReading], places: Places) -> Chosen:
+    """Choose among the values of all grids.
 
     Clock skew: a negative one-way delay is legal and becomes 0 here, each direction by itself. The worse direction,
     which counts by default, is then the same as if the two had been combined first.
-    Cost: O(v) for v values. Order: readings sorted by name give the same result whatever order they came in.
+    Cost: O(v) for v values. The order of readings decides nothing.
     """
     ordered = sorted(readings, key=lambda reading: reading.name)
-    one_way = any(
-        Kind.ONE_WAY_DELAY in kinds and (Metric.DELAY, reading.name, check) in places
-        for reading in ordered
-        for check, kinds in reading.shows.items()
-    )
-    rows = _Rows()
+    counting = {  # grid → its checks that count, with what they measure
+        one.name: {(check, kind) for check, kind in one.shows if (METRIC_OF[kind], one.name, check) in places}
+        for one in ordered
+    }
+    one_way = any(kind is Kind.ONE_WAY_DELAY for checks in counting.values() for _, kind in checks)
+    best: dict[_Link, _Value] = {}
     counts: Counter[str] = Counter()
     halved: set[str] = set()
     for reading in ordered:
-        counting: dict[tuple[Kind, str], bool] = {}  # kind and check → whether they count
-        for number, (key, value) in enumerate(reading.values.items()):
-            if number % _SLICE == 0:
-                yield
-            metric = METRIC_OF[value.kind]
-            counts_here = counting.get((value.kind, key.check))
-            if counts_here is None:
-                counts_here = counting[value.kind, key.check] = (metric, reading.name, key.check) in places
-            if not counts_here:
+        for key, value in reading.values.items():
+            if (key.check, value.kind) not in counting[reading.name]:
                 continue
-            number_used = value.value
+            number = value.value
             if value.kind is Kind.ROUND_TRIP:
                 if one_way:
                     counts[ROUND_TRIP] += 1
                     continue
                 halved.add(reading.name)
-                number_used /= 2.0
-            if rows.offer(metric, key.source, key.target, number_used, value.checked_at_s):
+                number /= 2.0
+            link, new = (key.source, key.target, METRIC_OF[value.kind]), (number, value.checked_at_s)
+            if (known := best.setdefault(link, new)) is not new:
                 counts[DUPLICATE] += 1
-    yield
-    counts[NEGATIVE_DELAY] = sum(value < 0.0 for value in rows.values)
-    measurements = rows.table()
-    yield
-    return Chosen(
-        measurements,
-        _problems({METRICS[code] for code in set(rows.metrics)}, halved, counts),
-        {reason: count for reason, count in counts.items() if count},
-    )
+                if _goes_before(new, known, link[2]):
+                    best[link] = new
+    counts[NEGATIVE_DELAY] = sum(value < 0.0 for value, _ in best.values())
+    table = MeasurementTable.of(Measurement(*link, max(v, 0.0), at_s) for link, (v, at_s) in best.items())
+    return Chosen(table, tuple(_problems({metric for _, _, metric in best}, halved, counts)), dict(+counts))
 
 
-class _Rows:
-    """The best value of each direction and metric so far, as columns: objects would keep the garbage collector busy."""
-
-    def __init__(self) -> None:
-        self.metrics = array("B")
-        self.sources = array("i")
-        self.targets = array("i")
-        self.values = array("d")
-        self.times = array("d")
-        self._ends: dict[EndpointId, int] = {}
-        self._row: dict[int, int] = {}  # metric, source and target in one number → row
-
-    def offer(self, metric: Metric, source: EndpointId, target: EndpointId, value: float, time_s: float) -> bool:
-        """Take a value if there is none or a better one; whether there was one."""
-        code = _CODES[metric]
-        here = self._ends.setdefault(source, len(self._ends))
-        there = self._ends.setdefault(target, len(self._ends))
-        place = (here << 32 | there) << 2 | code
-        row = self._row.get(place)
-        if row is None:
-            self._row[place] = len(self.values)
-            self.metrics.append(code)
-            self.sources.append(here)
-            self.targets.append(there)
-            self.values.append(value)
-            self.times.append(time_s)
-            return False
-        known, known_s = self.values[row], self.times[row]
-        if abs(time_s - known_s) <= TWIN_WINDOW_S:
-            taken = value < known if metric is Metric.THROUGHPUT else value > known
-        else:
-            taken = time_s > known_s
-        if taken:
-            self.values[row], self.times[row] = value, time_s
-        return True
-
-    def table(self) -> MeasurementTable:
-        """The rows as measurements. Cost: O(rows), in numpy."""
-        if not self.values:
-            return MeasurementTable()
-        return MeasurementTable(
-            ends=tuple(self._ends),
-            metric=np.array(self.metrics, np.uint8),
-            source=np.array(self.sources, np.int32),
-            target=np.array(self.targets, np.int32),
-            value=np.maximum(np.array(self.values), 0.0),
-            measured_at_s=np.array(self.times),
-        )
+def _goes_before(new: _Value, known: _Value, metric: Metric) -> bool:
+    if abs(new[1] - known[1]) > TWIN_WINDOW_S:
+        return new[1] > known[1]
+    return new[0] < known[0] if metric is Metric.THROUGHPUT else new[0] > known[0]
 
 
-def _problems(found: set[Metric], halved: set[str], counts: Mapping[str, int]) -> tuple[str, ...]:
-    said = [f"grid {name!r} shows round-trip times: half of each is used as one-way delay" for name in sorted(halved)]
+def _problems(found: set[Metric], halved: set[str], counts: Mapping[str, int]) -> Iterator[str]:
+    for name in sorted(halved):
+        yield f"grid {name!r} shows round-trip times: half of each is used as one-way delay"
     if counts.get(DUPLICATE):
-        said.append("some links are measured by several checks: the worse of two recent values counts")
+        yield "some links are measured by several checks: the worse of two recent values counts"
     if counts.get(NEGATIVE_DELAY):
-        said.append(NEGATIVE_DELAYS_SAID)
-    said += [f"no grid gives a value of {metric}" for metric in METRICS if metric not in found]
-    return tuple(said)
+        yield NEGATIVE_DELAYS_SAID
+    yield from (f"no grid gives a value of {metric}" for metric in METRICS if metric not in found)

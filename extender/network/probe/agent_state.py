@@ -1,10 +1,21 @@
-"""What is known of one agent of the probe and of its links, between two of its reports."""
+"""What is known of one agent of the probe and of its links, and which of its reports are not taken.
 
+Why: reports come over the network from pods that an account with rights on a node can change. Rule: a report is refused
+whole, for what no agent can have counted, and for what was sent before.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
 
 from extender.network.probe.agent_pods import AgentPod
+from extender.schemas.probe import ProbedLink, ProbeReport
 from scoring.ids import NodeName
 from scoring.probing.links import Attendance, LinkState, Window
+
+_AHEAD_S: Final = 60.0
+_LEAST_S: Final = 1.0  # Between two reports of one agent
 
 
 @dataclass(slots=True)
@@ -37,3 +48,55 @@ class Agent:
     answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
     measured_by: set[NodeName] = field(default_factory=set)  # Nodes that were given it as a peer
     links: dict[NodeName, Link] = field(default_factory=dict)  # peer → link
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a report was not taken."""
+
+    status: HTTPStatus
+    detail: str
+    retry_after_s: float = 0.0
+
+
+def refusal_of(report: ProbeReport, pod: AgentPod, agent: Agent | None, *, now_s: float) -> Refusal | None:
+    """Why the report of the agent in `pod` is not taken; `agent`: what is known of its node's. Cost: O(links)."""
+    if report.node != pod.node:
+        return Refusal(HTTPStatus.FORBIDDEN, f"node: the agent's pod runs on {pod.node}")
+    if not pod.address:
+        return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod has no address yet", 1.0)
+    if report.since_s > now_s + _AHEAD_S:
+        return Refusal(HTTPStatus.BAD_REQUEST, f"since_s: is ahead of netgang's clock ({now_s:.0f})")
+    if (wrong := _wrong_link(report)) is not None:
+        return Refusal(HTTPStatus.BAD_REQUEST, wrong)
+    if agent is None or agent.pod.uid != pod.uid:
+        return None
+    if report.since_s in agent.ended:
+        return Refusal(HTTPStatus.CONFLICT, "since_s: this agent has started again since then")
+    if report.since_s == agent.since_s and report.sequence <= agent.sequence:
+        said = f"sequence: {report.sequence} is not above {agent.sequence}, the last one of this agent"
+        return Refusal(HTTPStatus.CONFLICT, said)
+    wait_s = agent.attendance.last_s + _LEAST_S - now_s
+    if wait_s > 0.0:
+        return Refusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most one report in {_LEAST_S:g} s", wait_s)
+    return None
+
+
+def _wrong_link(report: ProbeReport) -> str | None:
+    """What no agent can have counted; `None`: nothing."""
+    names = [link.peer for link in report.links]
+    if len(set(names)) < len(names):
+        return "links: a peer is there twice"
+    if report.node in names:
+        return "links: a node does not measure itself"
+    for i, link in enumerate(report.links):
+        out, back = link.lost_out or 0, link.lost_back or 0
+        if link.lost > link.sent or out + back > link.sent:
+            return f"links[{i}].lost: more packets than were sent ({link.sent})"
+    return None
+
+
+def suspect_ratio_of(links: Sequence[ProbedLink]) -> float:
+    """Share of all packets that the agent sent or read too late; 0 without packets."""
+    suspect = sum(link.suspect for link in links)
+    return suspect / max(suspect + sum(link.sent for link in links), 1)

@@ -19,21 +19,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.network.probe.agent_pods import AgentPod
-from extender.network.probe.agent_state import Agent, Link
+from extender.network.probe.agent_state import Agent, Link, Refusal, refusal_of, suspect_ratio_of
 from extender.network.probe.bursts import Bursts
-from extender.network.probe.refusals import Refusal, refusal_of, suspect_ratio_of
 from extender.ports import Clock
 from extender.schemas.probe import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.links import (
-    SUSPECT_RATIO,
-    Attendance,
-    LinkState,
-    LinkValue,
-    Window,
-    link_value,
-    read_figures,
-)
+from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, Window, link_value, read_figures
 from scoring.probing.peers import SMALL, ZONE_PEERS, Turn
 
 EPOCH_S: Final = 60.0  # Pairs take turns so often

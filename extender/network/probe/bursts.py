@@ -28,7 +28,7 @@ from extender.ports import Clock
 from extender.schemas.probe import BurstResult, KnownBurst, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.burst_history import KEPT_S, SLOW_RATIO, PastBurst
-from scoring.probing.bursts import BurstLimits, BurstQuestion, BurstReason, BurstView, NextBurst
+from scoring.probing.bursts import BurstQuestion, BurstReason, BurstView, NextBurst
 from scoring.probing.peers import Pair
 
 PORTS: Final = range(8863, 8871)  # TCP, for NetworkPolicy: one at random for each burst
@@ -50,7 +50,7 @@ class BurstOptions:
 
     seconds: float = 2.0
     size_bytes: int = 500_000_000  # Of each direction
-    limits: BurstLimits = field(default_factory=BurstLimits)
+    a_day: int = 24  # Of one node
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class Bursts:
         self._turn()
         past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
         count = min(_CHOSEN, math.ceil(2.0 + interval_s / self._turn_s) - len(self._coming))
-        return BurstQuestion(view, past, self._options.limits, count, now_s)
+        return BurstQuestion(view, past, self._options.a_day, count, now_s)
 
     def assign(self, chosen: Sequence[NextBurst]) -> None:
         """Let these pairs have their turn: what `question` was answered."""

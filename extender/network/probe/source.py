@@ -97,7 +97,11 @@ class ProbeSource:
         self._agents.tidy()
         rates: list[Measurement] = []
         if bursts is not None:
-            rates, bursts.turned = [_rate(*one) for one in bursts.values()], False
+            rates = [
+                Measurement(EndpointId(one), EndpointId(other), Metric.THROUGHPUT, bps, at_s)
+                for one, other, bps, at_s in bursts.values()
+            ]
+            bursts.turned = False
         size = len(measured) + len(rates) + len(self.table)
         keep_s = self._agents.silent_after_s
         work = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
@@ -120,10 +124,15 @@ class ProbeSource:
         return ProbeAgents(reporting, amiss(silent), amiss(absent), amiss(unanswered))
 
     def _problems(self, seen: ProbeAgents) -> Iterator[str]:
-        yield from _problems(seen, of=len(self._agents))
+        of = len(self._agents)
+        if seen.silent.count:
+            yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
+        if seen.unanswered.count:
+            said = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
+            yield f"{said}; does a NetworkPolicy or firewall block their UDP port?"
         if missing := self._agents.with_iperf3(has_it=False):
             names = ", ".join(sorted(missing)[:_NAMED]) + (" …" if len(missing) > _NAMED else "")
-            yield f"{len(missing)} of {len(self._agents)} agents have no iperf3, which throughput needs: {names}"
+            yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {names}"
 
     async def _assign(self, zone_of: Mapping[NodeName, ZoneName]) -> None:
         asked = self._agents.question(zone_of, self._wanted(), self._seed)
@@ -134,22 +143,10 @@ class ProbeSource:
             self._agents.assign(await batches.off_loop(len(there) * most, work))
 
 
-def _problems(seen: ProbeAgents, *, of: int) -> Iterator[str]:
-    if seen.silent.count:
-        yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
-    if seen.unanswered.count:
-        said = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
-        yield f"{said}; does a NetworkPolicy or firewall block their UDP port?"
-
-
 def _of(amiss: AgentsAmiss) -> str:
     since = datetime.fromtimestamp(amiss.since_s or 0.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     names = ", ".join(amiss.nodes) + (" …" if amiss.count > len(amiss.nodes) else "")
     return f"{since}: {names}" + (f"; all in zone {amiss.zone}" if amiss.zone is not None else "")
-
-
-def _rate(one: NodeName, other: NodeName, bps: float, at_s: float) -> Measurement:
-    return Measurement(EndpointId(one), EndpointId(other), Metric.THROUGHPUT, bps, at_s)
 
 
 def _table(

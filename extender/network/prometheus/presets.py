@@ -7,13 +7,7 @@ Values that hide a failure as a number (0 seconds, −1) are left out by the que
 from functools import partial
 from typing import Final
 
-from extender.settings.sources import (
-    Preset,
-    PrometheusQueries,
-    PrometheusQuery,
-    PrometheusSource,
-    Unit,
-)
+from extender.settings.sources import Preset, PrometheusQueries, PrometheusQuery, PrometheusSource, Unit
 from scoring.network.measurement import METRICS, Metric
 
 _GOLDPINGER: Final = partial(PrometheusQuery, source_label="goldpinger_instance", target_label="host_ip")
@@ -152,8 +146,7 @@ PODS_TOO: Final = (
     "kube_node_info or label_replace("
     'kube_pod_info{created_by_kind="DaemonSet",created_by_name=~".*kubenurse.*",pod_ip!=""},'
     ' "internal_ip", "$1", "pod_ip", "(.+)")'
-)
-"""kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is."""
+)  # kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is
 
 
 def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuery], ...]:

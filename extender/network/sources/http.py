@@ -8,7 +8,6 @@ an exchanged one works at once, and appears in no text.
 
 import asyncio
 import base64
-import hashlib
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,23 +38,6 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Secret:
-    """The file that holds a password or token; never its text."""
-
-    file: Path
-
-    def read(self) -> str:
-        """Its text without edge blanks. Errors: NetworkSourceError, so that a secret that comes late is found."""
-        try:
-            text = self.file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise NetworkSourceError(f"secret file {self.file} cannot be read: {type(error).__name__}") from error
-        if not text or not text.isprintable() or not text.isascii():
-            raise NetworkSourceError(f"secret file {self.file} is empty or no line of plain characters")
-        return text
-
-
-@dataclass(frozen=True, slots=True)
 class HttpServer:
     """Where a server is and how it is spoken to."""
 
@@ -63,8 +45,8 @@ class HttpServer:
     ca_file: Path | None = None
     insecure: bool = False
     username: str = ""
-    password: Secret | None = None
-    token: Secret | None = None  # Bearer token; goes before a password
+    password_file: Path | None = None
+    token_file: Path | None = None  # Of a bearer token, which goes before a password
     timeout_s: float = 30.0  # For one whole answer
     connect_timeout_s: float = 10.0
     body_limit_bytes: int = 16 * 2**20  # After decompression
@@ -84,7 +66,6 @@ class Reply:
     status: int
     headers: httpx.Headers
     body: bytearray
-    digest: bytes  # Of the body: an unchanged one is known by it
 
     def shown(self, secrets: Sequence[str] = ()) -> str:
         """What it says, for an error text, without these secrets."""
@@ -99,20 +80,17 @@ class Reply:
 class HttpClient:
     """Keeps the connections to one server; `aclose` ends them."""
 
-    def __init__(self, server: HttpServer, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(self, server: HttpServer) -> None:
         """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
         self.server = server
         self._base = _base_url(server)
         self._slots = asyncio.Semaphore(server.in_flight)
         # without TLS there is no certificate to trust, and reading the system's takes 25 ms
-        plain = self._base.scheme == "http" and server.ca_file is None
-        trusted = (
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if plain
-            else verification(ca_file=server.ca_file, insecure=server.insecure)
-        )
+        if self._base.scheme == "http" and server.ca_file is None:
+            trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        else:
+            trusted = verification(ca_file=server.ca_file, insecure=server.insecure)
         self._client = httpx.AsyncClient(
-            transport=transport,
             verify=trusted,
             timeout=httpx.Timeout(server.timeout_s, connect=server.connect_timeout_s),
             headers={"Accept": "application/json"},
@@ -159,11 +137,11 @@ class HttpClient:
     def _authorization(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The header, and what to keep out of texts: a server may echo either."""
         server = self.server
-        if server.token is not None:
-            token = server.token.read()
+        if server.token_file is not None:
+            token = _secret(server.token_file)
             return {"Authorization": f"Bearer {token}"}, (token,)
-        if server.password is not None:
-            password = server.password.read()
+        if server.password_file is not None:
+            password = _secret(server.password_file)
             encoded = base64.b64encode(f"{server.username}:{password}".encode()).decode()
             return {"Authorization": f"Basic {encoded}"}, (encoded, password)
         return {}, ()
@@ -171,18 +149,28 @@ class HttpClient:
     async def _read(self, request: httpx.Request) -> Reply:
         """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
-        body, digest = bytearray(), hashlib.blake2b(digest_size=16)
+        body = bytearray()
         limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else _READ_OF_ERRORS
         try:
             async for chunk in response.aiter_bytes(65536):
                 body += chunk
-                digest.update(chunk)
                 if len(body) > limit:
                     break
         finally:
             await response.aclose()
             self._client.cookies.clear()
-        return Reply(response.status_code, response.headers, body, digest.digest())
+        return Reply(response.status_code, response.headers, body)
+
+
+def _secret(file: Path) -> str:
+    """Its text without edge blanks. Errors: NetworkSourceError, so that a secret that comes late is found."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NetworkSourceError(f"secret file {file} cannot be read: {type(error).__name__}") from error
+    if not text or not text.isprintable() or not text.isascii():
+        raise NetworkSourceError(f"secret file {file} is empty or no line of plain characters")
+    return text
 
 
 def _base_url(server: HttpServer) -> httpx.URL:

@@ -24,8 +24,7 @@ from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, MemberClass, Pod, Reason
 from scoring.plan import Plan
-from scoring.verbs.alternatives import Alternatives
-from scoring.verbs.ungate import Lister, Listing
+from scoring.verbs.places import Listing, PlanPlaces
 
 RESEND_S = 5.0  # A patch whose effect the watch does not show after this long is sent again
 BELIEVE_S = 1.0  # kube-scheduler's word that an admitted pod fits none of its nodes counts when it stands for this long
@@ -63,7 +62,7 @@ class Admissions:
     """gang → as it was when the API server refused its patch for good, and what it said"""
     _gated: dict[GangKey, tuple[Gang, tuple[PodUid, ...]]] = field(default_factory=dict, init=False)
     """gang → as it was at the last look, and its gated members"""
-    _lister: tuple[Plan, Lister] | None = field(default=None, init=False)
+    _lister: tuple[Plan, PlanPlaces] | None = field(default=None, init=False)
 
     @property
     def open(self) -> frozenset[GangKey]:
@@ -238,7 +237,7 @@ class Admissions:
     def _listed(self, gang: Gang, member_class: MemberClass, node: NodeName) -> msgspec.Raw | None:
         """The terms for the class, encoded; made again when the member's node is not on the list (planned again).
 
-        A native gang's member gets its planned node alone (`scoring.verbs.ungate`).
+        A native gang's member gets its planned node alone (`scoring.verbs.places`).
         """
         lists, zone_label = self._open[gang.key].lists, self.planner.policy.zone_label
         known = lists.get(member_class)
@@ -250,7 +249,7 @@ class Admissions:
             named = gang.key not in self._by_zone
             plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
             if self._lister is None or self._lister[0] is not plan:
-                self._lister = (plan, Lister(snapshot, plan, self.planner.policy, cache=self.planner.cache))
+                self._lister = (plan, PlanPlaces(snapshot, plan, self.planner.policy, cache=self.planner.cache))
             for one, listing in self._lister[1].listings(gang, admission, may_name=named).items():
                 terms = narrowed_terms(one.constraints.affinity, listing, zone_label=zone_label)
                 lists[one] = (listing, msgspec.Raw(msgspec.json.encode(terms)) if terms else msgspec.Raw(b""))
@@ -283,8 +282,8 @@ class Admissions:
                 self._doubted.add(gang.key)
                 until_s = self.clock.now_s() + self.exclusion_ttl_s
                 snapshot, planner = self.cache.snapshot(), self.planner
-                beside = Alternatives(snapshot, planner.current, planner.policy, cache=planner.cache)
-                for refused in (node, *beside.of(gang, pod, ()).absent):
+                beside = PlanPlaces(snapshot, planner.current, planner.policy, cache=planner.cache)
+                for refused in (node, *beside.instead(gang, pod, ()).absent):
                     self.cache.exclude(pod.member_class, refused, until_s, by=gang.key)
                 left = {uid: where for uid, where in self._assigned(gang.key).items() if uid != pod.uid}
                 self.cache.set_commitment(gang.key, left)  # without the pod it may be nothing

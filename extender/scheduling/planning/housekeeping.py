@@ -4,14 +4,14 @@ Also the plan's listener: it ungates and nudges pods of admitted gangs, and comp
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeAlias
 
 from extender.cache import ClusterCache
 from extender.controllers.gates.wakes import Wakes
 from extender.ports import Clock
-from extender.runtime.slices import Steps, in_slices, next_slice
+from extender.runtime.slices import Steps, in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.parked_pods import Parking
@@ -25,7 +25,7 @@ from scoring.queue.states import periods_starved
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256  # Gangs whose pods are looked through between two moments for others
 _CLOCKS_A_STEP = 128
-Look: TypeAlias = Callable[[], Awaitable[None] | Iterator[None] | None]  # In steps, if it is long
+Look: TypeAlias = Callable[[], Awaitable[None] | Steps[None] | None]  # In steps, if it is long
 
 
 @dataclass(eq=False, repr=False)
@@ -64,9 +64,8 @@ class Housekeeping:
             await in_slices(self._tidy())
             for look in (*self.also, self._look_at_clocks) if self.acting() else ():
                 found = look()
-                if isinstance(found, Iterator):
-                    for _ in found:
-                        await next_slice()
+                if isinstance(found, Generator):
+                    await in_slices(found)
                 elif found is not None:
                     await found
 

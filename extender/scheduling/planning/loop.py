@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.runtime.worker import Worker, at_once
 from extender.scheduling.planning.plan_report import PlanReport
 from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix

@@ -2,7 +2,7 @@
 
 Why: only the same answer for all members keeps a group together. Rules: a group keeps its zone for as long as its
 members are asked about without a break; a member for which kube-scheduler offers no node there loses the try. The next
-one has another zone (`scoring.verbs.native_groups`), and begins after a break, or soon after the loss: kube-scheduler
+one has another zone (`scoring.verbs.places`), and begins after a break, or soon after the loss: kube-scheduler
 may try a group again at once, hundreds of times a second (seen on 1.36.3), and would then never leave a break.
 """
 
@@ -14,7 +14,7 @@ from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, Policy, Snapshot
 from scoring.model.policy import ZonePolicy, gang_options
 from scoring.plan import PlannerCache
-from scoring.verbs.native_groups import first_zone
+from scoring.verbs.places import first_zone
 
 TRY_S = 0.5  # Members asked about within it belong to one try; a try also ends so long after it was lost
 _KEPT = 1024

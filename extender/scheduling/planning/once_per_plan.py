@@ -8,7 +8,6 @@ from extender.scheduling.planning.loop import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.model.policy import Preempting as Choice
 from scoring.plan import Plan
-from scoring.preempt.candidates import Candidates
 from scoring.preempt.decide import Preemption, preemption
 from scoring.repair.stranded_pods import Loss, stranded
 
@@ -24,7 +23,6 @@ class Preempting:
     clock: Clock
     _known: tuple[Plan, tuple[frozenset[GangKey], ...], Preemption | None] | None = field(default=None, init=False)
     _until_s: float = field(default=0.0, init=False)  # So long an answer about service levels is good
-    _book: Candidates = field(default_factory=Candidates, init=False)
 
     async def __call__(
         self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
@@ -47,7 +45,6 @@ class Preempting:
             spared=asked[0],
             passed_over=asked[1],
             continued=asked[2],
-            book=self._book,
         )
         self._known, self._until_s = (plan, asked, answer), now_s + _LEVELS_S
         return answer

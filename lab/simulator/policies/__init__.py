@@ -21,7 +21,7 @@ from lab.simulator.policies.kod2 import LIMIT_S, MOST, Kod2
 from lab.simulator.policies.planned import PaperN, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from scoring.model.policy import Order, Policy, Preempting
-from scoring.scaling.options import Condition, Options
+from scoring.scaling.job import Condition, Options
 
 NETGANG, KOD2 = "netgang", "kod2-literal"
 SETTINGS: Mapping[str, tuple[str, ...]] = {

@@ -14,10 +14,9 @@ from lab.simulator.policies.planned import Planned
 from lab.simulator.speed.loss import LossModel
 from lab.simulator.state import JobState, State
 from scoring.model.policy import Policy
-from scoring.scaling.job import JobKey, Wants
+from scoring.scaling.job import JobKey, Options, Wants
 from scoring.scaling.metrics.policies import Memory, worker_demand
 from scoring.scaling.metrics.series import Point, ReportHistory
-from scoring.scaling.options import Options
 
 _REPORT_STEPS = 10
 _LOOK_S = 10.0

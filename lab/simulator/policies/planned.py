@@ -16,13 +16,11 @@ from scoring.model import Role
 from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.preempt.candidates import Candidates
 from scoring.preempt.decide import preemption
 from scoring.queue.service_levels import dominant_share
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import Change
-from scoring.scaling.job import JobKey
-from scoring.scaling.options import Options
+from scoring.scaling.job import JobKey, Options
 
 
 class Planned:
@@ -35,7 +33,6 @@ class Planned:
         self._policy, self._scaling = policy, scaling
         self._cache = PlannerCache()
         self._plan = Plan(version=-1)
-        self._candidates = Candidates()
         self._gangs: Gangs | None = None
         self._version = 0
 
@@ -85,7 +82,7 @@ class Planned:
 
     def _preempted(self, snapshot: Snapshot, now_s: float) -> list[Action]:
         """Jobs that are suspended for a gang that waits."""
-        found = preemption(snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache, book=self._candidates)
+        found = preemption(snapshot, self._plan, self._policy, now_s=now_s, cache=self._cache)
         return [Suspend(victim.partition("/")[2]) for victim in found.victims] if found is not None else []
 
     def wishes(self, state: State, running: list[JobState]) -> dict[JobKey, int]:

@@ -19,7 +19,7 @@ import msgspec
 from aiohttp import web
 
 from extender.errors import ApiError, NotFoundError
-from extender.kube.calls import EVENTS, Resource
+from extender.kube.calls import Resource
 from extender.ports import Binding
 from lab.testbed.apiserver.store import ApiStore, Object
 from scoring.ids import NodeName, PodUid
@@ -73,7 +73,7 @@ class _Call:
 class LoopbackApi:
     """What an API server answers for an ApiStore, over HTTP or to a caller in this process (`answer`).
 
-    Verbs, for faults: list, watch, get, patch, delete, bind, evict, create.
+    Verbs, for faults: list, watch, get, patch, update, delete, bind, evict, create.
     """
 
     def __init__(self, store: ApiStore, *, bookmark_s: float = 60.0, remember: int = 0) -> None:
@@ -160,11 +160,13 @@ class LoopbackApi:
                 unless = msgspec.json.decode(body).get("deleteOptions", {}).get("preconditions", {})
                 version = unless.get("resourceVersion", "")
                 self.store.evict(namespace, name, uid=unless.get("uid", ""), resource_version=version)
-            case "create" if resource is EVENTS:
-                event = msgspec.json.decode(body)
-                event["metadata"]["namespace"] = namespace
-                event["metadata"].setdefault("name", f"event-{self.store.version}")
-                return msgspec.json.encode(self.store.put(EVENTS, event))
+            case "create":
+                new = msgspec.json.decode(body)
+                new["metadata"]["namespace"] = namespace
+                new["metadata"].setdefault("name", f"event-{self.store.version}")
+                return msgspec.json.encode(self.store.create(resource, new))
+            case "update":
+                return msgspec.json.encode(self.store.replace(resource, msgspec.json.decode(body)))
             case _:
                 raise ApiError(405, "the server does not allow this method on the requested resource")
         return b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
@@ -240,6 +242,8 @@ def _verb(method: str, path: re.Match[str], *, watching: bool) -> str:
             return "watch" if watching else "list"
         case "GET" | "DELETE", True, "":
             return method.lower()
+        case "PUT", True, "":
+            return "update"
         case "PATCH", True, "" | "status":
             return "patch"
         case "POST", True, "binding":

@@ -48,13 +48,7 @@ class Change:
     __slots__ = ("_body", "_new", "namespace", "type", "version")
 
     def __init__(
-        self,
-        version: int,
-        kind: ChangeType,
-        namespace: str,
-        *,
-        new: Object | None = None,
-        body: bytes = b"",
+        self, version: int, kind: ChangeType, namespace: str, *, new: Object | None = None, body: bytes = b""
     ) -> None:
         """With the new object as `new` or, encoded, as `body`."""
         self.version = version
@@ -138,10 +132,11 @@ class ApiStore:
         return self.get(resource, *key)
 
     def replace(self, resource: Resource, obj: Object) -> Object:
-        """Store a new state of an object that is there; as stored. NotFoundError: it is not."""
+        """Store a new state of an object that is there; as stored. NotFoundError: it is not. ConflictError: changed."""
         metadata = obj["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
-        self.state(resource, *key)
+        if metadata["resourceVersion"] != self.state(resource, *key).new["metadata"]["resourceVersion"]:
+            raise ConflictError(409, "the object has been modified")
         return self._keep(resource, key, obj)
 
     def remove(self, resource: Resource, namespace: str, name: str, *, resource_version: str = "") -> None:

@@ -86,7 +86,7 @@ class Helm:
         file.write_text(yaml.safe_dump(dict(values)))
         options = ("--namespace", namespace, "--kube-version", version, "--values", str(file))
         text = self.good("template", "netgang", str(CHART), *options)
-        return [one for one in yaml.safe_load_all(text) if one]
+        return [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
 
 
 def hooks(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,19 +8,17 @@ same; no gang of another namespace is named; texts of tenants are bounded where 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scoring.explain.causes.kube_scheduler import backing_off, filtered, uncounted
 from scoring.explain.causes.placement import placement_cause
-from scoring.explain.causes.pods_missing import incomplete
+from scoring.explain.causes.pods import incomplete, refused
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.circumstances import two_runs
-from scoring.explain.turn import Turn
-from scoring.explain.words import counted
+from scoring.explain.queue_report import Turn
+from scoring.explain.words import counted, two_runs
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import NodeName, PodUid
 from scoring.model import Reason
 from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.policy import Preempting
-from scoring.plan import Plan, Run, Waiting
+from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.queue.admitted_condition import camel_case
 from scoring.queue.service_levels import is_wide
@@ -58,10 +56,13 @@ def cause_of(
         return Cause(camel_case(Reason.OTHER_RUN), f"{two_runs(ask.gang)}.", advice) if later else None
     if waiting.reason in _ROOM:
         cause = placement_cause(run, ask, zones, turn, waiting.reason)
-        if cause is not None and waiting.reason is Reason.SPILL_WAIT and cause.reason is CauseReason.NO_ROOM:
+        no_room = cause is not None and cause.reason is CauseReason.NO_ROOM
+        if cause is not None and no_room and waiting.reason is Reason.SPILL_WAIT:
             text = f"{cause.message} It waits for room in one zone, and {waiting.detail}."
             return Cause(camel_case(Reason.SPILL_WAIT), text)
-        if cause is not None and cause.reason is CauseReason.NO_ROOM and _too_wide(run, ask, turn):
+        # Whether it takes no room by its level (`scoring.queue.service_levels`).
+        by_level = run.policy.preemption is Preempting.LEVELS and turn.entry.state is not JobState.STARVING
+        if cause is not None and no_room and by_level and is_wide(ask.gang, run.table, run.policy.service):
             text = (
                 f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster: "
                 "before it is STARVING no gang leaves for it by service level, and it starts with all "
@@ -70,37 +71,16 @@ def cause_of(
             return Cause(CauseReason.SERVICE_LEVEL, text, "Ask for less, or wait until it is STARVING.")
         if cause is not None:
             return cause
-    return _of_reason(run, ask, waiting, turn, refusals, notes)
-
-
-def _too_wide(run: Run, ask: GangDemand, turn: Turn) -> bool:
-    """Whether it takes no room by its level (`scoring.queue.service_levels`)."""
-    by_level = run.policy.preemption is Preempting.LEVELS and turn.entry.state is not JobState.STARVING
-    return by_level and is_wide(ask.gang, run.table, run.policy.service)
-
-
-def _of_reason(
-    run: Run,
-    ask: GangDemand,
-    waiting: Waiting,
-    turn: Turn,
-    refusals: Mapping[PodUid, str],
-    notes: Sequence[str],
-) -> Cause:
     detail = waiting.detail[:_DETAIL_CHARS]
     match waiting.reason:
         case Reason.INCOMPLETE:
             return incomplete(ask, notes)
-        case Reason.FILTERED:
-            return filtered(run, ask, refusals)
-        case Reason.UNCOUNTED:
-            return uncounted(run, ask, refusals)
+        case Reason.FILTERED | Reason.UNCOUNTED | Reason.BACKING_OFF:
+            return refused(run, ask, waiting.reason, detail, refusals)
         case Reason.BEHIND | Reason.NO_ROOM | Reason.SPILL_WAIT | Reason.IMPOSSIBLE:
             return _behind(turn)
         case Reason.NO_ALLOWED_ZONE:
             return _no_zone(run, ask, detail)
-        case Reason.BACKING_OFF:
-            return backing_off(run, ask, detail, refusals)
         case other:
             said = other.removeprefix("netgang: ")
             own = f": {detail}" if detail and other in _ADVICE else ""

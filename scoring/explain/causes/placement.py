@@ -2,24 +2,26 @@
 
 Steps: what no node can give (a resource, a label, a size) is said first, for no waiting helps; then the zone is taken
 that would hold most members if nothing kept them off its nodes, and what does keep them off is counted there. When
-even that would not do, the room itself is missing. It looks at one kind of member, that which fits least.
+even that would not do, the room itself is missing. It looks at one kind of member, that which fits least. A tenant's
+lines of selectors and affinity are looked at one by one, the first few only; O(nodes) a line.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from scoring.explain.causes.barrier_words import barrier_words
-from scoring.explain.causes.barriers import without_state
-from scoring.explain.causes.missing_label import MissingLabel, missing_label
+from scoring.explain.causes.barriers import ZoneRoom, barrier_words, best_zone, ports_text
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.causes.zone_room import ZoneRoom, best_zone
-from scoring.explain.turn import Turn
+from scoring.explain.queue_report import Turn
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
-from scoring.ids import NO_ZONE, ZoneName
-from scoring.model import Constraints, MemberClass, Reason
+from scoring.ids import NO_ZONE, NodeName, ZoneName
+from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Reason, Requirement, Resources
+from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan import Run
@@ -27,6 +29,17 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 
 _NAMED = 3
+_MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
+_MOST_KNOWN: Final = 200  # Values that one may have meant
+
+
+@dataclass(frozen=True, slots=True)
+class MissingLabel:
+    """A line of nodeSelector or node affinity that no node meets."""
+
+    line: str  # As `key=value`, or `key In (a, b)`
+    meant: str  # What is probably meant, as `key=value`; empty: nothing is near
+    known: tuple[str, ...]  # The key's values on the nodes, the first few
 
 
 def placement_cause(
@@ -55,17 +68,17 @@ def placement_cause(
             f"which has room for {all_pods}; {room.text()}.",
             f"Add {free_zone.zone} to the annotation, or remove it.",
         )
-    single = bool(member_class.constraints.host_ports)
-    if single and room.nodes < room.wanted:
-        ports = ", ".join(sorted({str(one.port) for one in member_class.constraints.host_ports}))
+    if member_class.constraints.host_ports and room.nodes < room.wanted:
         return Cause(
             CauseReason.PORT,
-            f"Each pod has host port {shown(ports)}, so one fits a node, and {zone_text(room.zone)} has "
-            f"{counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
+            f"Each pod has host port {ports_text(member_class.constraints)}, so one fits a node, and "
+            f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
             "Drop hostPort from the pod template, or lower the minimum.",
         )
-    behind = reason in (Reason.NO_ROOM, Reason.BEHIND)
-    if behind and room.room < room.wanted <= _before_commitments(run, member_class, room.zone):
+    at_start = run.capacity.zone_counts(member_class, When.AT_START)[
+        run.zones.index(room.zone)
+    ]  # if no gang were starting
+    if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted <= int(at_start):
         starting = len(turn.ahead.starting)
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
         text = f"The room that it needs is committed to {gangs}: {room.text()} beside them."
@@ -110,7 +123,7 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
     labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
     if labels != Constraints():
         nodes = run.table.nodes
-        rows = np.array([row for row in rows.tolist() if node_allows(without_state(nodes[row]), labels)], np.int64)
+        rows = np.array([row for row in rows.tolist() if node_allows(nodes[row].at_best, labels)], np.int64)
     if not len(rows):
         return None
     for name, amount in member_class.requests:
@@ -132,11 +145,6 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
     return None
 
 
-def _before_commitments(run: Run, member_class: MemberClass, zone: ZoneName) -> int:
-    """Members for which the zone would have room if no gang were starting."""
-    return int(run.capacity.zone_counts(member_class, When.AT_START)[run.zones.index(zone)])
-
-
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Cause | None:
     verdict = next((one for one in zones if one.zone == room.zone), None)
     short = verdict.short if verdict is not None else ()
@@ -154,7 +162,7 @@ def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Ca
     if words and (room.room + room.hidden >= room.wanted or room.room == 0):
         clauses = "; ".join(clause for clause, _ in words)
         message = f"{clauses[0].upper()}{clauses[1:]}; {room.text()}."
-        return Cause(CauseReason(room.barriers[0][0].kind), message, words[0][1])
+        return Cause(room.barriers[0][0].kind, message, words[0][1])
     besides = "".join(f"; {clause}" for clause, _ in words[:2])
     if reason is Reason.IMPOSSIBLE:
         text = f"{room.text()} at once"
@@ -179,3 +187,64 @@ def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Ca
 
 def _where(zones: Sequence[ZoneName]) -> str:
     return zone_text(zones[0]) if len(zones) == 1 else f"zones {some(zones, _NAMED)}"
+
+
+def missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:
+    """The first line that none of `rows` meets; `None`: each line is met by some node, or nothing is asked.
+
+    Terms of an affinity are alternatives: one of them that nodes meet is enough.
+    """
+    nodes = [run.table.nodes[row] for row in rows]
+    for key, value in constraints.node_selector[:_MOST_LINES]:
+        values = _values(nodes, key)
+        if value not in values:
+            return _missing(f"{key}={value}", key, (value,), values, nodes)
+    first: MissingLabel | None = None
+    for term in (constraints.affinity or ())[:_MOST_LINES]:
+        missing = _missing_in(term, nodes)
+        if missing is None:
+            return None
+        first = first or missing
+    return first
+
+
+def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> MissingLabel | None:
+    for one in term.expressions[:_MOST_LINES]:
+        values = _values(nodes, one.key)
+        alone = Constraints(affinity=(NodeSelectorTerm((one,)),))
+        met = (one.operator in ("NotIn", "DoesNotExist") and len(values) < len(nodes)) or any(
+            node_allows(Node(NodeName("any"), NO_ZONE, Resources(), ((one.key, value),)), alone) for value in values
+        )
+        if not met:
+            return _missing(_line(one), one.key, one.values, values, nodes)
+    for one in term.fields[:_MOST_LINES]:
+        if one.operator == "In" and not any(node.name in one.values for node in nodes):
+            names = {str(node.name): 1 for node in nodes[:_MOST_KNOWN]}
+            return MissingLabel(_line(one), _near(one.values[0], names) if one.values else "", ())
+    return None
+
+
+def _values(nodes: Sequence[Node], key: str) -> Counter[str]:
+    """The label's values, and how many nodes have each."""
+    return Counter(value for node in nodes for name, value in node.labels if name == key)
+
+
+def _missing(
+    line: str, key: str, asked: Sequence[str], values: Mapping[str, int], nodes: Sequence[Node]
+) -> MissingLabel:
+    listed = sorted(values)[:_MOST_KNOWN]
+    meant = _near(asked[0], listed) if asked and values else ""
+    if meant:
+        meant = f"{key}={meant}"
+    elif not values:
+        meant = _near(key, sorted({name for node in nodes[:_MOST_KNOWN] for name, _ in node.labels})[:_MOST_KNOWN])
+    return MissingLabel(shown(line), meant, tuple(f"{key}={value}" for value in listed))
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    return nearest(word, known, like=LIKE_VALUE) or ""
+
+
+def _line(one: Requirement) -> str:
+    values = f" ({', '.join(one.values)})" if one.values else ""
+    return shown(f"{one.key} {one.operator}{values}")

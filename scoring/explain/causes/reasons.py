@@ -60,8 +60,8 @@ class CauseReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a gang waits. No gang of another namespace is named: Events and conditions carry it."""
+    """Why it waits; the same words as in its Event, so no gang of another namespace is named."""
 
-    reason: str  # A `CauseReason`, or the planner's reason in CamelCase
+    reason: str  # NodesCordoned, NodeLabelMissing, PodsMissing and so on: docs/reference/reasons.md
     message: str  # One or two sentences
     suggestion: str = ""  # What its owner or an administrator can do; empty: nothing but wait

@@ -2,7 +2,7 @@
 
 - `iterations`: another count every so many steps, from the minimum to the maximum and back: 3 → 6 → 9 → 12 → 3.
 - `loss`: more workers while the loss falls, fewer when it rises: 3 → 6 → 9 → 12 → 9.
-- `curve`: more workers if the extrapolated loss says that they pay for the stall (`speed`), fewer when the loss rises.
+- `curve`: more workers if the extrapolated loss says that they pay for the stall, fewer when it rises.
 
 Rules for all of them, because each change stalls the job and too many make training random (PAPERS E3): nothing is
 changed during a resize or on stale reports; a demand is looked at again `every_steps` steps after the last look and the
@@ -13,14 +13,17 @@ there are at least `reversal_steps` steps, whatever the reports say (`iterations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 
-from scoring.scaling.job import ElasticJob, Wants
-from scoring.scaling.metrics.fits import trend_of
+from scoring.scaling.job import ElasticJob, MetricOptions, Wants
+from scoring.scaling.metrics.forecast import model_of, trend_of
 from scoring.scaling.metrics.series import Series
-from scoring.scaling.metrics.speed import model_of
-from scoring.scaling.options import MetricOptions
+
+_STALE_S: Final = 900.0  # A report that is older says nothing any more
+_MIN_FIT_RATIO: Final = 0.8  # `curve`: share of the loss's variance that the curve must explain
+_MIN_GAIN_RATIO: Final = 0.001  # `curve`: what a worker must bring
 
 
 class Said(StrEnum):
@@ -70,8 +73,7 @@ def worker_demand(
 ) -> WorkerDemand:
     """What the job asks for now. Cost: O(n) in reports, and for `curve` a fit.
 
-    >>> from scoring.scaling.metrics.series import Point
-    >>> from scoring.scaling.metrics.series import ReportHistory
+    >>> from scoring.scaling.metrics.series import Point, ReportHistory
     >>> from tests.scoring.scaling.cases import elastic, workers
     >>> job = elastic(workers("g", ["n1"] * 3), least=3, most=12, wants=Wants.LOSS)
     >>> history = ReportHistory()
@@ -92,11 +94,13 @@ def worker_demand(
     why_not = look.why_not()
     if why_not is not None:
         return look.hold(why_not)
-    match job.wants:
-        case Wants.ITERATIONS:
-            return _by_iterations(look)
-        case Wants.LOSS | Wants.CURVE:
-            return _by_loss(look)
+    if job.wants is not Wants.ITERATIONS:
+        return _by_loss(look)
+    # Minimum, one step more, … maximum, minimum again: a function of the highest step alone.
+    counts = [*range(job.floor, job.max_workers, options.workers_step), job.max_workers]
+    turn = look.step // options.every_steps
+    due = counts[turn % len(counts)]
+    return look.change(due, Said.NEXT_COUNT, f"{due} workers from step {turn * options.every_steps} on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +121,7 @@ class _Look:
         options, memory = self.options, self.memory
         if self.job.workers != int(self.series.workers[-1]):
             return Said.RESIZING
-        if self.now_s - float(self.series.time_s[-1]) > options.stale_s:
+        if self.now_s - float(self.series.time_s[-1]) > _STALE_S:
             return Said.STALE
         if self.now_s - memory.changed_s < options.min_interval_s:
             return Said.TOO_SOON
@@ -164,16 +168,6 @@ _AFTER_A_LOOK = frozenset({Said.LEVEL, Said.NO_GAIN, Said.POOR_FIT, Said.AT_BOUN
 """Reasons that stand for `every_steps` steps; all others are asked again with the next report."""
 
 
-def _by_iterations(look: _Look) -> WorkerDemand:
-    """Minimum, one step more, … maximum, minimum again: a function of the highest step alone."""
-    job, options = look.job, look.options
-    counts = [*range(job.floor, job.max_workers, options.workers_step), job.max_workers]
-    due = counts[look.step // options.every_steps % len(counts)]
-    return look.change(
-        due, Said.NEXT_COUNT, f"{due} workers from step {look.step // options.every_steps * options.every_steps} on"
-    )
-
-
 def _by_loss(look: _Look) -> WorkerDemand:
     """`loss`, and the part of `curve` that gives workers back."""
     options, series = look.options, look.series
@@ -200,16 +194,16 @@ def _by_curve(look: _Look) -> WorkerDemand:
     more = look.more()
     if more <= job.workers:
         return look.hold(Said.AT_BOUND)
-    model = model_of(look.series, options)
+    model = model_of(look.series, expected_stall_s=options.stall_s)
     if model is None:
         return look.hold(Said.POOR_FIT, "the loss does not fall, or no speed is reported")
-    if model.curve.explained < options.min_fit_ratio:
+    if model.curve.explained < _MIN_FIT_RATIO:
         return look.hold(Said.POOR_FIT, f"{model.curve.family} explains {model.curve.explained:.0%}")
     found = model.forecast(job.workers, more, horizon_s=options.horizon_s)
     detail = (
         f"loss in {options.horizon_s:.0f} s: {found.stay:.4g} with {job.workers} workers, {found.grow:.4g} with {more} "
         f"after a stall of {model.stall_s:.0f} s; {found.gain_ratio:.3%} a worker"
     )
-    if found.gain_ratio >= options.min_gain_ratio:
+    if found.gain_ratio >= _MIN_GAIN_RATIO:
         return look.change(more, Said.PAYS, detail)
     return look.hold(Said.NO_GAIN, detail)

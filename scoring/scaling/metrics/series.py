@@ -11,7 +11,7 @@ reports. Rules:
 """
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import Final
 
@@ -55,14 +55,8 @@ class Series:
 
     def part(self, chosen: slice | np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Series":
         """Those reports alone."""
-        return replace(
-            self,
-            step=self.step[chosen],
-            time_s=self.time_s[chosen],
-            loss=self.loss[chosen],
-            samples_per_second=self.samples_per_second[chosen],
-            workers=self.workers[chosen],
-        )
+        speeds, top_step = self.samples_per_second[chosen], self.top_step
+        return Series(self.step[chosen], self.time_s[chosen], self.loss[chosen], speeds, self.workers[chosen], top_step)
 
     def changed_at(self) -> int | None:
         """Step of the first report with the present worker count; `None`: it has not changed within the series."""

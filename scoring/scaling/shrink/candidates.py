@@ -1,4 +1,4 @@
-"""Which waiting gangs running jobs may be shrunk for, which of these jobs may give up workers, and why others may not.
+"""Which waiting gangs running jobs may be shrunk for, and which of these jobs may give up workers, in which order.
 
 Gangs: those that wait for room, in the queue's order; with `Condition.LEVELS` those behind the first are tried as well:
 of gangs that ask for the same only the first, and no more than `MOST_KINDS` different ones.
@@ -7,26 +7,32 @@ Jobs: one must be lighter (ω′) than the gang, or as heavy and entered later, 
 STARVING gang (PAPERS K3) weights do not count. With `Condition.LEVELS`
 a job must have a higher service level, and those that have had most come first (`scoring.queue.service_levels`). Jobs
 that must not be resized, that do not run, or whose last change is not over are left alone.
+
+Their order (`in_order`): lowest priority first, then the lightest, then the job whose highest workers are worth least
+where they are, then by name. Worth, from the highest index down, as they leave: first those on nodes that the
+beneficiary would go to if it could choose; then those that share no node with a ps or chief of their own (PAPERS K4);
+then the worst linked.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey
-from scoring.model import Gang
-from scoring.plan import Plan, Run
+from scoring.ids import GangKey, NodeName
+from scoring.model import Gang, Role
+from scoring.plan import Plan, Run, take_admissions
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
+from scoring.plan.result import Placed
+from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
-from scoring.scaling.job import ElasticJob, JobKey
-from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.would_fit import WANTS_ROOM
-from scoring.scaling.workers import Step, steps_down, workers_of
+from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, Step, steps_down, workers_of
+from scoring.scaling.shrink.would_fit import Trial
+from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
 _HOUR_S = 3600.0
@@ -112,10 +118,11 @@ def weight_key(run: Run, turns: QueueOrder, gang: Gang) -> tuple[Any, ...]:
 
 def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> list[JobKey]:
     """The jobs in the queue's order: priority, weight, age, name."""
-    order: list[tuple[Any, ...]] = []
-    for key, gang in gangs.items():
-        order.append((-gang.priority, *weight_key(run, turns, gang), gang.created_s, key))
-    return [turn[-1] for turn in sorted(order)]
+
+    def turn(key: JobKey) -> tuple[Any, ...]:
+        return -gangs[key].priority, *weight_key(run, turns, gangs[key]), gangs[key].created_s, key
+
+    return sorted(gangs, key=turn)
 
 
 def _outranks(
@@ -150,3 +157,51 @@ def different(run: Run, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
         if len(found) == MOST_KINDS:
             break
     return tuple(found.values())
+
+
+def near_ones(trial: Trial, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:
+    """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
+    near: list[Candidate] = []
+    refused: list[Refusal] = []
+    for one in able:
+        last = max((n for n, step in enumerate(one.steps, start=1) if trial.concerns(step.pod)), default=0)
+        if last:
+            near.append(replace(one, steps=one.steps[:last]))
+        else:
+            refused.append(Refusal(one.job.key, No.ELSEWHERE))
+    return near, refused
+
+
+def in_order(trial: Trial, near: Sequence[Candidate], best: Placed) -> list[Candidate]:
+    """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
+    run, wanted = trial.run, frozenset(best.nodes.values())
+    take_admissions(run, trial.ahead)
+    worths = []
+    for number, one in enumerate(near):
+        leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
+        nodes = [step.pod.node for step in one.steps if step.pod.node is not None]
+        points = link_points(run, one.gang, nodes)
+        worth = tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes)
+        worths.append((worth, one.job.key, number))
+    ordered = [near[number] for _, _, number in sorted(worths)]
+    ordered.sort(key=lambda one: one.weight, reverse=True)  # a smaller key is a heavier job; equal ones stay in order
+    ordered.sort(key=lambda one: one.gang.priority)
+    return ordered
+
+
+def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
+    """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
+    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
+    index = run.table.index
+    ends = tuple(
+        sorted(
+            pod.node
+            for pod in gang.placed
+            if pod.node is not None and pod.node in index and pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)
+        )
+    )
+    names = tuple(sorted({node for node in nodes if node in index}))
+    if not ends or not names:
+        return {}
+    points = run.scores.toward(names, ends, run.view.score(run.view.demand(gang))).points.mean(axis=1)
+    return {node: round(float(value), 6) for node, value in zip(names, points, strict=True)}

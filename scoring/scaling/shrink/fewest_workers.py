@@ -33,7 +33,7 @@ def gathered(ledger: Ledger, gone: Sequence[Pod], jobs: Sequence[Sequence[Pod]])
         zones.append({int(ledger.zone_of[row]) for row in rows if row is not None})
     for group in ledger.groups:
         near = [number for number, some in enumerate(zones) if not some.isdisjoint(group)]
-        way = _Gathering(ledger.tally(gone), group, jobs, near).run()
+        way = _Gathering(Tally(ledger, gone), group, jobs, near).run()
         if way is not None:
             yield way
 
@@ -82,7 +82,7 @@ class _Gathering:
             gain = (before - self._tally.lacking(self._group)) / count
             best = max(best, (gain, count), key=lambda one: (one[0], -one[1]))
         for pod in left:
-            self._tally.come_back(pod)
+            self._tally.leave(pod, back=True)
         if left:
             self._offers[number] = best
         else:
@@ -91,7 +91,7 @@ class _Gathering:
     def _give_back(self, number: int) -> None:
         while self._taken[number]:
             pod = self._jobs[number][self._taken[number] - 1]
-            self._tally.come_back(pod)
+            self._tally.leave(pod, back=True)
             if self._tally.lacking(self._group):
                 self._tally.leave(pod)
                 return

@@ -10,29 +10,32 @@ Steps:
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`candidates`), of those the workers on nodes that concern the gang.
-4. Their order: lightest first, of equal ones that whose workers are worth least where they are (`cheapest_first`).
+4. Their order: lightest first, of equal ones that whose workers are worth least where they are (`in_order`).
 5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest_workers`).
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
 from collections.abc import Sequence
 
-from scoring.ids import GangKey
 from scoring.model import Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan import Plan, PlannerCache, begin_run
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn
-from scoring.scaling.job import ElasticJob
-from scoring.scaling.options import Condition, Options
-from scoring.scaling.shrink.candidates import Candidate, candidates, different, waiting_for_room
-from scoring.scaling.shrink.cheapest_first import in_order, near_ones
+from scoring.scaling.job import Condition, ElasticJob, Options, going
+from scoring.scaling.shrink.candidates import (
+    Candidate,
+    candidates,
+    different,
+    in_order,
+    near_ones,
+    waiting_for_room,
+)
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
 from scoring.scaling.shrink.would_fit import Trial
-from scoring.scaling.workers import going
 
 
 def scale_in(
@@ -105,65 +108,37 @@ def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: S
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
     everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
-    perhaps = trial.may_fit(everything)
-    best = trial.place(everything) if perhaps else None
+    best = trial.place(everything) if trial.may_fit(everything) else None
     if best is None:
         offered = f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=_sorted(refusals))
-    ordered = in_order(run, trial.ahead, near, best)
-    taken, placed = _chosen(run, trial, gone, ordered, best)
-    made = _answer(key, ordered, taken, placed, refusals)
+    ordered = in_order(trial, near, best)
+    taken, placed = _chosen(trial, gone, ordered, best)
+    some = [(one.job, one.steps[:number]) for one, number in zip(ordered, taken, strict=True)]
+    refusals = (*refusals, *(Refusal(job.key, No.NOT_NEEDED) for job, steps in some if not steps))
     after = trial.plan([*gone, *_pods(ordered, taken)])
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
-        return made
-    refusals = (*made.refusals, *(Refusal(change.job, No.GIVEN_TO_OTHERS) for change in made.changes))
+        changes = [Change.down(job, steps[-1].after, [step.pod for step in steps]) for job, steps in some if steps]
+        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=_sorted(refusals))
+    refusals = (*refusals, *(Refusal(job.key, No.GIVEN_TO_OTHERS) for job, steps in some if steps))
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
 
 
-def _chosen(
-    run: Run, trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed
-) -> tuple[Taken, Placed]:
+def _chosen(trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed) -> tuple[Taken, Placed]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
-    def gone_with(taken: Taken) -> list[Pod]:
-        return [*gone, *_pods(ordered, taken)]
-
     def passes(taken: Taken) -> Placed | None:
-        return trial.place(gone_with(taken))
+        return trial.place([*gone, *_pods(ordered, taken)])
 
     limits = [len(one.steps) for one in ordered]
     some = gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered])
     found: tuple[Taken, Placed] | None = None
     for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
-        there = passes(way)
-        if there is not None:
+        if (there := passes(way)) is not None:
             found = way, there
             break
     found = found or enough(limits, best, passes)
-    return fewer(limits, sum(found[0]), lambda some: trial.may_fit(gone_with(some)), passes) or found
-
-
-def _answer(
-    key: GangKey, ordered: Sequence[Candidate], taken: Taken, placed: Placed, refusals: Sequence[Refusal]
-) -> ScaleIn:
-    changes: list[Change] = []
-    spared: list[Refusal] = []
-    for one, number in zip(ordered, taken, strict=True):
-        if not number:
-            spared.append(Refusal(one.job.key, No.NOT_NEEDED))
-            continue
-        leaving = [step.pod for step in one.steps[:number]]
-        changes.append(
-            Change(
-                job=one.job.key,
-                uid=one.job.uid,
-                before=one.job.workers,
-                after=one.steps[number - 1].after,
-                leaving=tuple(pod.uid for pod in leaving),
-                nodes=tuple(pod.node for pod in leaving if pod.node is not None),
-            )
-        )
-    return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=_sorted((*refusals, *spared)))
+    return fewer(limits, sum(found[0]), lambda taken: trial.may_fit([*gone, *_pods(ordered, taken)]), passes) or found
 
 
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:

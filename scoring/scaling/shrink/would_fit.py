@@ -5,23 +5,17 @@ placement says "yes", beside what is committed and what gangs ahead are given. H
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.model import Gang, MemberClass, Pod
 from scoring.model.policy import Policy, ZonePolicy
-from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Admission, Plan, PlannerCache, Run, begin_run, plan, take_admissions, take_commitments
-from scoring.plan.demand import ByClass, GangDemand, whole_of
+from scoring.plan import Plan, PlannerCache, Run, begin_run, plan, take_admissions, take_commitments
+from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import Placed
-
-Mask: TypeAlias = NDArray[np.bool_]
-WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})  # Why a gang waits that could start if there were room
 
 
 class Trial:
@@ -42,13 +36,14 @@ class Trial:
         self._snapshot, self._plan, self._policy, self._cache = snapshot, plan, policy, cache
         self.now_s = now_s
         waiting = plan.waiting.get(gang.key)
-        self.ahead = in_turn(plan, before=waiting.rank) if waiting is not None else ()  # Gangs before it in the queue
+        admitted = plan.admitted.values() if waiting is not None else ()
+        self.ahead = [one for one in admitted if waiting is not None and one.rank < waiting.rank]
+        """What gangs before it in the queue are given"""
         self.run = begin_run(snapshot, policy, cache)  # A run of now, in which what is committed is taken
         take_commitments(self.run)
         demand = self.run.view.demand(gang)
         self.ask = whole_of(demand) if whole else demand
-        self._first = self._beside_others(snapshot)
-        self.ledger = Ledger(self._first, self.ask)  # For counting
+        self.ledger = Ledger(self._beside_others(snapshot), self.ask)  # For counting
 
     def concerns(self, pod: Pod) -> bool:
         """Whether the pod is on a node that some member of the gang could go to."""
@@ -62,7 +57,8 @@ class Trial:
 
     def may_fit(self, gone: Iterable[Pod]) -> bool:
         """Whether counting leaves it possible that the gang fits. Cost: O(pods · classes)."""
-        return self.ledger.tally(gone).may_fit()
+        tally = Tally(self.ledger, gone)
+        return any(not tally.lacking(group) for group in self.ledger.groups)
 
     def place(self, gone: Sequence[Pod]) -> Placed | None:
         """Where the gang's minimum set goes once the pods are gone; `None`: nowhere. Cost: one placement."""
@@ -82,21 +78,12 @@ class Trial:
         return run
 
 
-def in_turn(plan: Plan, *, before: int | None = None) -> tuple[Admission, ...]:
-    """What the plan gives, in the order of turns; `before`: only to gangs ahead of the one of this rank."""
-    ahead = (one for one in plan.admitted.values() if before is None or one.rank < before)
-    return tuple(sorted(ahead, key=lambda one: (one.rank, one.gang)))
-
-
 class Ledger:
     """What all tallies of one gang share: what is free before a pod leaves. Never written after it is built."""
 
-    def __init__(self, run: Run, ask: GangDemand, wanted: ByClass | None = None, closed: Mask | None = None) -> None:
-        """`wanted`: members that must fit; `None`: the missing minimum. `closed` (nodes,): they may not go there."""
+    def __init__(self, run: Run, ask: GangDemand) -> None:
         self._run = run
-        open_rows = ~closed if closed is not None else np.ones(len(run.table.nodes), np.bool_)
-        wanted = ask.need if wanted is None else wanted
-        self.classes = [_Class(run, member_class, len(pods), open_rows) for member_class, pods in wanted]
+        self.classes = [_Class(run, member_class, len(pods)) for member_class, pods in ask.need]
         self.zone_of: Ints = run.view.zone_number
         self.free: Ints = np.array(run.capacity.room.free)
         allowed = run.view.candidate_zones(ask)
@@ -120,51 +107,32 @@ class Ledger:
             known = self._requests[key] = self._run.table.vector(pod.requests).tolist()
         return known
 
-    def tally(self, gone: Iterable[Pod] = ()) -> "Tally":
-        """A tally in which these pods have left. Cost: O(pods · classes)."""
-        made = Tally(self)
-        for pod in gone:
-            made.leave(pod)
-        return made
-
 
 class Tally:
     """Members of each class that fit each zone, as pods leave and come back. Cost of each: O(classes)."""
 
     __slots__ = ("_free", "_ledger", "_sums")
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, gone: Iterable[Pod]) -> None:
+        """`gone` have left."""
         self._ledger = ledger
         self._free: dict[int, list[int]] = {}  # row → what is free there by now, for rows where a pod left
         self._sums = [list(one.sums) for one in ledger.classes]
-
-    def leave(self, pod: Pod) -> None:
-        """The pod is gone."""
-        self._move(pod, 1)
-
-    def come_back(self, pod: Pod) -> None:
-        """The pod is not gone after all."""
-        self._move(pod, -1)
+        for pod in gone:
+            self.leave(pod)
 
     def lacking(self, group: Sequence[int]) -> int:
         """Members for which there is no room in these zones together."""
-        lacking = 0
-        for one, sums in zip(self._ledger.classes, self._sums, strict=True):
-            lacking += max(one.wanted - sum([sums[zone] for zone in group]), 0)
-        return lacking
+        classes = zip(self._ledger.classes, self._sums, strict=True)
+        return sum([max(one.wanted - sum([sums[zone] for zone in group]), 0) for one, sums in classes])
 
-    def may_fit(self) -> bool:
-        """Whether counting leaves it possible that the gang fits somewhere."""
-        return any(not self.lacking(group) for group in self._ledger.groups)
-
-    def _move(self, pod: Pod, sign: int) -> None:
-        ledger = self._ledger
+    def leave(self, pod: Pod, *, back: bool = False) -> None:
+        """The pod is gone, or `back` after all."""
+        ledger, sign = self._ledger, -1 if back else 1
         row = ledger.row(pod)
         if row is None:
             return
-        before = self._free.get(row)
-        if before is None:
-            before = ledger.free[row].tolist()
+        before = self._free.get(row) or ledger.free[row].tolist()
         after = [a + sign * b for a, b in zip(before, ledger.request(pod), strict=True)]
         self._free[row] = after
         zone = int(ledger.zone_of[row])
@@ -176,10 +144,10 @@ class Tally:
 class _Class:
     """Interchangeable members: what one asks for, where they may go, and how many fit each zone."""
 
-    def __init__(self, run: Run, member_class: MemberClass, wanted: int, open_rows: Mask) -> None:
+    def __init__(self, run: Run, member_class: MemberClass, wanted: int) -> None:
         self.wanted = wanted
         request = run.view.vector(member_class)
-        self.mask = run.capacity.mask(member_class) & open_rows
+        self.mask = run.capacity.mask(member_class)
         self._asked = [(column, amount) for column, amount in enumerate(request.tolist()) if amount > 0]
         there = run.capacity.room.counts(request)
         sums = np.bincount(run.view.zone_number, weights=np.where(self.mask, there, 0), minlength=len(run.zones))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from cli.doctor.cluster_facts import Look, Where
+from cli.doctor.cluster_facts import Look, Where, of_files
 from lab.testbed.parts.installed import installed as installed_objects
 from tests.cli.doctor.system import ROOT, policies
 from tests.fakes.operator_api import FakeOperatorApi
@@ -42,7 +42,6 @@ def installed() -> FakeOperatorApi:
     """manifests/second-scheduler.yaml, the policy of the gate, two replicas, and one node."""
     api = FakeOperatorApi()
     api.server.documents["/version"] = {"gitVersion": "v1.36.3"}
-    api.server.documents[ADMISSION] = {"resources": [{"name": "mutatingadmissionpolicies"}]}
     for made in installed_objects():
         put(api, path_of(made), made)
     api.add(LEASE, spec={"holderIdentity": "netgang-0", "renewTime": "0"})
@@ -73,4 +72,5 @@ def installed() -> FakeOperatorApi:
 
 
 def look(api: FakeOperatorApi, **where: Any) -> Look:
-    return Look(api, Where(**where))
+    given = Where(**where)
+    return Look(api, given, of_files(given))

@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress, SourceSeen
-from cli.doctor.policies import CONFINING
+from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress
+from cli.doctor.installation import CONFINING
 from extender.settings.settings import Settings
 from tests.builders import node
 
@@ -38,8 +38,7 @@ def configuration(name: str = "second-scheduler") -> dict[str, Any]:
 
 
 def running() -> Running:
-    image = "registry.example.org/netgang:0.1.0"
-    both = (Replica("netgang-0", image, ready=True, role="leader"), Replica("netgang-1", image, ready=True))
+    both = (Replica("netgang-0", ready=True, role="leader"), Replica("netgang-1", ready=True))
     lease = LeaseSeen("netgang-0_x", renewed=True)
     return Running(2, both, lease)
 
@@ -48,7 +47,6 @@ def system() -> Facts:
     return Facts(
         settings=SETTINGS,
         settings_from="ConfigMap netgang-system/netgang",
-        own_version="0.1.0",
         account="system:serviceaccount:netgang-system:netgang",
         kubernetes="1.36.3",
         denied=(),
@@ -61,7 +59,7 @@ def system() -> Facts:
         running=running(),
         nodes=(node("n1"), node("n2", zone="b")),
         gated=("default/w-1",),
-        sources=(SourceSeen("maddash", None, 30.0, 5400.0),),
+        sources={"maddash": None},
         endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}}),
     )
 
@@ -75,18 +73,12 @@ def with_scheduler(change: Change) -> Callable[[Facts], Facts]:
     return changed
 
 
-def with_policies(change: Callable[[Policies], object]) -> Callable[[Facts], Facts]:
+def with_policy(kind: str, change: Change) -> Callable[[Facts], Facts]:
+    """With another policy of the gate, or another binding of it (`kind`)."""
+
     def changed(facts: Facts) -> Facts:
         seen = policies()
-        change(seen)
+        change(getattr(seen, kind))
         return replace(facts, policies=seen)
 
     return changed
-
-
-def with_policy(kind: str, name: str, change: Change) -> Callable[[Facts], Facts]:
-    return with_policies(lambda seen: change(getattr(seen, kind)[name]["spec"]))
-
-
-def without_policy(kind: str, name: str) -> Callable[[Facts], Facts]:
-    return with_policies(lambda seen: getattr(seen, kind).pop(name))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cli.doctor import examine
+from cli.doctor.cluster_facts import settings_of
 from cli.doctor.facts import Facts, Severity
-from cli.doctor.installed import settings_of
 from extender.errors import ConfigError
 from extender.kube import calls
 from extender.leadership.election import LeaseTimes
@@ -124,10 +124,10 @@ async def test_files_take_the_place_of_what_is_installed(tmp_path: Path) -> None
     assert (facts.settings_from, facts.scheduler_from) == (f"file {settings}", f"file {config}")
     facts = await look(api, scheduler_config=config).facts()
     assert "no Deployment netgang-system/netgang can be read" in facts.unseen[0]
-    assert [one.id for one in examine(facts)] == ["not-seen", "settings-not-seen"]
+    assert [one.id for one in examine(facts)] == ["not-seen"]
     api.add("/api/v1/nodes/n1", status={})  # seen also where netgang's own settings are not
     facts = await look(api, scheduler_config=config).facts()
-    assert [one.id for one in examine(facts)] == ["zone-labels", "not-seen", "settings-not-seen"]
+    assert [one.id for one in examine(facts)] == ["zone-labels", "not-seen"]
     with pytest.raises(ConfigError, match="cannot be read"):
         await look(api, config=tmp_path / "none").facts()
 

@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from cli.doctor import Facts, examine
+from cli.doctor.cluster_facts import mounted, settings_of
 from cli.doctor.facts import Policies, ServiceAddress
-from cli.doctor.installed import mounted, settings_of
 from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
 from extender.network.probe.bursts import PORTS

@@ -7,7 +7,7 @@ import pytest
 from extender.controllers.restart.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
 from extender.kube import calls
-from extender.kube.leases import ROLE_LABEL
+from extender.kube.own_objects import ROLE_LABEL
 from extender.notes import NoteKind
 from scoring.model import GATE
 from scoring.queue.admitted_condition import CONDITION

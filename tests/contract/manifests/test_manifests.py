@@ -8,8 +8,7 @@ import yaml
 from client.connection import DEFAULT, proxied
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
-from extender.kube.leases import ROLE_LABEL
-from extender.kube.text_store import STARTED_GANGS
+from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.lease import LEADER
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection

@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, cast
 
-from extender.api.probe import ProbePort
 from extender.api.problems import PROBES
-from extender.api.reports import create_reports_app
+from extender.api.reports import ProbePort, create_reports_app
 from extender.controllers.elastic.reports import body as report_body
 from extender.controllers.elastic.reports.reports import Reports
+from extender.convert import wire
 from extender.network.probe.agent_pods import AgentPods
 from extender.network.probe.agents import Agents
 from extender.settings.settings import Settings
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.model.reasons import Reason
 from tests.contract.reference.documents import served
-from tests.contract.reference.text import code, first_paragraph, table
-from tests.contract.reference.verbs import verbs_part
+from tests.contract.reference.text import code, first_paragraph, json_block, table
 
 _API = """# API
 
@@ -30,6 +31,13 @@ _DOORS = """
 
 {table}
 What is at no port answers 404. With `tls.cert_file` all ports but that of `health_port` speak TLS.
+"""
+_THE_VERBS = """
+## The verbs
+
+kube-scheduler's own types (`k8s.io/kube-scheduler/extender/v1`): keys are Go's field names. All answer 200; mistakes
+are in `Error`. Either `NodeNames` (with `nodeCacheCapable: true`, as in scheduler-config) or `Nodes` is set. What the
+answers mean: [the extender](extender.md#verbs).
 """
 _SECRET = "pods, for jobs of their namespace, by their service account's token; agents"
 _BODIES = """# API bodies
@@ -80,7 +88,7 @@ def api_page() -> str:
         if one["in"] != "path"
     ]
     text += f"\n## Query parameters\n\n{table(('path', 'name', 'type and default', ''), parameters)}"
-    return text + verbs_part()
+    return text + _THE_VERBS + "".join(_examples())
 
 
 def bodies_page() -> str:
@@ -108,7 +116,8 @@ def answers_page() -> str:
 
 
 def _schemas() -> Mapping[str, Any]:
-    return served().openapi["components"]["schemas"]
+    ports = served().openapi, reports_openapi()
+    return dict(sorted((name, one) for port in ports for name, one in port["components"]["schemas"].items()))
 
 
 def _below(start: Any) -> set[str]:
@@ -215,3 +224,28 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value == int(value) and abs(value) < 1e12 else f"{value:g}"
+
+
+def _examples() -> Iterator[str]:
+    pod = {"metadata": {"name": "w-0", "namespace": "team", "uid": "u-0"}, "spec": {"…": "as the API server has it"}}
+    asked = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
+    names = [NodeName("n1"), NodeName("n2")]
+    args = wire.FilterArgs(wire.PodRef(PodUid("u-0"), Namespace("team"), PodName("w-0")), b"{}", names)
+    bind = dict(zip(wire.ExtenderBindingArgs.__struct_fields__, ("w-0", "team", "u-0", "n2"), strict=True))
+    assert tuple(asked) == wire.ExtenderArgs.__struct_fields__
+    yield f"\n`POST /filter` and `POST /prioritize` take (ExtenderArgs):\n\n{json_block(asked)}"
+    yield "\n`/filter` answers (ExtenderFilterResult) with the planned node,\n\n"
+    yield _answer(wire.encode_filter(args, wire.Passed(names[1:])))
+    yield "\nor with one constant [reason](reasons.md) for every node,\n\n"
+    yield _answer(wire.encode_filter(args, wire.Refused(Reason.NO_ROOM)))
+    yield "\nor, where it cannot decide, with an error; kube-scheduler then tries again by itself:\n\n"
+    yield _answer(wire.encode_filter(args, wire.Failed(Reason.NOT_SYNCED)))
+    yield f"\n`/prioritize` answers (HostPriorityList) 0 to {wire.MAX_SCORE} for every node asked:\n\n"
+    yield _answer(wire.encode_scores(args, (3, 9)))
+    yield f"\n`POST /bind` takes (ExtenderBindingArgs)\n\n{json_block(bind)}"
+    yield "\nand answers (ExtenderBindingResult) an empty `Error` once the Binding exists, else why not:\n\n"
+    yield _answer(wire.encode_bind(Reason.QUORUM_TIMEOUT))
+
+
+def _answer(body: bytes) -> str:
+    return json_block(json.loads(body))

@@ -7,8 +7,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from extender.schemas.explain import Explained
-from extender.schemas.link import Link
-from extender.schemas.network import Network
+from extender.schemas.network import Link, Network
 from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness

@@ -9,13 +9,15 @@ import asyncio
 import math
 import shutil
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -27,12 +29,11 @@ from lab.bench.testbed.nodes import Bed, address, bed, small_packets_only
 from lab.bench.testbed.nodes import port as switch_port
 from lab.bench.testbed.shaping import shaped
 from lab.testbed.objects import zone_nodes
-from lab.testbed.parts.service import Netgang
+from lab.testbed.parts.service import ROOT, Netgang
 from lab.testbed.processes.network import free_ports
 from lab.testbed.processes.process import Child
 from lab.testbed.processes.relay import relay
 from tests.e2e.objects import kind
-from tests.e2e.probe_agents import ACCOUNT, agent, token_of_pod
 from tests.e2e.stage import Stage, document, say
 
 ZONES = {"A": 9, "B": 9, "C": 9, "D": 9}
@@ -42,6 +43,7 @@ LOSING, LATE = "node33", "node34"
 LOSS_RATIO, DELAY_MS, SLOW_BPS = 0.01, 5.0, 10e6
 SERVER = "10.77.0.254"  # the nodes have 1 to 36
 KILLED = NODES[12:]
+ACCOUNT = "netgang-probe"
 SEEN_RATIO = 0.003
 """Loss above this, on the mean of some pairs, is a fault"""
 CLEAN_RATIO = 0.001
@@ -158,6 +160,35 @@ async def values(netgang: Netgang) -> Values:
         return {pair: math.nan if value is None else value for pair, value in cells if pair[0] != pair[1]}
 
     return Values(*(book(pairs[name]) for name in ("loss_ratio", "delay_ms", "loss_age_s")))
+
+
+async def token_of_pod(stage: Stage, node: str, address: str) -> str:
+    """Start the pod of a node's agent, give it the agent's address by hand; a token that is bound to it."""
+    name = f"agent-{node}"
+    made = stage.pod(name, on=node, cpu="100m")
+    made["spec"]["serviceAccountName"] = ACCOUNT
+    await stage.api.create(made)
+
+    def runs(pods: list[dict[str, Any]]) -> bool:
+        return any(one["metadata"]["name"] == name and one["status"].get("podIP") for one in pods)
+
+    await stage.until_pods(runs, f"{name} has an address", begin=name)  # kwok's, in place of a kubelet
+    change: list[dict[str, Any]] = [
+        {"op": "add", "path": "/status/podIP", "value": address},
+        {"op": "add", "path": "/status/podIPs", "value": [{"ip": address}]},
+    ]
+    await stage.api.patch("Pod", name, change, namespace=stage.namespace, subresource="status")
+    return await stage.token(ACCOUNT, pod=name)
+
+
+def agent(node: str, address: str, token: str, folder: Path, *, url: str, within: Sequence[str] = ()) -> Child:
+    """The process of a node's agent, which no kubelet starts; `within` is a command that runs it elsewhere."""
+    token_file = folder / f"{node}.token"
+    token_file.write_text(token)
+    given = {"url": url, "node": node, "address": address, "token-file": str(token_file)}
+    options = [word for name, value in given.items() for word in (f"--{name}", value)]
+    command = [*within, sys.executable, "-m", "probe", *options]
+    return Child(f"agent-{node}", command, log=folder / f"{node}.log", env={"PYTHONPATH": str(ROOT)})
 
 
 @asynccontextmanager

@@ -14,7 +14,6 @@ from scoring.model.reasons import Reason
 from tests.e2e.objects import name_of, needs_anchor
 from tests.e2e.stage import Stage, document, filter_calls, metric
 
-NUDGE = "netgang.io/nudge"
 PRIORITIES = (priority_class("low", 1), priority_class("high", 1000))
 
 
@@ -57,22 +56,6 @@ async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
     bound = await stage.until_bound("g", 4)
     assert taken not in bound.values()
     assert max(Counter(bound.values()).values()) == 1
-
-
-async def test_pods_of_other_schedulers_are_left_alone(stage: Stage) -> None:
-    """The same labels under another scheduler are load; mixed gangs are refused (docs/safety.md S1)."""
-    await stage.netgang(on={"a": 4})
-    await stage.start_scheduler()
-    await stage.create_gang("foreign", 2, least=3, scheduler="default-scheduler")
-    await stage.until_bound("foreign", 2)
-    never = ["example.com/never"]
-    await stage.create_gang("mixed", 1, least=2, scheduler="default-scheduler", first=2, gates=never)
-    await stage.create_gang("mixed", 2)
-    await stage.until_refused(1, reason="netgang: the gang's pods name different schedulers", begin="mixed-worker-0")
-    await stage.until_refused(2, begin="mixed")
-    assert await stage.bound("mixed") == {}
-    touched = [name_of(one) for one in await stage.pods("foreign") if NUDGE in one["metadata"].get("annotations", {})]
-    assert touched == []
 
 
 async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:

@@ -21,22 +21,6 @@ async def test_g6_starts_when_the_missing_gpus_appear(stage: Stage) -> None:
     await stage.until_bound("tf", 5, limit_s=3.0)
 
 
-async def test_two_gangs_in_room_for_six(stage: Stage) -> None:
-    """PAPERS.md G6: of JobA and JobB with four pods each one runs whole and the other not at all, then the other."""
-    await stage.netgang(on={"a": 6})
-    for name in ("job-a", "job-b"):
-        await stage.create_gang(name, 4)
-    first = await stage.until_bound("", 4)
-    assert len(set(first.values())) == 4
-    [winner] = {gang_of(name) for name in first}
-    loser = "job-b" if winner == "job-a" else "job-a"
-    await stage.until_refused(4)
-    assert len(await stage.bound(winner)) == 4
-    assert await stage.bound(loser) == {}
-    await stage.end(*first)
-    await stage.until_bound(loser, 4)
-
-
 async def test_contention_never_leaves_a_gang_in_part(stage: Stage) -> None:
     """Eight rounds of two to five gangs that do not all fit: no gang stays between 0 and its minimum, no deadlock."""
     await stage.netgang(on={"a": 5, "b": 5}, cpu="2500m")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import Any
 
-from lab.testbed.objects import HOST_LABEL, ZONE_LABEL, gang_labels, zone_nodes
+from lab.testbed.objects import ZONE_LABEL, zone_nodes
 from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import LIVENESS_S
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
@@ -14,10 +14,8 @@ from tests.e2e.objects import (
     gates,
     listed_nodes,
     name_of,
-    needs_anchor,
     not_scheduled,
     planned_node,
-    required_terms,
     volume_in,
     with_claim,
 )
@@ -92,26 +90,6 @@ async def test_a_planned_node_dies_between_admission_and_bind(stage: Stage) -> N
         await starts_at_last(stage, netgang, 3, without=dead)
 
 
-async def test_a_gang_with_two_terms_of_its_own(stage: Stage) -> None:
-    """Pods that already require one of two kinds of nodes: each term gets the list of nodes too, and all are bound."""
-    nodes = zone_nodes({"a": 6, "b": 6}, cpu="1500m")
-    for number, one in enumerate(nodes):
-        one["metadata"]["labels"]["disk"] = ("ssd", "nvme", "hdd")[number % 3]
-    await stage.add_nodes(*nodes)
-    netgang = await stage.netgang()
-    members = stage.gang("g", 4, gated=True)
-    own = [{"matchExpressions": [{"key": "disk", "operator": "In", "values": [kind]}]} for kind in ("ssd", "nvme")]
-    for one in members:
-        required = {"nodeSelectorTerms": own}
-        one["spec"]["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    await stage.api.create_all(members)
-    disk = {name_of(one): one["metadata"]["labels"]["disk"] for one in nodes}
-    for one in await starts_at_last(stage, netgang, 4):
-        assert disk[one["spec"]["nodeName"]] in ("ssd", "nvme")
-        assert [term["matchExpressions"][0]["values"] for term in required_terms(one)] == [["ssd"], ["nvme"]]
-    assert await failed_attempts(stage) == []
-
-
 async def test_a_gang_with_a_volume_in_one_zone(stage: Stage) -> None:
     """One member's claim is bound to a volume of one zone, which only kube-scheduler knows: all start in that zone."""
     netgang = await stage.netgang(on={"a": 4, "b": 4})
@@ -126,38 +104,3 @@ async def test_a_gang_with_a_volume_in_one_zone(stage: Stage) -> None:
         await until_nothing_is_promised(stage.api, netgang)
     finally:
         await stage.api.delete("PersistentVolume", volume["metadata"]["name"])
-
-
-async def test_a_gang_with_topology_spread(stage: Stage) -> None:
-    """Members that must spread over nodes, which only kube-scheduler checks: admitted by zone, bound one per node."""
-    await stage.add_nodes(*zone_nodes({"b": 2}, cpu="1500m", prefix="small"))
-    netgang = await stage.netgang(on={"a": 4}, cpu="8")
-    members = stage.gang("g", 4, gated=True)
-    spread = {"maxSkew": 1, "topologyKey": HOST_LABEL, "whenUnsatisfiable": "DoNotSchedule"}
-    for one in members:
-        one["spec"]["topologySpreadConstraints"] = [{**spread, "labelSelector": {"matchLabels": gang_labels("g", 4)}}]
-    await stage.api.create_all(members)
-    bound = await stage.until_bound("g", 4, limit_s=60.0)
-    assert sorted(bound.values()) == ["node1", "node2", "node3", "node4"]
-    lines = [term["matchExpressions"] for one in await stage.pods() for term in required_terms(one)]
-    assert lines == [[{"key": ZONE_LABEL, "operator": "In", "values": ["a"]}]] * 4
-    await until_nothing_is_promised(stage.api, netgang)
-
-
-async def test_a_gang_that_can_never_bind_starves_no_other(stage: Stage) -> None:
-    """First in the queue it gets the room, lapses and backs off; those behind it start (docs/safety.md S5)."""
-    netgang = await stage.netgang({"admit_timeout_s": 3.0, "hold_limit_s": 3.0}, on={"a": 5})
-    async with invariants_hold(stage.api, netgang, stage.namespace):
-        never = stage.gang("never", 4, gated=True)
-        needs_anchor(never[0], "nowhere")
-        await stage.api.create_all(never)
-        await stage.until_admitted("never", 4)
-        following = ("next-1", "next-2", "next-3")
-        for name in following:
-            await stage.create_gang(name, 4, gated=True)
-        for name in following:
-            await stage.end(*await stage.until_bound(name, 4))
-        assert await stage.bound("never") == {}
-        assert (await stage.explain(netgang, "never"))["state"] == "waiting"
-        await stage.end(*map(name_of, never))
-        await until_nothing_is_promised(stage.api, netgang)

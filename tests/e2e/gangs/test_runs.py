@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
-from extender.controllers.repair.started_document import mark
-from extender.kube.text_store import ENTRY, STARTED_GANGS
+from extender.controllers.repair.started_gangs import mark_of
+from extender.kube.own_objects import ENTRY, STARTED_GANGS
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN
 from lab.testbed.objects import gang_labels
@@ -88,7 +88,7 @@ async def test_a_gang_bound_in_part_goes_though_a_successor_came(stage: Stage) -
     await stage.api.create_all(whole)
     started = await stage.until_bound("w-", 3)
     uids = {name_of(one): one["metadata"]["uid"] for one in await stage.pods()}
-    marks = [mark(GangKey(f"{stage.namespace}/w"), PodUid(uid)) for uid in uids.values()]
+    marks = [mark_of(GangKey(f"{stage.namespace}/w"), PodUid(uid)) for uid in uids.values()]
 
     async def noted() -> str:
         found = await stage.api.get("ConfigMap", STARTED_GANGS, namespace=INSTALLED_IN)

@@ -19,7 +19,7 @@ from lab.testbed.parts.native import served
 from lab.testbed.parts.service import Netgang, start_netgang
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
 from tests.e2e.jobs.native import create_group, create_members
-from tests.e2e.objects import GATE, gates, indexed_job, planned_node
+from tests.e2e.objects import GATE, indexed_job, planned_node
 from tests.e2e.stage import Stage, metric
 from tests.fakes.maddash_server import MaddashServer, full_mesh
 
@@ -66,23 +66,6 @@ async def test_a_gang_starts_whole_in_the_zone_with_the_better_network(native: S
             assert {one["metadata"]["name"]: planned_node(one) for one in pods} == bound
             assert await metric(netgang, "netgang_bindings_total") == 0.0
             await until_nothing_is_promised(native.api, netgang)
-
-
-async def test_a_gang_that_does_not_fit_waits_at_its_gate_until_room_comes(native: Stage) -> None:
-    await native.add_nodes(*zone_nodes({"a": 3}, cpu="1500m"))
-    async with alone(native) as netgang:
-        await native.create_pod("plain", on="node1", cpu="1")
-        await create_gang(native, "g", 3)
-
-        def no_room(plan: dict[str, Any]) -> bool:
-            return [one["code"] for one in plan["waiting"]] == ["NO_ROOM"]
-
-        await native.until_document(netgang, "/v1/plan", no_room, "g waits for room")
-        assert [gates(one) for one in await native.pods("g-")] == [[GATE]] * 3
-        told = await native.explain(netgang, "g")
-        assert (told["state"], told["code"], told["min_member"]) == ("waiting", "NO_ROOM", 3)
-        await native.end("plain")
-        await native.until_bound("g-", 3)
 
 
 async def test_two_gangs_for_the_room_of_one_never_start_in_part(native: Stage) -> None:

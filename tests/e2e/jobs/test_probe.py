@@ -13,16 +13,6 @@ from tests.e2e.stage import Stage, document, metric
 AGENTS = {"agent-1": "node1", "agent-2": "node2"}
 
 
-async def _token(stage: Stage, account: str, pod: dict[str, Any] | None = None) -> str:
-    """As the kubelet asks for it: bound to the pod that it is projected into."""
-    path = f"/api/v1/namespaces/{stage.namespace}/serviceaccounts/{account}/token"
-    named = (
-        {} if pod is None else {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"]}}
-    )
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": named}
-    return str((await stage.api.request("POST", path, body=asked))["status"]["token"])
-
-
 class _Agent:
     """Posts what an agent would, as often as netgang lets it."""
 
@@ -49,24 +39,23 @@ async def test_agents_report_with_the_tokens_of_their_pods(stage: Stage) -> None
     await stage.add_nodes(*zone_nodes({"A": 2}))
     await stage.api.create(kind("v1", "ServiceAccount", "netgang-probe", stage.namespace))
     await stage.api.create(kind("v1", "ServiceAccount", "trainer", stage.namespace))
-    pods = {}
     for name, where in AGENTS.items():
         made = stage.pod(name, on=where)
         made["spec"]["serviceAccountName"] = "netgang-probe"
-        pods[name] = await stage.api.create(made)
+        await stage.api.create(made)
     [port] = free_ports(1)
     probe = {"enabled": True, "service_account": f"{stage.namespace}/netgang-probe", "interval_s": 2.0}
     netgang = await stage.start_netgang({"reports": {"port": port}, "probe": probe})
     url = f"http://{LOOPBACK}:{port}/v1/probe"
-    tokens = {name: await _token(stage, "netgang-probe", pod) for name, pod in pods.items()}
+    tokens = {name: await stage.token("netgang-probe", pod=name) for name in AGENTS}
     async with httpx.AsyncClient() as client:
         agents = [_Agent(client, url, where, tokens[name]) for name, where in AGENTS.items()]
         for agent in agents:
             await stage.api.until(agent.post, lambda status: status == 200, what="the first report is taken")
         wrong = {
             "the node of another pod": (tokens["agent-2"], 403),
-            "bound to no pod": (await _token(stage, "netgang-probe"), 403),
-            "another account's": (await _token(stage, "trainer", None), 403),
+            "bound to no pod": (await stage.token("netgang-probe"), 403),
+            "another account's": (await stage.token("trainer"), 403),
             "no token of this cluster": ("wrong", 401),
             "a repeated report": (tokens["agent-1"], 409),
         }

@@ -23,15 +23,6 @@ netgang_report.flush()
 """
 
 
-async def _token(stage: Stage, namespace: str, account: str, *audiences: str) -> str:
-    """A token as the kubelet asks for it (TokenRequest), of a new service account; by default for the API server."""
-    await stage.api.create(kind("v1", "ServiceAccount", account, namespace))
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-    spec = {"audiences": audiences} if audiences else {}
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    return str((await stage.api.request("POST", path, body=asked))["status"]["token"])
-
-
 FOR_WHOM = {  # case: (setting reports.audiences, answer to a token that is for netgang alone)
     "for the API server": ((), 401),
     "for netgang or the API server": (("netgang", "https://kubernetes.default.svc"), 200),
@@ -51,11 +42,13 @@ async def test_a_pod_s_own_token_reports_for_its_namespace(
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
     counts = {"parallelism": 2, "completions": 2, "completionMode": "Indexed"}
     await stage.api.create(kind("batch/v1", "Job", "resnet", stage.namespace, spec={**counts, "template": template}))
+    for place in (stage.namespace, other):
+        await stage.api.create(kind("v1", "ServiceAccount", "trainer", place))
     tokens = {
-        "mine": await _token(stage, stage.namespace, "trainer"),
-        "other": await _token(stage, other, "trainer"),
-        "for us": await _token(stage, stage.namespace, "trainer-2", "netgang"),
-        "for others": await _token(stage, stage.namespace, "trainer-3", "vault"),
+        "mine": await stage.token("trainer"),
+        "other": await stage.token("trainer", namespace=other),
+        "for us": await stage.token("trainer", "netgang"),
+        "for others": await stage.token("trainer", "vault"),
         "admin": re.findall(r"token: (\S+)", stage.cluster.kubeconfig("admin").read_text())[0],
         "wrong": "no token of this cluster",
     }

@@ -8,8 +8,7 @@ from lab.testbed.api import Object
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.operator import start_operator, tf_job
 from tests.e2e.jobs.test_elastic import WORKERS
-from tests.e2e.jobs.test_levels import age
-from tests.e2e.objects import indexed_job
+from tests.e2e.objects import indexed_job, name_of
 from tests.e2e.site import lasting_site_on
 from tests.e2e.stage import Stage
 
@@ -19,6 +18,7 @@ SETTINGS = {
     "elastic": {"enabled": True, "condition": "levels", "cool_down_s": 2, "decrement": None, "increment": None},
 }
 SUSPENDABLE = {"netgang.io/suspendable": "true"}
+LONG_AGO = "2020-01-01T00:00:00Z"
 lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=("Job", "TFJob"))
 
 
@@ -78,7 +78,20 @@ async def test_a_long_job_shrinks_leaves_and_comes_back(site: Stage, long: Long)
     await site.end_job("first")
     await site.end_job("second")
     await site.until_running("long", 7, without=frozenset(before) if long.kind == "Job" else frozenset())
-    await site.until_job("long", lambda found: WORKERS[long.kind](found) == long.workers, "it whole", kind=long.kind)
+    job = await site.until_job("long", lambda found: WORKERS[long.kind](found) == long.workers, "whole", kind=long.kind)
+    assert '"gang":"long","hours":' in job["metadata"]["annotations"]["netgang.io/attained"]
+    assert job["metadata"]["labels"]["netgang.io/restart"] == "ran-before"
+    assert job["status"].get("failed", 0) == 0
+
+
+async def age(site: Stage, begin: str) -> None:
+    """Date back when the members got their nodes, which their condition PodScheduled says: nobody waits for an hour."""
+    for one in await site.pods(begin):
+        conditions = [
+            {**found, "lastTransitionTime": LONG_AGO} if found["type"] == "PodScheduled" else found
+            for found in one["status"]["conditions"]
+        ]
+        await site.patch_pod(name_of(one), status={"conditions": conditions})
 
 
 def short(name: str, site: Stage) -> Object:

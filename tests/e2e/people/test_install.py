@@ -29,7 +29,6 @@ from lab.testbed.programs.build import ensure_program
 from lab.testbed.programs.catalogue import KUBERNETES
 from probe.exchange import Netgang as Agent
 from tests.e2e.objects import GATE, OURS, as_stored, gang, gates
-from tests.e2e.people.installed import mounted, run_installed
 from tests.e2e.stage import say
 
 UNINSTALL = "netgang-uninstall"
@@ -173,12 +172,21 @@ def _gang(name: str, *, cpu: str, scheduler: str = "netgang", first: int = 0) ->
 
 
 async def _by_hand(cluster: Cluster, admin: Api) -> Netgang:
+    """The commands of both Deployments with what is mounted into them."""
     name = "netgang-0"
     await admin.create(replica(name))
-    running = await run_installed(cluster, admin, {"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN})
+    settings = yaml.safe_load(await mounted(admin, "netgang", "netgang.yaml"))
+    running = await start_netgang(cluster, settings, env={"POD_NAME": name, "POD_NAMESPACE": INSTALLED_IN})
+    config = yaml.safe_load(await mounted(admin, "netgang-scheduler-config", "scheduler.yaml"))
+    await cluster.start_scheduler(config, name=NETGANG_SCHEDULER, extender=running.url, account=NETGANG_SCHEDULER)
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     await admin.patch("Pod", name, ready, namespace=INSTALLED_IN, subresource="status")
     return running
+
+
+async def mounted(api: Api, name: str, key: str) -> str:
+    """A file of the ConfigMap that is mounted."""
+    return str((await api.get("ConfigMap", name, namespace=INSTALLED_IN))["data"][key])
 
 
 async def _until_gated(admin: Api) -> None:

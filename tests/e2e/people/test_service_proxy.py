@@ -4,16 +4,20 @@ The API server leads to no address of the loopback, and only to one that Kuberne
 pod. So everything runs in a network of the test's own, without a way out, in which the loopback has an address more.
 """
 
+import asyncio
 import ctypes
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lab.bench.testbed.commands import run
 from lab.testbed.api import Api
@@ -21,10 +25,10 @@ from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.objects import namespace, zone_nodes
 from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.parts.replicas import replica
-from lab.testbed.parts.service import Netgang, install_rights, start_netgang
+from lab.testbed.parts.service import ROOT, Netgang, install_rights, start_netgang
+from lab.testbed.programs.build import ensure_program
 from tests.authority import Authority
 from tests.e2e.objects import gang
-from tests.e2e.person import person
 from tests.e2e.stage import document
 
 ADDRESS = "198.51.100.7"  # of a range that is for examples and belongs to none
@@ -51,6 +55,60 @@ def own_network() -> Iterator[None]:
         finally:
             if kernel.setns(before.fileno(), NEW_NETWORK) != 0:
                 raise OSError(ctypes.get_errno(), "no way back into the machine's network")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody who asks netgang with a kubeconfig of their own, and the rights that they were given."""
+
+    cluster: Cluster
+    namespace: str
+    kubeconfig: Path
+    path: Path
+    kubectl: Path
+
+    async def says(self, *command: str | Path, code: int = 0) -> str:
+        """What a program prints: on standard output, or on standard error if it is to end with another code."""
+        env = {
+            **{name: text for name, text in os.environ.items() if not name.startswith("NETGANG_")},
+            "KUBECONFIG": str(self.kubeconfig),
+            "PATH": f"{self.path}:{os.environ['PATH']}",
+            "COLUMNS": "160",
+        }
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=env, cwd=ROOT)
+        out, err = await process.communicate()
+        assert process.returncode == code, (out + err).decode()
+        return (err if code else out).decode()
+
+    async def netgang(self, *arguments: str, code: int = 0) -> str:
+        return await self.says(sys.executable, "-m", "cli.main", *arguments, code=code)
+
+    async def plugin(self, *arguments: str, code: int = 0) -> str:
+        return await self.says(self.kubectl, "netgang", *arguments, code=code)
+
+    async def granted(self, role: str) -> None:
+        await self.cluster.kubectl(
+            *("create", "rolebinding", f"ann-{role}", "-n", INSTALLED_IN, f"--role={role}"),
+            f"--serviceaccount={self.namespace}:ann",
+        )
+
+
+async def person(cluster: Cluster, directory: Path, *, namespace: str) -> Person:
+    """Ann, an account of this namespace without rights; the plugin is there as an installation has it."""
+    await cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
+    document = yaml.safe_load(cluster.kubeconfig().read_text())
+    token = (await cluster.kubectl("create", "token", "ann", "-n", namespace)).strip()
+    document["users"][0]["user"] = {"token": token}
+    document["contexts"][0] |= {"name": "site"}
+    document["contexts"][0]["context"]["namespace"] = namespace
+    document["current-context"] = "site"
+    ann = Person(cluster, namespace, directory / "kubeconfig", directory, ensure_program("kubectl"))
+    ann.kubeconfig.write_text(yaml.safe_dump(document))
+    program = directory / "kubectl-netgang"
+    program.write_text(f"#!{sys.executable}\nfrom cli.main import kubectl\n\nkubectl()\n")
+    program.chmod(0o755)
+    return ann
 
 
 @pytest.fixture

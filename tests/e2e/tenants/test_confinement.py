@@ -16,7 +16,7 @@ from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
-from extender.kube.leases import ROLE_LABEL
+from extender.kube.own_objects import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster
 from lab.testbed.errors import ApiRefused
@@ -24,7 +24,7 @@ from lab.testbed.objects import node, pod, pod_group, restricted
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
 from scoring.queue.admitted_condition import AdmittedCondition
-from scoring.verbs.ungate import Listing
+from scoring.verbs.places import Listing
 from tests.e2e.objects import kind
 from tests.e2e.stage import LIMIT_S
 from tests.fakes.notes import notes_of_a_former_process

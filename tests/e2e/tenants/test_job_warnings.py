@@ -1,4 +1,4 @@
-"""What `kubectl apply` says of probable mistakes in jobs of the training operator, JobSet, Trainer and Kubernetes.
+"""What `kubectl apply` says of probable mistakes in pods and in jobs of Kubernetes and of the training frameworks.
 
 The chart's warnings on a real API server with the frameworks' definitions; their controllers are not needed.
 """
@@ -13,10 +13,10 @@ import yaml
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
-from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL
+from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, pod
 from lab.testbed.parts.installed import installed
 from lab.testbed.programs.build import ensure_asset
-from tests.e2e.objects import gang, kind, name_of
+from tests.e2e.objects import kind, name_of
 from tests.e2e.site import fresh_namespace
 
 Fields = Mapping[str, Any]
@@ -34,12 +34,9 @@ PATHS = {
 }
 
 
-def pod(name: str, namespace: str) -> list[Object]:
-    """A gang of one pod."""
-    made = gang(name, 1, namespace, cpu="100m")
-    for one in made:
-        one["spec"] |= {"tolerations": []}
-    return made
+def plain(**fields: Any) -> Make:
+    """One pod."""
+    return lambda name, namespace: [pod(name, namespace=namespace, **fields)]
 
 
 def role(replicas: int = 1, *, cpu: str = "100m", scheduler: str = "", **metadata: Any) -> dict[str, Any]:
@@ -130,7 +127,18 @@ def _named(value: Any, name: str) -> Any:
 LEAST, MINIMUM = {"minAvailable": 4}, "schedulingPolicy.minAvailable is 9"
 ZONES, WORKERS = {"netgang.io/zones": "b"}, {"netgang.io/min-workers": "2"}
 
-WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job → words of the warning
+WRONG: dict[str, tuple[Make, tuple[str, ...]]] = {  # job or pod → words of the warning
+    "a misspelt name": (
+        batch(pod={"labels": {GROUP_NAME_LABEL.replace("name", "nmae"): "g", MIN_AVAILABLE_LABEL: "2"}}), ("nmae",)),
+    "a misspelt prefix": (
+        batch(pod={"labels": {GROUP_NAME_LABEL.replace("pod-group", "podgroup"): "g"}}), ("podgroup",)),
+    "a label that is an annotation": (plain(labels=ZONES), ("netgang.io/zones",)),
+    "an annotation that is a label": (
+        plain(annotations={GROUP_NAME_LABEL: "g"}, scheduler="netgang"), (f"annotation {GROUP_NAME_LABEL}",)),
+    "an unknown option": (
+        batch(pod={"labels": labels(4), "annotations": {"netgang.io/zonez": "D"}}), ("netgang.io/zonez",)),
+    "a scheduler that is not ours": (batch(scheduler="net-gang"), ("schedulerName net-gang",)),
+    "no scheduler": (plain(labels=labels(1, "g")), ("default-scheduler",)),
     "a PyTorchJob of less than its minimum": (
         training(policy={"minAvailable": 9}), (MINIMUM, "replicas of all roles are 4 together", "never start")),
     "an MPIJob of less than its minimum": (
@@ -189,7 +197,8 @@ RIGHT: dict[str, Make] = {  # nothing is said of these
     "TrainJob": train_job(),
     "job that Kueue starts": batch(suspend=True, metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}),
     "Job of others": batch(pod={}, scheduler="", completions=1, parallelism=0),
-    "pod": pod,
+    "pod": plain(labels=labels(1, "g"), annotations=ZONES, scheduler="netgang"),
+    "pod of others": plain(labels={"app.kubernetes.io/name": "x"}),
 }  # fmt: skip
 
 

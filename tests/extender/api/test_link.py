@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from extender.api.documents.link import link_document
-from extender.schemas.link import Measured
+from extender.api.documents.network import link_document
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
-from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
+from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
 from scoring.score.links import among
 from tests.builders import mesh, node, snapshot
 
@@ -35,11 +34,11 @@ def link(*measured: tuple[str, str, str, float, float], zones: bool = False) -> 
     return part.there, part.back, part.counts, part.basis, part.no_better_than
 
 
-def known(value: float, age_s: float, origin: str) -> Measured:
-    return Measured(value=value, age_s=age_s, origin=origin)
+def known(value: float, age_s: float, origin: str) -> Known:
+    return Known(value, age_s, origin)
 
 
-Part = tuple[Measured | None, Measured | None, float | None, str, float | None]
+Part = tuple[Known | None, Known | None, float | None, str, float | None]
 """There, back, what counts, from, and what the link is no better than."""
 
 CASES: dict[str, tuple[Part, list[tuple[str, str, str, float, float]], bool]] = {  # case: (part, measured, with zones)

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from extender.api.auth import Reporters
-from extender.api.probe import MAX_BODY_BYTES, ProbePort
-from extender.api.reports import ReportsDoor, create_reports_app
+from extender.api.reports import MAX_BODY_BYTES, ProbePort, ReportsDoor, create_reports_app
 from extender.bootstrap.serve import port_config
 from extender.errors import ApiUnavailableError, NotFoundError
 from extender.network.probe.agent_pods import POD_NAME, POD_UID, AgentPods

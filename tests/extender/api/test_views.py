@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from extender.api.documents.network import network_document
 from extender.api.documents.views import Views
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled
@@ -18,7 +20,8 @@ from extender.schemas.network import KnownPairs
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
-from tests.builders import mesh
+from tests.builders import mesh, node, snapshot
+from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import World, node_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -124,22 +127,6 @@ async def test_the_network_shows_its_coverage_and_its_sources() -> None:
     assert (found.detail.network.sources, found.detail.network.mapping) == (status.sources, status.mapping)
 
 
-PARTS: dict[str, tuple[dict[str, Any], tuple[str, ...], int]] = {  # case: (what is asked for, the nodes, of how many)
-    "all": ({}, ("a1", "a2", "b1"), 3),
-    "the first": ({"limit": 1}, ("a1",), 3),
-    "a zone": ({"zone": "A"}, ("a1", "a2"), 2),
-    "no such zone": ({"zone": "X"}, (), 0),
-}
-
-
-@pytest.mark.parametrize(("asked", "names", "of"), PARTS.values(), ids=PARTS)
-async def test_parts_of_the_network(asked: dict[str, Any], names: tuple[str, ...], of: int) -> None:
-    async with running(node_json("a1", zone="A"), node_json("a2", zone="A"), node_json("b1", zone="B")) as world:
-        pairs = world.service.views.network(**asked).pairs
-    assert (pairs.nodes, pairs.of) == (names, of)
-    assert len(pairs.delay_ms) == len(names)
-
-
 @pytest.mark.parametrize(("error", "reasons"), [(None, 0), (RuntimeError("a defect"), 1)], ids=["away", "a defect"])
 async def test_a_source_makes_the_service_unready_by_a_defect_alone(error: Exception | None, reasons: int) -> None:
     """A server that is away is no reason to keep kube-scheduler away."""
@@ -155,17 +142,34 @@ async def test_the_values_between_some_nodes() -> None:
     async with running(N1, N2) as world:
         world.set_network(mesh(["n1", "n2"]))
         document = world.service.views.network()
-        pairs = document.pairs
-        assert (pairs.nodes, pairs.of, document.zones) == (("n1", "n2"), 2, {"a": 2})
-        assert pairs.delay_ms == [[None, 1.0], [1.0, None]]
-        assert pairs.delay_age_s == [[None, 0.0], [0.0, None]]
-        assert world.service.views.network(zone="a", limit=1).pairs.nodes == ("n1",)
-        nowhere = world.service.views.network(zone="nowhere").pairs
-        assert (nowhere.nodes, nowhere.of, nowhere.delay_ms) == ((), 0, [])
+    pairs = document.pairs
+    assert (pairs.nodes, pairs.of, document.zones) == (("n1", "n2"), 2, {"a": 2})
+    assert pairs.delay_ms == [[None, 1.0], [1.0, None]]
+    assert pairs.delay_age_s == [[None, 0.0], [0.0, None]]
 
 
-async def test_the_values_of_a_large_cluster_are_bounded() -> None:
-    async with running(*(node_json(f"n{number:03}") for number in range(150))) as world:
-        assert len(world.service.views.network().pairs.nodes) == 40
-        pairs = world.service.views.network(limit=10_000).pairs
-        assert (len(pairs.nodes), pairs.of) == (100, 150)
+PARTS: dict[str, tuple[dict[str, Any], int, int]] = {  # case: (what is asked for, how many nodes, of how many)
+    "usual": ({}, 40, 150),
+    "all": ({"limit": 10_000}, 100, 150),
+    "the first": ({"limit": 1}, 1, 150),
+    "a zone": ({"zone": "A"}, 2, 2),
+    "no such zone": ({"zone": "X"}, 0, 0),
+}
+
+
+@pytest.mark.parametrize(("asked", "names", "of"), PARTS.values(), ids=PARTS)
+def test_parts_of_a_large_network(asked: dict[str, Any], names: int, of: int) -> None:
+    """In the order of their names, and bounded."""
+    nodes = [node(f"n{number:03}", zone="A" if number < 2 else "B") for number in range(150)]
+    pairs = network_document(snapshot(nodes), None, **asked).pairs
+    assert (pairs.nodes, pairs.of) == (tuple(one.name for one in nodes[:names]), of)
+    assert len(pairs.delay_ms) == names
+
+
+async def test_the_description_needs_no_internet() -> None:
+    async with running() as world, asking(world) as client:
+        page = (await client.get("/docs")).text
+        loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
+        assert len(loaded) == 3
+        for address in loaded:
+            assert (await client.get(address)).status_code == 200, address

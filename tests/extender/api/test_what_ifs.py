@@ -197,3 +197,4 @@ def test_settings_that_are_supposed() -> None:
     assert (made.queue.order, made.queue.starve_limit_s) == (Order.FIFO, 60.0)
     assert (made.score.ratios, made.spill_wait_s) == (Ratios(1.0, 2.0, 3.0), 5.0)
     assert made.selection is here.selection
+    assert policy_with(here, {"score": {"loss_weight": 5}}).score.loss_weight == 5.0, "beside ratios that stay"

@@ -7,17 +7,7 @@ import pytest
 
 from extender.cache import ClusterCache
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, gang_key
-from scoring.model import (
-    GATE,
-    Node,
-    NodeSelectorTerm,
-    Phase,
-    Pod,
-    PodGroup,
-    Requirement,
-    Role,
-    Taint,
-)
+from scoring.model import GATE, Node, NodeSelectorTerm, Phase, Pod, PodGroup, Requirement, Role, Taint
 from scoring.model.resources import CPU
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh, node, pod

@@ -203,10 +203,7 @@ class CacheMachine(RuleBasedStateMachine):
         self.model.nodes = {one.name: one for one in listed}
         self._relist(self.cache.nodes, listed, stepwise)
 
-    @rule(
-        key=st.sampled_from(GANGS),
-        minimum=st.none() | st.integers(0, 3),
-    )
+    @rule(key=st.sampled_from(GANGS), minimum=st.none() | st.integers(0, 3))
     def pod_group_event(self, key: GangKey, minimum: int | None) -> None:
         if minimum is None:
             self.cache.pod_groups.delete(key)

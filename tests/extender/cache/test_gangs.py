@@ -58,11 +58,7 @@ DONE = labelled("b", created_s=5.0, scheduled_s=9.0, phase=Phase.SUCCEEDED)
 Declared = tuple[int, float, float | None, Reason | None]
 BY_ANNOTATION = grouped("a", GangSource.ANNOTATION, 3), grouped("a", GangSource.ANNOTATION)
 SIZES = {  # case: ((min_member, created_s, time-out, problem), pods, PodGroups)
-    "labels, as old as the oldest, finished or not": (
-        (2, 5.0, None, None),
-        [labelled("a", created_s=9.0), DONE],
-        [],
-    ),
+    "labels, as old as the oldest, finished or not": ((2, 5.0, None, None), [labelled("a", created_s=9.0), DONE], []),
     "finished members alone": ((2, 5.0, None, None), [DONE], []),
     "a PodGroup": ((3, 1.0, 60.0, None), [grouped("a", created_s=9.0)], [OLD_GROUP]),
     "an annotation": ((3, 0.0, None, None), [BY_ANNOTATION[0]], []),

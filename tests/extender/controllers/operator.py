@@ -118,15 +118,13 @@ async def schedule(world: World) -> None:
     asked: set[str] = set()
     while True:
         await asyncio.sleep(0.1)
-        bound = world.bound()
-        for _, name in sorted(world.api.store.bodies(PODS)):
-            pod = world.api.pod(name)
-            uid = str(pod["metadata"]["uid"])
-            if pod["spec"].get("schedulingGates") or name in bound or uid in asked:
+        for pod in (one.new for one in world.api.store.all(PODS)):
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            if pod["spec"].get("schedulingGates") or pod["spec"].get("nodeName") or uid in asked:
                 continue
             if pod["metadata"].get("deletionTimestamp") or pod["spec"].get("schedulerName") != "netgang":
                 continue
-            node = world.plan.node_of.get(world.uid(name))
+            node = world.plan.node_of.get(uid)
             if node is not None:
                 asked.add(uid)
                 world.bind(name, world.offered(name))

@@ -1,43 +1,27 @@
 """Loopback API servers and clients of them."""
 
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from extender.kube.binding import BindLimits
-from extender.kube.client import ClientLimits, KubeClient
+from extender.kube.client import KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
-from extender.kube.http.transport import TransportLimits
 from extender.runtime.clock import Backoff, SystemClock
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 
-QUICK = ClientLimits(
-    request_s=10.0,
-    transport=TransportLimits(object_bytes=100_000, line_bytes=100_000),
-    bind=BindLimits(deadline_s=20.0, attempt_s=10.0, attempts=3, backoff=Backoff(first_s=0.001, limit_s=0.01)),
-)
+QUICK = BindLimits(deadline_s=20.0, attempt_s=10.0, attempts=3, backoff=Backoff(first_s=0.001, limit_s=0.01))
 
 
 def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServer:
     return ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)
 
 
-def client_of(url: str, *, limits: ClientLimits = QUICK) -> KubeClient:
+def client_of(url: str, *, limits: BindLimits = QUICK) -> KubeClient:
     return KubeClient(server_of(url), clock=SystemClock(), rng=random.Random(0), limits=limits)
-
-
-@asynccontextmanager
-async def serving(handle: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> AsyncIterator[ApiServer]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    async with TestServer(app) as running:
-        yield server_of(str(running.make_url("")).rstrip("/"))
 
 
 @pytest.fixture

@@ -118,15 +118,3 @@ async def always_ok(talk: Talk) -> None:
     while True:
         await talk.request()
         await talk.say(OK)
-
-
-async def echo(talk: Talk) -> None:
-    while True:
-        head, _ = await talk.request()
-        await talk.say(ok(head.split(" ", 2)[1].encode()))
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10.0):
-        while not reached():  # noqa: ASYNC110 - there is no event for it, and no time passes
-            await asyncio.sleep(0)

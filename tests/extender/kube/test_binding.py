@@ -8,7 +8,7 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.binding import BindLimits
 from extender.kube.calls import PODS
-from extender.kube.client import ClientLimits, KubeClient
+from extender.kube.client import KubeClient
 from extender.ports import Binding
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
@@ -54,7 +54,7 @@ async def test_success_is_the_pod_on_its_node(
 async def test_an_answer_that_comes_too_late(loopback: LoopbackApi) -> None:
     binding = add_pod(loopback)
     loopback.fail_next("bind", Fault(status=201, applied=True, delay_s=60.0))
-    limits = ClientLimits(bind=BindLimits(deadline_s=20.0, attempt_s=0.2))
+    limits = BindLimits(deadline_s=20.0, attempt_s=0.2)
     async with client_of(loopback.url, limits=limits) as client:
         await client.bind(binding)
     assert loopback.store.bindings == [binding]
@@ -110,14 +110,14 @@ async def test_attempts_are_bounded(
 async def test_an_outcome_that_cannot_be_read_is_unknown(loopback: LoopbackApi) -> None:
     loopback.fail_next("bind", LOST_AFTER)
     loopback.fail_next("get", ERROR_BEFORE, times=1000)
-    async with client_of(loopback.url, limits=ClientLimits(bind=BindLimits(deadline_s=0.5))) as client:
+    async with client_of(loopback.url, limits=BindLimits(deadline_s=0.5)) as client:
         with pytest.raises(ApiUnavailableError, match="outcome unknown"):
             await client.bind(add_pod(loopback))
     assert sum(seen.method == "POST" for seen in loopback.seen) == 1
 
 
 async def test_the_deadline_holds(loopback: LoopbackApi) -> None:
-    limits = ClientLimits(bind=BindLimits(deadline_s=0.3, attempt_s=60.0, attempts=100))
+    limits = BindLimits(deadline_s=0.3, attempt_s=60.0, attempts=100)
     loopback.fail_next("bind", Fault(delay_s=60.0), times=9)
     loopback.fail_next("get", Fault(delay_s=60.0), times=9)
     begun_s = asyncio.get_running_loop().time()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.leadership.election import DRIFT_RATIO, Call, Election, LeaseTimes, Read, Write
+from extender.leadership.election import DRIFT_RATIO, Election, LeaseTimes, Write
 from extender.leadership.lease import Lease, LeaseSpec
 from tests.example_counts import FEW, THOROUGH
 
@@ -42,7 +42,7 @@ def write(one: Election, at_s: float, *, wall_us: int = 0) -> Write:
 
 
 def waits(one: Election, at_s: float) -> bool:
-    return one.next(now_s=at_s, wall_us=0) == Read()
+    return one.next(now_s=at_s, wall_us=0) is None
 
 
 def leader(*, at_s: float = 10.0) -> Election:
@@ -280,7 +280,7 @@ class World:
 
         def answered(answer: Lease | str | None) -> None:
             def report(now_s: float) -> None:
-                if isinstance(call, Read):
+                if call is None:
                     assert not isinstance(answer, str)
                     one.election.was_read(answer, sent_s=sent_s, now_s=now_s)
                 elif isinstance(answer, Lease):
@@ -302,9 +302,9 @@ class World:
             lambda: finish(lambda now_s: one.election.has_failed(call, sent_s=sent_s, now_s=now_s)),
         )
 
-    def answer(self, call: Call) -> Lease | str | None:
+    def answer(self, call: Write | None) -> Lease | str | None:
         """The API server's: the Lease, `None` where there is none, or "refused"."""
-        if isinstance(call, Read):
+        if call is None:
             return self.lease
         if (self.lease and self.lease.version) != (call.over and call.over.version):
             return "refused"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from extender.errors import ApiUnavailableError, ConflictError
-from extender.leadership.fencing import READS, FencedApi
+from extender.leadership.lease_loop import READS, FencedApi
 from extender.ports import Binding, ClusterApi
 from scoring.ids import NodeName, PodUid
 from tests.extender.scheduling.world import pod_json

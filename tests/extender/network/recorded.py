@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.network.maddash.grid import GridReading, read_grid_in_slices
 from scoring.network.matrix import Measurement, Metric
-from tests.extender.beside import finish
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "maddash"
 
@@ -43,15 +41,6 @@ DELAY_MS = """
     s3  0.527   -0.350  12.863  -       44.024         44.027
     s5  47.103  33.194  33.197  47.106  -              0.623
     s6  47.101  33.197  33.196  47.102  0.000          -
-"""
-DELAY_UNCONFIRMED_MS = """
-        s4      s1      s2      s3      s5             s6
-    s4  -       12.862  12.864  0.558   44.021         44.027
-    s1  12.026  -       0.428   12.022  custom_status  31.025
-    s2  12.020  0.450   -       12.025  31.026         unknown_status
-    s3  0.524   -0.350  12.865  -       44.023         44.027
-    s5  47.105  33.196  33.197  47.104  -              0.626
-    s6  47.105  33.194  33.194  47.105  0.000          -
 """
 THROUGHPUT_GBPS = """
         s4              s1      s2      s3              s5      s6
@@ -112,7 +101,3 @@ def agree(found: Iterable[Measurement]) -> None:
     for metric, wanted in ((Metric.LOSS, LOSS), (Metric.DELAY, DELAY), (Metric.THROUGHPUT, THROUGHPUT)):
         values = {(str(one.source), str(one.target)): one.value for one in found if one.metric is metric}
         assert values == pytest.approx(wanted, rel=1e-12, abs=1e-15), metric
-
-
-def read_grid(body: bytes, *, name: str = "any") -> GridReading:
-    return finish(read_grid_in_slices(body, name=name))

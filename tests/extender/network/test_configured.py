@@ -9,7 +9,7 @@ from extender.bootstrap import live
 from extender.bootstrap.feeds import source_of
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
-from extender.network.sources.http import HttpServer, Secret
+from extender.network.sources.http import HttpServer
 from extender.settings.settings import Settings
 
 KINDS = {  # kind: (adapter, address that is asked)
@@ -29,8 +29,8 @@ async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
     named = settings_of(kind, username="me", password_file="secret", ca_file=None)
     bearing = settings_of(kind, token_file="T", insecure=True)
     wanted = (
-        HttpServer(url, username="me", password=Secret(Path("secret"))),
-        HttpServer(url, insecure=True, token=Secret(Path("T"))),
+        HttpServer(url, username="me", password_file=Path("secret")),
+        HttpServer(url, insecure=True, token_file=Path("T")),
     )
     for settings, server in zip((named, bearing), wanted, strict=True):
         one: Any = source_of(settings.network.sources[0], name="x")

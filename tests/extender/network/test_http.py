@@ -1,8 +1,11 @@
 """The HTTP client of the sources: credentials that appear nowhere, limits, errors that name address and cause."""
 
+import asyncio
 import base64
+import gc
+import gzip
+import os
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,53 +13,45 @@ import httpx
 import pytest
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.sources.http import HttpClient, HttpServer, Secret, verification
+from extender.network.sources.http import HttpClient, HttpServer, verification
+from tests.extender.network.replies import no_server, replies
+from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, hang, ok, reset
 
+__all__ = ["no_server"]
 URL = "https://archive.example.org/opensearch"
-OWN = Path(__file__).parents[2] / "fixtures" / "tls" / "loopback.crt"
 
 
-def client(answer: Callable[[httpx.Request], httpx.Response] | None = None, **server: object) -> HttpClient:
-    """A client whose server is a function; by default it says what authorization it got, with status 403."""
+def client(answer: httpx.Response | httpx.HTTPError | None = None, **server: Any) -> HttpClient:
+    """A client of a server that answers this; by default with status 403, and what authorization it got."""
 
     def echo(request: httpx.Request) -> httpx.Response:
         return httpx.Response(403, text=f"no entry with {request.headers.get('authorization')}")
 
-    return HttpClient(HttpServer(URL, **server), transport=httpx.MockTransport(answer or echo))  # type: ignore[arg-type]
+    replies.route().mock(side_effect=echo if answer is None else [answer])
+    return HttpClient(HttpServer(URL, **server))
 
 
 async def refusal(one: HttpClient) -> str:
     with pytest.raises(NetworkSourceError) as caught:
         await one.ask("GET", "/x")
-    await one.aclose()
     return str(caught.value)
 
 
-async def test_a_token_goes_along_and_into_no_text(tmp_path: Path) -> None:
+async def test_a_token_is_read_each_time_and_goes_into_no_text(tmp_path: Path) -> None:
     file = tmp_path / "token"
-    file.write_text("s3cret-one\n")
-    sent: list[str] = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        sent.append(request.headers["authorization"])
-        return httpx.Response(401, text=f"bad: {request.headers['authorization']}")
-
-    one = client(answer, token=Secret(file=file))
+    one = client(token_file=file)
     texts = []
-    for token in ("s3cret-one", "s3cret-two"):
+    for token in ("s3cret-one\n", "s3cret-two"):
         file.write_text(token)
-        with pytest.raises(NetworkSourceError) as caught:
-            await one.ask("GET", "/x")
-        texts.append(str(caught.value))
+        texts.append(await refusal(one))
+    sent = [call.request.headers["authorization"] for call in replies.calls]
     assert sent == ["Bearer s3cret-one", "Bearer s3cret-two"]
-    assert texts[0] == f"{URL}/x: status 401: username, password or token are missing or wrong: bad: Bearer …"
-    assert not any("s3cret" in text for text in texts)
-    await one.aclose()
+    assert texts == [f"{URL}/x: status 403: this user may not read it: no entry with Bearer …"] * 2
 
 
 async def test_a_password_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("pa55 word")
-    text = await refusal(client(username="me", password=Secret(tmp_path / "password")))
+    text = await refusal(client(username="me", password_file=tmp_path / "password"))
     encoded = base64.b64encode(b"me:pa55 word").decode()
     assert "pa55" not in text
     assert encoded not in text
@@ -67,38 +62,90 @@ async def test_without_credentials_nothing_is_sent() -> None:
     assert "no entry with None" in await refusal(client())
 
 
-SECRETS = {  # case: (what is said, secret)
-    "no file": (r"secret file .*nowhere cannot be read: FileNotFoundError", Secret(file=Path("nowhere"))),
-}
-
-
-@pytest.mark.parametrize(("want", "secret"), SECRETS.values(), ids=SECRETS)
-async def test_a_secret_that_is_not_there(want: str, secret: Secret) -> None:
-    one = client(token=secret)
-    with pytest.raises(NetworkSourceError, match=want):
-        await one.ask("GET", "/x")
-    await one.aclose()
+async def test_a_secret_that_is_not_there() -> None:
+    said = await refusal(client(token_file=Path("nowhere")))
+    assert said == "secret file nowhere cannot be read: FileNotFoundError"
 
 
 async def test_a_secret_of_several_lines_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\r\nX-Other: second")
-    text = await refusal(client(token=Secret(file=file)))
+    text = await refusal(client(token_file=file))
     assert "is empty or no line of plain characters" in text
     assert "second" not in text
 
 
 async def test_an_error_without_words_has_its_name() -> None:
-    def answer(_: httpx.Request) -> httpx.Response:
-        raise httpx.ReadTimeout("")
-
-    assert await refusal(client(answer)) == f"{URL}/x: ReadTimeout"
+    assert await refusal(client(httpx.ReadTimeout(""))) == f"{URL}/x: ReadTimeout"
 
 
-async def test_limits() -> None:
-    """An answer that is too large is not kept, whatever its header says."""
-    one = client(lambda _: httpx.Response(200, content=b"x" * 2000), body_limit_bytes=1000)
-    assert await refusal(one) == f"{URL}/x: the answer has more than 1000 bytes"
+def packed(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+FAULTS: dict[str, tuple[Answer, str]] = {  # fault of a connection: (answer, what is said)
+    "one byte at a time": (drip, "no complete answer within 0.5 s"),
+    "no answer": (hang, "no complete answer within 0.5 s"),
+    "cut off": (ok(b"[" * 99)[:-30], "peer closed connection"),
+    "too large, whatever its header says": (ok(b"x" * 200_001), "the answer has more than 200000 bytes"),
+    "endless": (endless, "the answer has more than 200000 bytes"),
+    "a bomb": (packed(gzip.compress(b"[" * 5_000_000)), "the answer has more than 200000 bytes"),
+    "not gzip": (packed(b"no"), "Error"),
+    "garbage": (b"\x00\xff\x13\x37 not HTTP\r\n\r\n", "/x: "),
+    "reset": (reset, "/x: "),
+    "moved": (
+        b"HTTP/1.1 302 Found\r\nLocation: https://elsewhere.example.org/login?token=1\r\n\r\n",
+        "/x: status 302: moved to https://elsewhere.example.org/login: configure that address",
+    ),
+}
+
+
+def served(server: RawServer, *, ca_file: Path | None = CERTIFICATE) -> HttpClient:
+    replies.route().pass_through()
+    return HttpClient(HttpServer(server.url, ca_file=ca_file, timeout_s=0.5, body_limit_bytes=200_000))
+
+
+@pytest.mark.parametrize(("answer", "said"), FAULTS.values(), ids=FAULTS)
+async def test_a_real_connection_that_goes_wrong(answer: Answer, said: str) -> None:
+    with RawServer({"/x": answer}, tls=True) as server:
+        one = served(server)
+        with pytest.raises(NetworkSourceError) as caught:
+            await one.ask("GET", "/x")
+        assert said in str(caught.value)
+        server.answers["/x"] = ok(b"[]")
+        assert await one.ask("GET", "/x") == b"[]"
+        await one.aclose()
+
+
+async def test_a_server_whose_authority_is_not_trusted_or_that_is_gone() -> None:
+    with RawServer({"/x": ok(b"[]")}, tls=True) as server:
+        assert "certificate verify failed" in await refusal(served(server, ca_file=None))
+        one = served(server)
+    assert "onnect" in await refusal(one)
+
+
+@pytest.mark.slow
+async def test_faults_for_a_long_time_leave_nothing_behind() -> None:
+    with RawServer({}, tls=True) as server:
+        one = served(server)
+
+        async def rounds(count: int) -> tuple[int, int, int]:
+            for answer, _ in [*FAULTS.values()][2:] * count:
+                server.answers["/x"] = answer
+                with pytest.raises(NetworkSourceError):
+                    await one.ask("GET", "/x")
+            server.requests.clear()
+            replies.reset()
+            gc.collect()
+            return len(gc.get_objects()), len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+
+        objects, tasks, files = await rounds(3)
+        more = await rounds(10)
+        assert more[0] - objects < 1000
+        assert more[1] <= tasks + 4
+        assert more[2] <= files + 4
+        await one.aclose()
 
 
 WRONG = {  # case: (what is said, settings)
@@ -122,13 +169,13 @@ def test_wrong_settings(want: str, settings: dict[str, Any]) -> None:
 def test_a_ca_file_adds_to_the_systems() -> None:
     """A site with one self-signed host need not give up all the others."""
     system = verification(ca_file=None, insecure=False).cert_store_stats()["x509"]
-    assert verification(ca_file=OWN, insecure=False).cert_store_stats()["x509"] == system + 1
+    assert verification(ca_file=CERTIFICATE, insecure=False).cert_store_stats()["x509"] == system + 1
 
 
 def test_only_insecure_switches_the_check_off() -> None:
     context = verification(ca_file=None, insecure=True)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
-    context = verification(ca_file=OWN, insecure=False)
+    context = verification(ca_file=CERTIFICATE, insecure=False)
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 

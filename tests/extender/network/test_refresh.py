@@ -10,8 +10,7 @@ from extender.network.mapping import MappingConfig
 from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
 from scoring.ids import EndpointId, NodeName
-from scoring.model.policy import Ttl
-from scoring.network.matrix import Known, Measurement, Metric
+from scoring.network.matrix import Measurement, Metric
 from tests.builders import node
 from tests.extender.network.world import START_S, World, running
 from tests.fakes.clock import LoopClock
@@ -204,23 +203,15 @@ async def test_new_nodes_are_mapped_when_they_come() -> None:
         assert world.status().mapping.unmapped[Metric.LOSS] == ("c", "unmeasured")  # type: ignore[union-attr]
 
 
-async def test_aliases_of_all_sources_count() -> None:
+async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None:
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
-    other.set(value("x", "y", 3.0), aliases={"y": ("b",)})
-    async with running(bench(Polled(one, 60.0), Polled(other, 60.0))) as world:
+    other.set(value("x", "y", 3.0))
+    config = MappingConfig(table={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
+    async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(mapping=config))) as world:
         await asyncio.sleep(1.0)
         block = world.last.block([NodeName("a")], [NodeName("b")])
         assert (block.loss_ratio[0, 0], block.delay_ms[0, 0]) == (0.1, 3.0)
-
-
-async def test_configured_mapping_is_used() -> None:
-    source = FakeNetworkSource()
-    source.set(value("x", "y", 3.0))
-    config = MappingConfig(table={NodeName("a"): {Metric.DELAY: "x"}, NodeName("b"): {Metric.DELAY: "y"}})
-    async with running(bench(Polled(source, 60.0), options=RefreshOptions(mapping=config))) as world:
-        await asyncio.sleep(1.0)
-        assert world.delay() == 3.0
 
 
 async def test_problems_and_counts_are_shown() -> None:
@@ -253,35 +244,6 @@ async def test_big_meshes_are_merged_beside_the_loop() -> None:
         await asyncio.wait_for(published.wait(), LIVENESS_S)
     assert threads == [threading.get_ident()]
     assert world.last.known_pairs(Metric.LOSS) == 60 * 59
-
-
-async def test_the_newest_value_of_any_source_counts_and_keeps_its_name() -> None:
-    one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
-    first = (value("a", "b", 1.0, at_s=-100.0), value("a", "b", 0.5, metric=Metric.LOSS, at_s=-10.0))
-    one.set(*first, value("b", "c", 7.0))
-    other.set(value("a", "b", 2.0, at_s=-50.0), value("a", "b", 0.1, metric=Metric.LOSS, at_s=-20.0))
-    async with running(bench(Polled(one, 10.0), Polled(other, 10.0))) as world:
-        await asyncio.sleep(1.0)
-        assert world.known() == Known(2.0, 50.0, "other")
-        assert world.known(metric=Metric.LOSS) == Known(0.5, 10.0, "one")
-        assert world.known(metric=Metric.THROUGHPUT) is None
-        assert world.delay("b", "c") == 7.0
-        one.set(value("a", "b", 3.0, at_s=5.0))
-        await asyncio.sleep(15.0)
-        assert (world.delay(), world.delay("b", "c")) == (3.0, None)
-
-
-async def test_pairs_are_counted_by_age() -> None:
-    source = FakeNetworkSource()
-    source.set(value("a", "b", 1.0), value("b", "a", 1.0, at_s=-45.0))
-    options = RefreshOptions(reevaluate_s=1000.0, soft_ttl_s=Ttl.same(50.0), hard_ttl_s=Ttl.same(100.0))
-    async with running(bench(Polled(source, 1000.0), options=options)) as world:
-        await asyncio.sleep(1.0)
-        assert world.counts() == (2, 0, 0)
-        await asyncio.sleep(9.0)
-        assert world.counts() == (1, 1, 0)
-        await asyncio.sleep(50.0)
-        assert world.counts() == (0, 1, 1)
 
 
 async def test_links_between_zones_are_guessed_if_asked() -> None:

@@ -8,8 +8,6 @@ alone). It counts what it has assumed as taken, asks bind without waiting for th
 from collections import Counter
 from typing import Any
 
-import msgspec
-
 from extender.convert.wire import Failed, Passed
 from extender.kube.calls import NODES, PODS
 from scoring.model.resources import parse_quantity
@@ -116,5 +114,6 @@ class KubeScheduler:
         return free
 
 
-def objects(world: World, resource: Any) -> list[dict[str, Any]]:
-    return [msgspec.json.decode(body) for body in world.api.store.bodies(resource).values()]
+def objects(world: World, resource: Any) -> list[Any]:
+    """As they are stored: to be read, not changed."""
+    return [one.new for one in world.api.store.all(resource)]

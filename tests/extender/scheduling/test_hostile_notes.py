@@ -51,7 +51,7 @@ async def test_a_nested_preempts_note_stops_nobody() -> None:
         assert sorted(world.bound()) == ["good-0", "good-1"]
 
 
-OWNERS = 100
+OWNERS = 50
 
 
 def never_ends(api: FakeClusterApi, number: int) -> None:

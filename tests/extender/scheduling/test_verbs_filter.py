@@ -71,6 +71,7 @@ async def test_native_members_follow_their_siblings_into_their_zone() -> None:
     members = [pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)]
     async with running(N1, N2, node_json("far", zone="b"), *members) as world:
         assert world.filter("m-1") == Passed([NodeName("n1"), NodeName("n2")], others=Reason.OTHER_ZONE)
+        assert (await world.bind_answer("m-1", "far"), world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
         assert world.filter("m-1", nodes=["far"]) == Passed([NodeName("far")])
 
 
@@ -268,11 +269,15 @@ async def test_nobody_waits_without_need(debug: bool) -> None:
 
 
 async def test_people_look_and_nothing_comes_of_it() -> None:
-    """Debugging calls get honest answers: nothing is learned, and no pod is woken (docs/safety.md S2)."""
+    """Debugging calls get honest answers: nothing is learned, offered, nor woken (docs/safety.md S2)."""
     async with running(N1, N2) as world:
         [name] = world.gang("g", 1)
+        world.pod("plain")
         await world.planned_gang("waiting", 1, cpu="9")
-        [other] = {"n1", "n2"} - {world.offered(name, debug=True)}
+        [other] = {"n1", "n2"} - {planned := world.offered(name, debug=True)}
+        assert await world.bind_answer(name, planned) is Reason.NEVER_OFFERED
+        assert len(world.passed("plain", unless=Reason.NOT_OURS, debug=True)) == 2
+        assert await world.bind_answer("plain", "n1") is Reason.NEVER_OFFERED
         assert world.refusal("waiting-0", debug=True) is Reason.IMPOSSIBLE
         for _ in range(3):
             assert world.refusal(name, nodes=[other], debug=True) is Reason.NODE_NOT_OFFERED
@@ -345,18 +350,3 @@ async def test_what_is_held_fails_when_a_siblings_place_will_not_do() -> None:
         assert held.answer is Reason.ROOM_TAKEN
         calls = [world.bind(second, node), *await world.bind_and_settle(first)]
         assert answers(calls) == [None, None]
-
-
-@pytest.mark.parametrize("sampled", [True, False], ids=["sampled", "nominated"])
-async def test_nothing_is_learned_where_not_all_nodes_are_asked_about(sampled: bool) -> None:
-    """kube-scheduler may not have looked at the missing node, and asks for a nominated node alone first."""
-    async with running(N1, B2 if sampled else N2, sees_all_nodes=not sampled) as world:
-        [name] = await world.planned_gang("g", 1)
-        [other] = {"n1", "n2"} - {world.offered(name)}
-        if not sampled:
-            world.api.add({**world.api.pod(name), "status": {"nominatedNodeName": other}})
-            await world.settle()
-        for _ in range(3):
-            assert world.refusal(name, nodes=[other]) is Reason.NODE_NOT_OFFERED
-            await world.settle(1.5)
-        assert world.service.cache.snapshot().exclusions == {}

@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -102,6 +102,11 @@ def group_json(name: str = "g", least: int = 2) -> Object:
     return {"kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
 
 
+async def unasked(_: object) -> tuple[str, ...]:
+    """Of a gang's circumstances the API server is asked nothing."""
+    return ()
+
+
 def pinned_to(node: str) -> Object:
     """A pod's affinity for this one node, by name."""
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
@@ -187,12 +192,9 @@ class World:
         return None if found is None else str(found)
 
     def bound(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for body in self.api.store.bodies(PODS).values():
-            pod = msgspec.json.decode(body)
-            if pod["spec"].get("nodeName") and pod["spec"]["schedulerName"] == "netgang":
-                found[pod["metadata"]["name"]] = pod["spec"]["nodeName"]
-        return dict(sorted(found.items()))
+        pods = [one.new for one in self.api.store.all(PODS)]
+        ours = [pod for pod in pods if pod["spec"].get("nodeName") and pod["spec"]["schedulerName"] == "netgang"]
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in ours}
 
     def node_names(self) -> list[NodeName]:
         return sorted(NodeName(name) for _, name in self.api.store.bodies(NODES))
@@ -332,7 +334,7 @@ class World:
             return await client.get(path)
 
     def explained(self, name: str) -> Explained:
-        document = at_once(self.service.views.explain_with((), "default", name))
+        document = at_once(replace(self.service.views, circumstances=unasked).explain("default", name))
         assert isinstance(document, Explained)
         return document
 

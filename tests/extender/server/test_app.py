@@ -142,7 +142,6 @@ CALLS: dict[str, tuple[bool, Callable[[], Service], str, str]] = {  # case: (deb
     "curl in kube-scheduler's place": (False, PLAYED, "", CURL),
     "marked, curl in kube-scheduler's place": (True, PLAYED, "?debug", CURL),
     "kube-scheduler at the port for people": (True, lambda: PLAYED().for_people(), "", KUBE_SCHEDULER),
-    "an address at the port for people that is read as a verb's": (True, lambda: BOTH().for_people(), "%0A", ""),
 }
 
 

@@ -69,7 +69,8 @@ async def test_a_body_that_does_not_come_is_answered(verb: str) -> None:
         assert await connection.reader.read() == b""
 
 
-async def test_many_binds_are_held_at_once() -> None:
+@pytest.mark.parametrize("held", [200, pytest.param(4000, marks=pytest.mark.slow)])
+async def test_many_binds_are_held_at_once(held: int) -> None:
     """Each on a connection of its own, as kube-scheduler holds them."""
     waiting: list[asyncio.Future[None]] = []
 
@@ -78,14 +79,14 @@ async def test_many_binds_are_held_at_once() -> None:
         await waiting[-1]
 
     async with serving(FakeVerbs(on_bind=hold)) as served:
-        clients = [await served.connect() for _ in range(200)]
+        clients = [await served.connect() for _ in range(held)]
         for client in clients:
             client.send("bind", BIND)
         await served.until(lambda: len(waiting) == len(clients))
         assert (await (await served.connect()).post("filter", ASK))[1]["Error"] == ""
         for one in waiting:
             one.set_result(None)
-        assert [(await client.reply())[1] for client in clients] == [{"Error": ""}] * 200
+        assert [(await client.reply())[1] for client in clients] == [{"Error": ""}] * held
 
 
 class Renders(Collector):

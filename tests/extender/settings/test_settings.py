@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
+from extender.settings.features import QueueSettings
 from extender.settings.leadership import LeaderElection
 from extender.settings.network import FileSource, HardTtl, MaddashSource, SoftTtl, Source
-from extender.settings.queue import QueueSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, Ratios, Ttl
 from scoring.network.matrix import Metric
@@ -242,9 +242,7 @@ def test_the_policy_carries_every_choice() -> None:
 
 def test_the_queues_settings_reach_the_planner() -> None:
     plain = {"order": "fifo", "starve_limit_s": 60.0, "share_cap": 0.5, "backfill": False}
-    lists = {
-        "weight_namespaces": "ops, team",
-    }
+    lists = {"weight_namespaces": "ops, team"}
     policy = Settings.load(overrides={"queue": plain | lists}).policy().queue
     assert plain == {name: getattr(policy, name) for name in plain}
     assert policy.weight_namespaces == {"ops", "team"}
@@ -355,6 +353,50 @@ def test_addresses_of_sources(kind: str, url: str, want: str) -> None:
     extra = {"presets": ["smokeping"]} if kind == "prometheus" else {}
     (source,) = Settings.load(overrides=_source(kind=kind, url=url, **extra)).network.sources
     assert want == source.url  # type: ignore[union-attr]
+
+
+# -- certificates and ports: what would leave a door open, or shut a probe out, is refused at once ---------------------
+
+PAIR = {"cert_file": "a.crt", "key_file": "a.key"}
+GUARDED = {**PAIR, "client_ca_file": "ca.crt"}
+ANYWHERE = {"debug_port": 8889, "debug_host": "0.0.0.0"}
+
+OPEN_DOORS: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal says, settings)
+    "a certificate without its key": ("give both, or none for plain HTTP", {"tls": {"cert_file": "a.crt"}}),
+    "a key without its certificate": ("give both, or none for plain HTTP", {"tls": {"key_file": "a.key"}}),
+    "authorities without TLS": ("client_ca_file needs cert_file", {"tls": {"client_ca_file": "ca.crt"}}),
+    "names that nothing proves": ("client_names needs client_ca_file", {"tls": {**PAIR, "client_names": ["x"]}}),
+    "an empty name": ("different names that are not empty", {"tls": {**GUARDED, "client_names": [""]}}),
+    "a misspelt name": ("tls.certfile (from the command line): no such setting", {"tls": {"certfile": "x"}}),
+    "probes that are shut out": ("give them a port of their own, such as 8890", {"tls": GUARDED}),
+    "health at the verbs' port": ("health_port = 8888", {"health_port": 8888}),
+    "health at people's port": ("health_port = 8889", {"health_port": 8889, "debug_port": 8889}),
+    "every client reads": ("set debug_open: true", ANYWHERE),
+    "bursts without agents": ("throughput.enabled needs enabled: true", {"probe": {"throughput": {"enabled": True}}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "values"), OPEN_DOORS.values(), ids=OPEN_DOORS)
+def test_an_open_door_is_refused(want: str, values: dict[str, Any]) -> None:
+    assert want in _refusal(values)
+
+
+CLOSED_DOORS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "HTTPS": {"tls": PAIR},
+    "client certificates": {"tls": GUARDED, "health_port": 8890},
+    "names": {"tls": {**GUARDED, "client_names": "a, b"}, "health_port": 0},
+    "open because a setting says so": {**ANYWHERE, "debug_open": True},
+    "a host without a port": {"debug_host": "0.0.0.0"},
+    "health without TLS": {"health_port": 0, "health_host": "0.0.0.0"},
+}
+
+
+@pytest.mark.parametrize("values", CLOSED_DOORS.values(), ids=CLOSED_DOORS)
+def test_a_closed_door_is_accepted(values: dict[str, Any]) -> None:
+    """Each form that docs/how-to/tls.md names."""
+    settings = Settings.load(overrides=values)
+    assert all(getattr(settings, name) is not None for name in values)
 
 
 @given(hold_s=st.floats(0.1, 1e3), timeout_s=st.floats(0.1, 1e3))

@@ -1,11 +1,15 @@
-"""Why a gang waits, in a sentence: what is missing, where, behind which gangs; and what is supposed in words."""
+"""Why a gang waits: each cause in the words of every output but the page, and the sentences made of it."""
 
+import io
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from msgspec import Raw
+from rich.console import Console
 
+from cli.rendering.explained import print_explanation
+from extender.api.documents.explain import explain_document, preemption_document
 from scoring.explain.gang import explain
 from scoring.explain.waiting import why_it_waits
 from scoring.explain.words import supposed_text
@@ -16,6 +20,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.what_if import PodSet, WhatIf
 from tests.builders import gang, node, pod, snapshot
+from tests.scoring.explain.causes.cases import CASES, Case, explained
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
@@ -70,3 +75,28 @@ WORDS: dict[str, WhatIf] = {
 @pytest.mark.parametrize(("text", "what"), WORDS.items(), ids=WORDS)
 def test_all_that_is_supposed_has_words(text: str, what: WhatIf) -> None:
     assert supposed_text(what) == text
+
+
+# -- each cause --------------------------------------------------------------------------------------------------------
+#
+# The Event (and with it PodGroup and conditions, which carry its note), `/v1/explain` and the CLI go through the
+# functions that make them; the page: tests/extender/web/test_causes.py.
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_output_names_the_cause(case: Case) -> None:
+    found, _, state = explained(case)
+    cause = found.cause
+    assert cause is not None
+    assert cause.reason == case.reason, cause
+    said = f"{cause.message} {cause.suggestion}".strip()
+    assert not [words for words in case.says if words not in said], said
+    assert "secret" not in said  # no gang of another namespace is named
+    if found.waiting is not None:
+        assert why_it_waits(found, state).startswith(said)  # Event, and what carries its note
+    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
+    assert document.cause is not None  # /v1/explain
+    assert (document.cause.reason, document.cause.message) == (case.reason, cause.message)
+    console = Console(file=io.StringIO(), width=1000, color_system=None)
+    print_explanation(console, document)
+    assert f"{case.reason}: {said}" in console.file.getvalue()  # type: ignore[attr-defined]

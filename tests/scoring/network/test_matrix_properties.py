@@ -26,8 +26,7 @@ VALUES = {  # metric → values in the range where points move, worst first
     Metric.THROUGHPUT: [0.0, 1e6, 1e8, 5e8, 1e9],
 }
 GRADES = st.integers(0, 4)
-MESH = st.lists(GRADES, min_size=36, max_size=36)
-"""A grade for each of 12 directions and 3 metrics."""
+MESH = st.lists(GRADES, min_size=36, max_size=36)  # A grade for each of 12 directions and 3 metrics
 AGES_S = st.lists(st.sampled_from([0.0, 999.0, 1500.0, 2999.0, 3000.0, 1e6]) | st.floats(0.0, 6000.0), min_size=6)
 """Of each metric in each direction; far beyond the hard TTL too."""
 LINKS = st.sampled_from([(a, b) for a in range(4) for b in range(4) if a < b])
@@ -105,11 +104,7 @@ def aged(found: list[Measurement], link: tuple[int, int], ages_s: list[float]) -
     ]
 
 
-POLICIES = st.builds(
-    replace,
-    st.just(POLICY),
-    reference_bps=st.sampled_from([1e9, None]),
-)
+POLICIES = st.builds(replace, st.just(POLICY), reference_bps=st.sampled_from([1e9, None]))
 
 
 @given(POLICIES, MESH, AGES_S, AGES_S)

@@ -1,7 +1,7 @@
 """Which pair measures its throughput next: never beside a gang, within each node's day, every node soon."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import combinations, pairwise
 
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.burst_history import DAY_S, FAILED_REST_S, KEPT_S, REST_S, RETRY_S, SLOW_REST_S, PastBurst
-from scoring.probing.bursts import BurstLimits, BurstReason, BurstView, next_burst
+from scoring.probing.bursts import BurstReason, BurstView, next_burst
 from scoring.probing.peers import Pair
 
 NODES = [NodeName(f"n{i}") for i in range(7)]
@@ -19,7 +19,8 @@ SOME = st.frozensets(st.sampled_from(NODES))
 PAIR = st.sampled_from(list(combinations(NODES, 2)))
 RATE = st.sampled_from([None, 1e7, 9e8, 1e9])
 PAST = st.lists(st.builds(PastBurst, PAIR, st.floats(0.0, 3.0 * DAY_S), RATE), max_size=60)
-LIMITS = st.builds(BurstLimits, st.integers(1, 6))
+A_DAY = 24
+LIMITS = st.integers(1, 6)
 
 
 def view(*nodes: NodeName, with_gangs: frozenset[NodeName] = frozenset()) -> BurstView:
@@ -32,14 +33,13 @@ def test_a_pair_is_allowed(
     busy: frozenset[NodeName],
     first: frozenset[ZoneName],
     past: list[PastBurst],
-    limits: BurstLimits,
+    a_day: int,
 ) -> None:
     """Able, not beside a gang, within its day, rested; in one zone or for its two zones; and only one at a time."""
     now_s = 3.0 * DAY_S
     past.sort(key=lambda one: one.at_s)
     seen = BurstView(zone_of, busy, first)
-    pair, reason = next_burst(seen, past, limits, running=False, now_s=now_s)
-    assert next_burst(seen, past, limits, running=True, now_s=now_s) == (None, BurstReason.RUNNING)
+    pair, reason = next_burst(seen, past, a_day, now_s=now_s)
     if pair is None:
         assert reason in (BurstReason.ALONE, BurstReason.GANGS, BurstReason.SPENT, BurstReason.RESTING)
         return
@@ -48,7 +48,7 @@ def test_a_pair_is_allowed(
     assert zone_of[one] == zone_of[other] or reason in (BurstReason.ZONES, BurstReason.SLOW, BurstReason.SUSPECT)
     assert busy.isdisjoint(pair)
     today = Counter(node for burst in past if burst.at_s > now_s - DAY_S for node in burst.pair)
-    assert max(today[one], today[other]) < limits.a_day
+    assert max(today[one], today[other]) < a_day
     same = [burst for burst in past if burst.pair == pair and burst.at_s > now_s - KEPT_S]
     if zone_of[one] == zone_of[other] and reason in (BurstReason.NEW, BurstReason.SUSPECT):
         assert not same
@@ -60,7 +60,7 @@ def test_a_pair_is_allowed(
 def test_each_node_has_one_before_any_has_two_and_all_pairs_are_measured() -> None:
     past: list[PastBurst] = []
     while True:
-        pair, reason = next_burst(view(*NODES), past, BurstLimits(), running=False, now_s=float(len(past)))
+        pair, reason = next_burst(view(*NODES), past, A_DAY, now_s=float(len(past)))
         if pair is None:
             break
         past.append(PastBurst(pair, float(len(past)), 1e9))
@@ -69,14 +69,14 @@ def test_each_node_has_one_before_any_has_two_and_all_pairs_are_measured() -> No
     assert (reason, {burst.pair for burst in past}) == (BurstReason.RESTING, set(combinations(NODES, 2)))
     assert len(past) == 21
     assert {node for burst in past[:4] for node in burst.pair} == {*NODES}
-    again = next_burst(view(*NODES), past, BurstLimits(), running=False, now_s=REST_S + 5.0)
+    again = next_burst(view(*NODES), past, A_DAY, now_s=REST_S + 5.0)
     assert again == (past[0].pair, BurstReason.OLDEST)
 
 
 def test_zones_of_waiting_gangs_go_first() -> None:
     zone_of = dict(zip(NODES[:4], map(ZoneName, "aabb"), strict=True))
     first = BurstView(zone_of, first=frozenset({ZoneName("b")}))
-    assert next_burst(first, [], BurstLimits(), running=False, now_s=0.0).pair == ("n2", "n3")
+    assert next_burst(first, [], A_DAY, now_s=0.0).pair == ("n2", "n3")
 
 
 A, B = NODES[:2]
@@ -91,18 +91,20 @@ NONE = {  # case: (reason, view, past)
 
 @pytest.mark.parametrize(("reason", "seen", "past"), NONE.values(), ids=NONE)
 def test_why_none(reason: BurstReason, seen: BurstView, past: list[PastBurst]) -> None:
-    found = next_burst(seen, past, BurstLimits(a_day=2), running=False, now_s=RETRY_S)
+    found = next_burst(seen, past, 2, now_s=RETRY_S)
     assert found == (None, reason)
 
 
-def simulated(zone_of: dict[NodeName, ZoneName], bps: Callable[[Pair], float], seconds: float) -> list[PastBurst]:
-    """All bursts of so long, one every five seconds, each with what the links carry."""
+def simulated(
+    zone_of: Mapping[NodeName, ZoneName], bps: Callable[[Pair, float], float | None], seconds: float
+) -> list[PastBurst]:
+    """All bursts of so long, one every five seconds, each with what the links carry then."""
     past: list[PastBurst] = []
     for turn in range(int(seconds / 5.0)):
         at_s = 5.0 * turn
-        pair, _ = next_burst(BurstView(zone_of), past, BurstLimits(), running=False, now_s=at_s)
+        pair, _ = next_burst(BurstView(zone_of), past, A_DAY, now_s=at_s)
         if pair is not None:
-            past.append(PastBurst(pair, at_s, bps(pair)))
+            past.append(PastBurst(pair, at_s, bps(pair, at_s)))
     return past
 
 
@@ -111,7 +113,7 @@ FOUR_ZONES = {NodeName(f"n{i:02}"): ZoneName("abcd"[i // 9]) for i in range(36)}
 
 @pytest.mark.parametrize("bad", sorted(FOUR_ZONES))
 def test_a_slow_node_of_36_has_two_slow_links_within_three_minutes_and_no_other_is_blamed(bad: NodeName) -> None:
-    past = simulated(FOUR_ZONES, lambda pair: 1e7 if bad in pair else 1e9, 140.0)
+    past = simulated(FOUR_ZONES, lambda pair, _: 1e7 if bad in pair else 1e9, 140.0)
     best: dict[NodeName, float] = {}
     count = Counter[NodeName]()
     for burst in past:
@@ -124,14 +126,14 @@ def test_a_slow_node_of_36_has_two_slow_links_within_three_minutes_and_no_other_
 
 
 def test_each_two_zones_are_measured_within_three_minutes() -> None:
-    past = simulated(FOUR_ZONES, lambda _: 1e9, 140.0)
+    past = simulated(FOUR_ZONES, lambda *_: 1e9, 140.0)
     between = {tuple(sorted({FOUR_ZONES[node] for node in burst.pair})) for burst in past}
     assert {two for two in between if len(two) == 2} == {*combinations("abcd", 2)}
 
 
 def test_a_link_that_was_slow_is_tried_again_soon_then_less_and_less() -> None:
     bad = NodeName("n00")
-    past = simulated(FOUR_ZONES, lambda pair: 1e7 if bad in pair else 1e9, 1000.0)
+    past = simulated(FOUR_ZONES, lambda pair, _: 1e7 if bad in pair else 1e9, 1000.0)
     (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
@@ -140,14 +142,13 @@ def test_a_link_that_was_slow_is_tried_again_soon_then_less_and_less() -> None:
 
 def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> None:
     """As after a result: a fault that ended meanwhile is to be forgotten in time."""
-    bad, failed = NodeName("n00"), [False, True, True]
-    past: list[PastBurst] = []
-    for at_s in range(0, 800, 5):
-        pair, _ = next_burst(BurstView(FOUR_ZONES), past, BurstLimits(), running=False, now_s=float(at_s))
-        if pair is not None:
-            is_first_slow = pair == next((burst.pair for burst in past if bad in burst.pair), pair) and bad in pair
-            bps = None if is_first_slow and failed and failed.pop(0) else 1e7 if bad in pair else 1e9
-            past.append(PastBurst(pair, float(at_s), bps))
+    bad, failed, slow = NodeName("n00"), [False, True, True], list[Pair]()
+
+    def bps(pair: Pair, _: float) -> float | None:
+        slow.extend([pair] * (bad in pair))
+        return None if pair in slow[:1] and failed and failed.pop(0) else 1e7 if bad in pair else 1e9
+
+    past = simulated(FOUR_ZONES, bps, 800.0)
     (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
@@ -158,12 +159,11 @@ def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> N
 @pytest.mark.parametrize("begun_s", range(100, 130, 5))
 def test_an_uplink_that_is_narrowed_between_bursts_of_its_zone_is_found_by_the_next_one(begun_s: int) -> None:
     """And no other zone is blamed."""
-    past: list[PastBurst] = []
-    for at_s in range(0, begun_s + 90, 5):
-        pair, _ = next_burst(BurstView(FOUR_ZONES), past, BurstLimits(), running=False, now_s=float(at_s))
-        if pair is not None:
-            is_narrow = at_s >= begun_s and {FOUR_ZONES[node] == "c" for node in pair} == {True, False}
-            past.append(PastBurst(pair, float(at_s), 1e7 if is_narrow else 1e9))
+
+    def bps(pair: Pair, at_s: float) -> float:
+        return 1e7 if at_s >= begun_s and {FOUR_ZONES[node] == "c" for node in pair} == {True, False} else 1e9
+
+    past = simulated(FOUR_ZONES, bps, begun_s + 90.0)
     last = {tuple(sorted({FOUR_ZONES[node] for node in burst.pair})): burst.bps for burst in past}
     assert {two for two, bps in last.items() if bps == 1e7} == {("a", "c"), ("b", "c"), ("c", "d")}
 
@@ -174,7 +174,7 @@ def test_a_slow_uplink_that_is_mended_is_fast_again_within_three_minutes(zones: 
     past: list[PastBurst] = []
     mended_s = 0.0
     for at_s in range(0, 600, 5):
-        pair, _ = next_burst(BurstView(zone_of), past, BurstLimits(), running=False, now_s=float(at_s))
+        pair, _ = next_burst(BurstView(zone_of), past, A_DAY, now_s=float(at_s))
         if pair is not None:
             is_uplink = {zone_of[node] == "b" for node in pair} == {True, False}
             past.append(PastBurst(pair, float(at_s), 1e7 if is_uplink and not mended_s else 1e9))
@@ -187,5 +187,5 @@ def test_a_slow_uplink_that_is_mended_is_fast_again_within_three_minutes(zones: 
 
 
 def test_where_all_links_are_slow_none_is_suspected() -> None:
-    past = simulated(FOUR_ZONES, lambda _: 1e7, 400.0)
+    past = simulated(FOUR_ZONES, lambda *_: 1e7, 400.0)
     assert max(Counter(burst.pair for burst in past).values()) == 1

@@ -14,7 +14,7 @@ from scoring.model import Gang, Role
 from scoring.model.policy import Policy, QueuePolicy, gang_options
 from scoring.model.resources import Resources
 from scoring.model.snapshot import NodeTable
-from scoring.queue.weights import Load, Scale, Weight, weight_of
+from scoring.queue.weights import Load, Scale, Weight, load_of
 from tests.builders import bound, gang, node, pod
 
 CLUSTER = Scale.of(NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) for i in range(10)]))
@@ -57,13 +57,13 @@ CASES: dict[str, tuple[Fraction, Gang]] = {
 @pytest.mark.parametrize(("want", "job"), CASES.values(), ids=CASES)
 def test_weight(want: Fraction, job: Gang) -> None:
     """ω′ = w_min / (cpu + mem + GPUs), as shares of the cluster."""
-    assert want == weight_of(job, CLUSTER).prime
+    assert want == CLUSTER.weight(load_of(job)).prime
 
 
 def test_asking_for_what_no_node_has_is_lightest() -> None:
     """A cluster without nodes, or without the resource: 0, whatever is asked for."""
     for nodes in ([], [node("n", cpu="8")]):
-        assert weight_of(gang("g", 2, gpu=1), Scale.of(NodeTable.of(nodes))).prime == 0
+        assert Scale.of(NodeTable.of(nodes)).weight(load_of(gang("g", 2, gpu=1))).prime == 0
 
 
 def test_a_running_gang_weighs_what_it_weighed() -> None:
@@ -71,7 +71,7 @@ def test_a_running_gang_weighs_what_it_weighed() -> None:
     waits = tfjob(4)
     ps, *workers = waits.members
     runs = replace(waits, members=(bound(ps, "n0"), *(bound(one, "n1") for one in workers)))
-    assert weight_of(waits, CLUSTER) == weight_of(runs, CLUSTER)
+    assert CLUSTER.weight(load_of(waits)) == CLUSTER.weight(load_of(runs))
 
 
 AMOUNT = st.integers(1, 10**15)
@@ -113,12 +113,12 @@ def test_a_weight_is_finite_and_least_for_what_asks_nothing_or_cannot_start(
     size: int, amounts: dict[ResourceName, int]
 ) -> None:
     """No gang leads permanently: without requests, or too large for the cluster, it weighs 0, the least."""
-    weight = weight_of(asking(size, amounts), FOUR)
+    weight = FOUR.weight(load_of(asking(size, amounts)))
     assert 0.0 <= weight.omega_prime < math.inf
     assert 0.5 <= weight.omega <= 1.0
     if not any(amounts.values()) or not could_start(size, amounts):
         assert weight.prime == 0
-        least = weight_of(asking(1, {NAMES[0]: 10, NAMES[1]: 10, NAMES[2]: 10}), FOUR)
+        least = FOUR.weight(load_of(asking(1, {NAMES[0]: 10, NAMES[1]: 10, NAMES[2]: 10})))
         assert least.key < weight.key
 
 
@@ -127,15 +127,15 @@ def test_asking_for_more_never_makes_a_gang_heavier(
     size: int, amounts: dict[ResourceName, int], more: ResourceName
 ) -> None:
     """Monotone: one unit more of any resource, known or unknown, raises no gang that asks for something."""
-    before = weight_of(asking(size, amounts), FOUR).prime
-    after = weight_of(asking(size, amounts | {more: amounts[more] + 1}), FOUR).prime
+    before = FOUR.weight(load_of(asking(size, amounts))).prime
+    after = FOUR.weight(load_of(asking(size, amounts | {more: amounts[more] + 1}))).prime
     assert after <= before or before == 0 == sum(amounts[name] for name in NAMES)
 
 
 @given(st.integers(1, 3), REQUESTS)
 def test_more_workers_never_make_a_gang_lighter(size: int, amounts: dict[ResourceName, int]) -> None:
     if could_start(size + 1, amounts):
-        few, many = (weight_of(asking(n, amounts), FOUR).prime for n in (size, size + 1))
+        few, many = (FOUR.weight(load_of(asking(n, amounts))).prime for n in (size, size + 1))
         assert few <= many
 
 
@@ -144,7 +144,7 @@ def test_units_do_not_matter(size: int, amounts: dict[ResourceName, int], factor
     by = dict(zip(NAMES, factors, strict=True))
     other = Scale({name: (total * by[name], most * by[name]) for name, (total, most) in FOUR.sizes.items()})
     scaled = asking(size, {name: amount * by[name] for name, amount in amounts.items()})
-    assert weight_of(asking(size, amounts), FOUR) == weight_of(scaled, other)
+    assert FOUR.weight(load_of(asking(size, amounts))) == other.weight(load_of(scaled))
 
 
 TRUSTED = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("ops")})))

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.scaling.job import ElasticJob, Wants
+from scoring.scaling.job import ElasticJob, MetricOptions, Wants
 from scoring.scaling.metrics.policies import Memory, Said, WorkerDemand, worker_demand
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory, Series
-from scoring.scaling.options import MetricOptions
 from tests.example_counts import FEW
 from tests.scoring.scaling.cases import elastic, reported, workers
 

@@ -15,8 +15,7 @@ from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.scaling.adjust import Adjustment, adjust
 from scoring.scaling.change import No, ScaleOut
-from scoring.scaling.job import ElasticJob
-from scoring.scaling.options import Options
+from scoring.scaling.job import ElasticJob, Options
 from scoring.scaling.scale_out import scale_out
 from tests.builders import mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers

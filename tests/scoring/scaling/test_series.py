@@ -10,12 +10,20 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.metrics.fits import Curve, fit_curve, trend_of
+from scoring.scaling.metrics.forecast import (
+    Curve,
+    Model,
+    Speed,
+    fit_curve,
+    model_of,
+    progress,
+    speed_of,
+    stall_s,
+    trend_of,
+)
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
-from scoring.scaling.metrics.speed import Model, Speed, model_of, progress, speed_of, stall_s
-from scoring.scaling.options import MetricOptions
 from scoring.scaling.shrink.fewest_workers import MOST_TRIALS, Taken, enough, fewer, ways
-from scoring.scaling.shrink.would_fit import Trial
+from scoring.scaling.shrink.would_fit import Tally, Trial
 from tests.scoring.scaling.cases import TRUSTING, reported
 from tests.scoring.scaling.test_properties import clusters
 
@@ -89,7 +97,7 @@ def test_no_fit() -> None:
     for steps, losses in ((k, 1.0 + k), (k, np.ones(100)), (k[:7], 1.0 / (1.0 + k[:7]))):
         assert fit_curve(steps, losses) is None
     for history in (reported(*(Point(s, float(s), workers=2) for s in range(30))), NOTHING):
-        assert model_of(history, MetricOptions()) is None, "no loss is reported"
+        assert model_of(history, expected_stall_s=41.0) is None, "no loss is reported"
 
 
 @given(
@@ -120,14 +128,14 @@ def test_speed_is_what_was_measured() -> None:
         *(Point(s, float(s), samples_per_second=900.0 if s == 3 else 20.0, workers=2) for s in range(10)),
         *(Point(s, float(s), samples_per_second=30.0, workers=4) for s in range(10, 20)),
     )
-    speed = speed_of(history, serial_ratio=0.2)
+    speed = speed_of(history)
     assert speed is not None
     assert (speed.at(2), speed.at(4)) == pytest.approx((20.0, 30.0))
     assert speed.at(8) == pytest.approx(40.0)  # half of t is not shortened: 1/20 = α + β/2, 1/30 = α + β/4
-    bare = speed_of(reported(*(Point(s * 5, float(s), workers=2) for s in range(10))), serial_ratio=0.2)
+    bare = speed_of(reported(*(Point(s * 5, float(s), workers=2) for s in range(10))))
     assert bare is not None
     assert bare.at(2) == pytest.approx(5.0)
-    assert speed_of(NOTHING, serial_ratio=0.2) is None
+    assert speed_of(NOTHING) is None
 
 
 def test_a_stall_includes_the_steps_trained_again() -> None:
@@ -144,7 +152,7 @@ def test_synchronous_steps_count_for_what_they_train() -> None:
     history = reported(
         *(Point(s, float(s), samples_per_second=10.0 * (1 + (s > 4)), workers=1 + (s > 4)) for s in range(10))
     )
-    speed = speed_of(history, serial_ratio=0.2)
+    speed = speed_of(history)
     assert speed is not None
     assert np.diff(progress(history, speed)).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
 
@@ -188,7 +196,7 @@ def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
 def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
     """One report with four workers, without a speed: the speed with two is all that is known, and no stall is."""
     history = reported(*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4))
-    speed = speed_of(history, serial_ratio=0.2)
+    speed = speed_of(history)
     assert speed is not None
     assert speed.counts == (2,)
     frozen = reported(*(Point(s, 1.0, workers=2) for s in range(5)), Point(9, 9.0, workers=4))
@@ -201,7 +209,7 @@ def test_the_worked_example_of_the_page() -> None:
     curve = Curve("inverse", floor=0.5, height=2.0, begin=0.0, scale=1e4, explained=1.0)
     rows = []
     for workers, trained in ((3, 3e4), (6, 3e4), (6, 1e6)):
-        found = Model(curve, Speed((3, 6), (1 / 50, 1 / 80), 0.2), trained, 41.0).forecast(
+        found = Model(curve, Speed((3, 6), (1 / 50, 1 / 80)), trained, 41.0).forecast(
             workers, workers + 3, horizon_s=1800.0
         )
         rows.append((round(found.stay, 3), round(found.grow, 3), f"{found.gain_ratio:.2%}"))
@@ -220,7 +228,7 @@ def test_counting_is_never_wrongly_hopeless(made: tuple[Snapshot, list[ElasticJo
     first = Plan(cluster.version, waiting={waits.key: Waiting(waits.key, 1, Reason.NO_ROOM)})
     trial = Trial(cluster, first, waits, TRUSTING, now_s=10.0, cache=PlannerCache())
     assert trial.may_fit(gone) or trial.place(gone) is None
-    tally, before = trial.ledger.tally(gone), trial.ledger.tally()
+    tally, before = Tally(trial.ledger, gone), Tally(trial.ledger, ())
     for pod in gone:
-        tally.come_back(pod)
+        tally.leave(pod, back=True)
     assert [tally.lacking(g) for g in trial.ledger.groups] == [before.lacking(g) for g in trial.ledger.groups]

@@ -4,8 +4,7 @@ from dataclasses import fields
 
 from extender.settings.features import ElasticMetricsSettings, ElasticSettings
 from extender.settings.settings import Settings
-from scoring.scaling.job import Wants
-from scoring.scaling.options import MetricOptions, Options
+from scoring.scaling.job import MetricOptions, Options, Wants
 
 
 def test_defaults_are_those_of_the_decisions() -> None:

@@ -1,6 +1,7 @@
 """Scores between many nodes, and between zones: the short way gives what the long one gives."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import EndpointId, NodeName
-from scoring.model.policy import ScorePolicy
+from scoring.model import Node
+from scoring.model.policy import Policy, ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Measurement, Metric, NetworkMatrix
+from scoring.plan import PlannerCache, plan
 from scoring.score.between_zones import crossings, mean_between
 from scoring.score.links import Links, among, among_sets, toward
 from scoring.score.pairs import pair_scores
-from tests.builders import mesh
+from tests.builders import gang, mesh, node, snapshot
 from tests.strategies import score_policies
 
 NODES = [NodeName(f"n{i}") for i in range(8)]
@@ -58,7 +61,7 @@ def test_scores_among_sets_are_those_of_all_pairs(
     sets = np.array([*groups, *(i % 3 for i in range(unmeasured))])
     index = {name: row for row, name in enumerate(names)}
     want = among(network, names, score)
-    found = among_sets(network, names, sets, crossings(network, index, sets).ends, score)
+    found = among_sets(network, names, sets, crossings(network, index, sets), score)
     assert np.array_equal(points(want), points(found))
     assert np.array_equal(want.rank_among(None), found.rank_among(None))
     assert want.reference_bps == found.reference_bps
@@ -119,7 +122,7 @@ def test_the_mean_between_two_sets_is_that_of_all_pairs(
     """Nodes that look alike count as often as they are, and so do those that have no link across."""
     one, other = NODES[:cut], NODES[cut:]
     sets = np.array([0] * cut + [1] * (len(NODES) - cut))
-    across = crossings(network, INDEX, sets).ends.get((0, 1), {}) if narrowed else None
+    across = crossings(network, INDEX, sets).get((0, 1), {}) if narrowed else None
     want = pair_scores(network.block(one, other), network.block(other, one), score).points.mean()
     np.testing.assert_allclose(mean_between(network, one, other, score, across=across), want, atol=1e-9)
 
@@ -145,7 +148,7 @@ CROSSINGS = {  # case: (measurements, pairs of sets that know each other); n0–
 def test_sets_know_each_other_by_measured_pairs_and_shared_endpoints() -> None:
     """In either direction, and by whatever stands for a node."""
     sets = np.array([0, 0, 0, 1, 1, 1, 2, 2])
-    found = {name: set(crossings(network, INDEX, sets).ends) for name, (network, _) in CROSSINGS.items()}
+    found = {name: set(crossings(network, INDEX, sets)) for name, (network, _) in CROSSINGS.items()}
     assert found == {name: want for name, (_, want) in CROSSINGS.items()}
     assert (0, 1) in crossings(links(("n0", "n3")), INDEX, sets)
 
@@ -164,3 +167,74 @@ def test_equal_links_give_equal_means_whatever_the_sizes() -> None:
     ends = {metric: {name: EndpointId(name) for name in NODES} for metric in METRICS}
     measured = NetworkMatrix.of((), endpoint_of=ends, now_s=0.0)
     assert mean_between(measured, NODES[:3], NODES[3:], score) in means
+
+
+# -- how many pairs a decision looks at --------------------------------------------------------------------------------
+
+ZONES, SIZE = 40, 125
+NOW_S = 1000.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted(NetworkMatrix):
+    """A matrix that notes how many pairs each look takes out."""
+
+    looks: list[int] = field(default_factory=list)
+    asked: set[NodeName] = field(default_factory=set)
+
+    def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
+        """As the matrix does, and note the size."""
+        self.looks.append(len(sources) * len(targets))
+        self.asked.update(sources, targets)
+        return NetworkMatrix.block(self, sources, targets)
+
+
+def site() -> tuple[list[Node], Counted]:
+    """5,000 nodes in 40 zones; the first five of each zone are measured towards each other."""
+    nodes = [node(f"z{zone:02}-n{i:03}", zone=f"z{zone:02}", cpu="4") for zone in range(ZONES) for i in range(SIZE)]
+    ends = {one.name: one.name for one in nodes}
+    found = [
+        Measurement(nodes[zone * SIZE + i].name, nodes[zone * SIZE + j].name, metric, 1.0, NOW_S)  # type: ignore[arg-type]
+        for zone in range(ZONES)
+        for i in range(5)
+        for j in range(5)
+        if i != j
+        for metric in METRICS
+    ]
+    matrix = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)  # type: ignore[arg-type]
+    fields = {name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__}
+    return nodes, Counted(**fields)
+
+
+ASKED = {  # case: (annotation, zones looked at, pairs at least and at most)
+    "near to one of 40 zones: 15,625 pairs of 25,000,000": ({"near": "z07"}, {"z07"}, (SIZE * SIZE, SIZE * SIZE)),
+    "two zones are allowed": ({"zones": "z03, z31"}, {"z03", "z31"}, (1, 2 * SIZE * SIZE)),
+}
+
+
+@pytest.mark.parametrize(("options", "zones", "pairs"), ASKED.values(), ids=ASKED)
+def test_only_pairs_of_zones_in_question_are_looked_at(
+    options: dict[str, str], zones: set[str], pairs: tuple[int, int]
+) -> None:
+    nodes, matrix = site()
+    wanted = gang("g", size=8, cpu="4", options=options)
+    made = plan(snapshot(nodes, gangs=[wanted], network=matrix), Policy(), now_s=NOW_S, cache=PlannerCache())
+    [admission] = made.admitted.values()
+    assert set(admission.zones) <= {str(name)[:3] for name in matrix.asked} <= zones
+    assert pairs[0] <= sum(matrix.looks) <= pairs[1]
+
+
+def test_where_any_zone_may_be_each_zone_is_looked_at_by_itself() -> None:
+    """Which zone has the best network is not known before: 15,625 pairs of each, 2.5 % of all, and never again.
+
+    Each twice: for the best rate of all zones, and with that as what rates are compared with.
+    """
+    nodes, matrix = site()
+    state = snapshot(nodes, gangs=[gang("g", size=8, cpu="4")], network=matrix)
+    cache = PlannerCache()
+    plan(state, Policy(), now_s=NOW_S, cache=cache)
+    assert max(matrix.looks) == SIZE * SIZE
+    assert sum(matrix.looks) == 2 * ZONES * SIZE * SIZE
+    before = len(matrix.looks)
+    plan(state, Policy(), now_s=NOW_S + 1.0, cache=cache)
+    assert len(matrix.looks) == before

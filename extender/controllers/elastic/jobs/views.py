@@ -19,10 +19,8 @@ from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.queue.states import JobState
-from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.scaling.options import Options
+from scoring.scaling.job import ElasticJob, JobKey, Options, Wants
 
-_JOBS_A_STEP = 32
 OTHERS_EVERY_S = 30.0
 _ASKS = frozenset({"min-workers", "max-workers"})
 
@@ -49,16 +47,6 @@ _BY_STATE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What else is known of a job."""
-
-    autoscaled: bool = False
-    namesake: bool = False
-    under_way: bool = False
-    failed: bool = False
-
-
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
     """The gang that a job's pods form; `None`: none, or several."""
     keys = {pod.group.key for pod in pods if pod.group is not None}
@@ -69,18 +57,34 @@ def view_of(
     seen: Seen,
     pods: Sequence[Pod],
     gang: Gang | None,
-    around: Surroundings = Surroundings(),
+    hindrance: Unsafe | NotNow | None = None,
     *,
     default_wants: Wants = Wants.CURVE,
 ) -> JobView:
-    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods)."""
+    """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods).
+
+    `hindrance`: what else is known that speaks against a change.
+    """
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
     least, most = _bounds(seen, gang, workers)
-    refusal = _refusal(seen, gang, around, workers)
+    refusal = seen.unsafe or hindrance or _refusal(seen, gang, workers)
     job = None
     if gang is not None and seen.claims and seen.state is not State.ENDED and not seen.bounds.bad:
-        wants = seen.wants or default_wants
-        job = _job(seen, gang, workers, least=least, most=most, refusal=refusal, wants=wants)
+        intent = seen.intent
+        job = ElasticJob(
+            key=seen.key,
+            uid=seen.uid,
+            gang=gang.key,
+            workers=seen.workers,
+            min_workers=least,
+            max_workers=most,
+            indexes={PodUid(pod.uid): pod.index for pod in workers if pod.index is not None},
+            refusal=refusal,
+            wants=seen.wants or default_wants,
+            changed_s=intent.at_s if intent is not None else None,
+            changes_s=intent.changes_s if intent is not None else (),
+            grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
+        )
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
     state = JobState.COMPLETED if seen.state is State.ENDED else running
     return JobView(
@@ -97,27 +101,6 @@ def view_of(
     )
 
 
-def _job(
-    seen: Seen, gang: Gang, workers: Sequence[Pod], *, least: int, most: int, refusal: str | None, wants: Wants
-) -> ElasticJob:
-    intent = seen.intent
-    stands = intent is not None and intent.stands(seen.workers)
-    return ElasticJob(
-        key=seen.key,
-        uid=seen.uid,
-        gang=gang.key,
-        workers=seen.workers,
-        min_workers=least,
-        max_workers=most,
-        indexes={PodUid(pod.uid): pod.index for pod in workers if pod.index is not None},
-        refusal=refusal,
-        wants=wants,
-        changed_s=intent.at_s if intent is not None else None,
-        changes_s=intent.changes_s if intent is not None else (),
-        grow_back_to=intent.grow_back_to if intent is not None and stands else None,
-    )
-
-
 def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int, int]:
     """Least and most workers: what is said, within what the gang allows; what is not said is as it is now."""
     least = seen.bounds.least if seen.bounds.least is not None else seen.workers
@@ -130,21 +113,11 @@ def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int,
     return max(least, 1), max(most, least, 1)
 
 
-def _refusal(seen: Seen, gang: Gang | None, around: Surroundings, workers: Sequence[Pod]) -> str | None:
-    if seen.unsafe is not None:
-        return seen.unsafe
-    if around.autoscaled:
-        return Unsafe.AUTOSCALED
-    if around.namesake:
-        return NotNow.NAMESAKE
+def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
     if seen.state is not State.ACTIVE:
         return _BY_STATE[seen.state]
     if gang is None or not gang.actionable:
         return NotNow.NO_GANG
-    if around.under_way:
-        return NotNow.UNDER_WAY
-    if around.failed:
-        return NotNow.ATTEMPT_FAILED
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
@@ -155,12 +128,12 @@ class _Known:
 
     seen: Seen
     gang: Gang | None
-    around: Surroundings
+    hindrance: Unsafe | NotNow | None
     view: JobView
 
 
 @dataclass(eq=False, repr=False)
-class Looks:
+class JobViews:
     """Makes the views of all jobs, again and again. Bounded by the jobs there are."""
 
     parts: Parts
@@ -178,16 +151,15 @@ class Looks:
         self.retries.keep({seen.key for seen in everything})
         now_s = parts.context.clock.monotonic_s()
         found: dict[JobKey, _Known] = {}
-        for number, seen in enumerate(everything, start=1):
-            around = Surroundings(
-                autoscaled=parts.autoscalers.scales(seen.key),
-                namesake=names[pods_job(seen)] > 1,
-                under_way=seen.uid in under_way,
-                failed=self.retries.waits(seen.key, now_s=now_s),
-            )
-            found[seen.key] = self._known_or_new(seen, around)
-            if number % _JOBS_A_STEP == 0:
-                yield
+        for seen in everything:
+            against: dict[Unsafe | NotNow, bool] = {
+                Unsafe.AUTOSCALED: parts.autoscalers.scales(seen.key),
+                NotNow.NAMESAKE: names[pods_job(seen)] > 1,
+                NotNow.UNDER_WAY: seen.uid in under_way,
+                NotNow.ATTEMPT_FAILED: self.retries.waits(seen.key, now_s=now_s),
+            }
+            found[seen.key] = self._known_or_new(seen, next((why for why, holds in against.items() if holds), None))
+            yield
         self._known = found
         demands = {key: view.wish for key, view in parts.records.views.items() if view.wish}
         parts.records.views = {
@@ -211,16 +183,16 @@ class Looks:
                 note = f"It is not resized, because {_why_unknown(first)}"
                 parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
-    def _known_or_new(self, seen: Seen, around: Surroundings) -> _Known:
+    def _known_or_new(self, seen: Seen, hindrance: Unsafe | NotNow | None) -> _Known:
         parts, known = self.parts, self._known.get(seen.key)
-        if known is not None and known.seen is seen and known.around == around and known.gang is not None:
+        if known is not None and known.seen is seen and known.hindrance == hindrance and known.gang is not None:
             gang = parts.context.cache.gang(known.gang.key)
             if gang is known.gang:  # its members are those that they were
                 return known
         pods = parts.context.cache.job_pods(pods_job(seen))
         key = gang_key_of(pods)
         gang = parts.context.cache.gang(key) if key is not None else None
-        view = view_of(seen, pods, gang, around, default_wants=self.options.metrics.default)
+        view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
         if (seen.claims or seen.asks) and view.refusal in list(Unsafe):
             parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
         elif seen.limited:
@@ -230,7 +202,7 @@ class Looks:
         if seen.bad_wants:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
-        return _Known(seen, gang, around, view)
+        return _Known(seen, gang, hindrance, view)
 
 
 def _why_unknown(pod: Pod) -> str:

@@ -11,13 +11,11 @@ from typing import Final
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
 from extender.runtime.slices import Steps
-from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.job import ElasticJob, JobKey, MetricOptions
 from scoring.scaling.metrics.policies import WorkerDemand, worker_demand
 from scoring.scaling.metrics.series import Series
-from scoring.scaling.options import MetricOptions
 
 _AGAIN_S: Final = 10.0
-_JOBS_A_STEP: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +38,14 @@ class MetricDemands:
     def in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
         """Job → workers that its metrics ask for now; jobs that say nothing of it are not there.
 
-        With a moment for others after each job that was looked at again, and now and then (docs/safety.md S15).
+        With a moment for others after each job (docs/safety.md S15).
         Cost: O(jobs); for those that reported as `scoring.scaling.metrics.policies.worker_demand`.
         """
         now_s, known = self._clock.now_s(), self._looked
         looked: dict[JobKey, _Looked] = {}
-        for number, job in enumerate(jobs, start=1):
-            before = known.get(job.key)
+        for job in jobs:
             looked[job.key] = self._look(job, now_s)
-            if (looked[job.key] is not before and len(looked[job.key].series)) or number % _JOBS_A_STEP == 0:
-                yield
+            yield
         # a job that is missing for a moment, while its pods come and go, is kept for as long as its reports are
         kept = {key: one for key, one in known.items() if self._book.last(key, one.job.uid) is not None}
         if self._looked is known:  # else a term ended meanwhile

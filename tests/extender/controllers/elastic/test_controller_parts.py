@@ -5,13 +5,23 @@ from dataclasses import replace
 
 import pytest
 
-from extender.controllers.elastic.change_progress import ARRIVES_S, Facts, Limits, by_others, followed, steps_on
+from extender.controllers.elastic.change_progress import (
+    ARRIVES_S,
+    GROWTH_S,
+    REMOVAL_S,
+    RESERVE_S,
+    Facts,
+    by_others,
+    followed,
+    steps_on,
+)
 from extender.controllers.elastic.elastic_context import Retries
-from extender.controllers.elastic.intent import Intent
-from extender.controllers.elastic.jobs.views import NotNow, Surroundings, gang_key_of, view_of
+from extender.controllers.elastic.intent import Intent, Requester
+from extender.controllers.elastic.jobs.views import NotNow, gang_key_of, view_of
 from extender.controllers.elastic.kinds import Seen, State, Unsafe
 from extender.controllers.elastic.kinds.seen import Bounds
-from extender.controllers.elastic.records import OPEN, Change, Records, Requester, Stage
+from extender.controllers.elastic.records import OPEN, Change, Records, Stage
+from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, GangSource, Phase, Pod, Role
 from scoring.scaling.job import JobKey, Wants
@@ -32,12 +42,11 @@ SEEN = Seen(
     unsafe=None,
     state=State.ACTIVE,
 )
-SHRINK = Change(LOW, "u1", 6, 3, Requester.QUEUE, "room", HEAVY, 100.0, Stage.REMOVING)
-FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
-FEWER = replace(SHRINK, beneficiary=None)
-GROW = Change(LOW, "u1", 2, 3, Requester.QUEUE, "room", None, 100.0, Stage.GROWING)
 NOTE = Intent(6, 3, 100.0, Requester.QUEUE, "room", HEAVY, 6, 6, (100.0,))  # what `SHRINK` writes on the job
-LIMITS = Limits(removal_s=60.0, reserve_s=20.0, growth_s=30.0)
+SHRINK = Change(LOW, "u1", NOTE, Stage.REMOVING)
+FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
+FEWER = replace(SHRINK, intent=Intent(6, 3, 100.0, Requester.METRICS))
+GROW = Change(LOW, "u1", Intent(2, 3, 100.0, Requester.QUEUE, "room"), Stage.GROWING)
 
 
 def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: bool = True, runs: bool = False) -> Facts:
@@ -48,11 +57,11 @@ def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: boo
 STAGES = {  # case: (stage, change, facts, now_s)
     "pods are going": (Stage.REMOVING, SHRINK, facts(left=2), 110.0),
     "pods are gone": (Stage.FREED, SHRINK, facts(), 110.0),
-    "they never go": (Stage.GIVEN_BACK, SHRINK, facts(left=2), 161.0),
+    "they never go": (Stage.GIVEN_BACK, SHRINK, facts(left=2), 101.0 + REMOVAL_S),
     "the beneficiary is let in": (Stage.FREED, FREED, facts(), 110.0),
     "the beneficiary runs": (Stage.DONE, FREED, facts(waits=False, runs=True), 110.0),
     "it runs before the last pod is gone": (Stage.DONE, SHRINK, facts(left=1, waits=False, runs=True), 110.0),
-    "the beneficiary never comes": (Stage.GIVEN_BACK, FREED, facts(), 126.0),
+    "the beneficiary never comes": (Stage.GIVEN_BACK, FREED, facts(), 106.0 + RESERVE_S),
     "the beneficiary is gone": (Stage.GIVEN_BACK, FREED, facts(waits=False), 110.0),
     "the job is gone": (Stage.OVERRULED, SHRINK, facts(seen=None, left=2), 110.0),
     "another job has its name": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, uid="u2")), 110.0),
@@ -65,22 +74,22 @@ STAGES = {  # case: (stage, change, facts, now_s)
     "fewer, pods are going": (Stage.REMOVING, FEWER, facts(left=1, waits=False), 101.0),
     "growing": (Stage.GROWING, GROW, facts(bound=2, waits=False), 101.0),
     "grown": (Stage.DONE, GROW, facts(bound=3, waits=False), 101.0),
-    "growth found no room": (Stage.GIVEN_BACK, GROW, facts(bound=2, waits=False), 131.0),
+    "growth found no room": (Stage.GIVEN_BACK, GROW, facts(bound=2, waits=False), 101.0 + GROWTH_S),
 }
 
 
 @pytest.mark.parametrize(("want", "change", "seen", "now_s"), STAGES.values(), ids=STAGES)
 def test_stages(want: Stage, change: Change, seen: Facts, now_s: float) -> None:
     """How far a change has come follows from what can be seen; whatever ends it has a moment."""
-    now = followed(change, seen, LIMITS, now_s=now_s)
+    now = followed(change, seen, now_s=now_s)
     assert now.stage is want
     assert (now.ended_s is None) == (want in OPEN)
     assert now == change if want is change.stage else now != change
-    assert followed(now, seen, LIMITS, now_s=now_s).stage is want or want not in OPEN
+    assert followed(now, seen, now_s=now_s).stage is want or want not in OPEN
 
 
-STEP = replace(SHRINK, step=5)
-LATER = replace(SHRINK, step=4, stepped_s=120.0)
+STEP = replace(SHRINK, intent=Intent(6, 5, 100.0, Requester.QUEUE, "room", HEAVY, target=3))
+LATER = replace(SHRINK, intent=STEP.intent.one_further(), stepped_s=120.0)
 
 
 def seen_of(workers: int) -> Seen:
@@ -100,11 +109,11 @@ STEPS = {  # case: (time for the next step?, stage, change, facts)
 
 @pytest.mark.parametrize(("want", "stage", "change", "seen"), STEPS.values(), ids=STEPS)
 def test_one_by_one(want: bool, stage: Stage, change: Change, seen: Facts) -> None:
-    now = followed(change, seen, LIMITS, now_s=125.0)
+    now = followed(change, seen, now_s=125.0)
     assert now.stage is stage
     assert steps_on(now, seen) is want
     if stage is Stage.DONE:
-        assert (now.after, now.step) == (4, None)
+        assert (now.intent.goal, now.intent.target) == (4, None)
 
 
 def test_who_changed_it() -> None:
@@ -113,10 +122,10 @@ def test_who_changed_it() -> None:
 
 
 def test_what_a_change_cost() -> None:
-    done = followed(FREED, facts(waits=False, runs=True), LIMITS, now_s=107.0)
+    done = followed(FREED, facts(waits=False, runs=True), now_s=107.0)
     assert (done.lost_pod_s, done.took_s) == (21.0, 7.0)
-    lapsed = followed(FREED, facts(), LIMITS, now_s=130.0)
-    assert (lapsed.lost_pod_s, lapsed.took_s) == (90.0, None)
+    lapsed = followed(FREED, facts(), now_s=300.0)
+    assert (lapsed.lost_pod_s, lapsed.took_s) == (600.0, None)
     assert (SHRINK.lost_pod_s, GROW.lost_pod_s) == (None, None)
 
 
@@ -129,26 +138,27 @@ def members(*, workers: int = 3, **fields: object) -> list[Pod]:
     return [ps, *made]
 
 
-def around(
-    pods: list[Pod] | None = None, *, group: Gang | None = None, **more: bool
-) -> tuple[list[Pod], Gang | None, Surroundings]:
+Where = tuple[list[Pod], Gang | None, Unsafe | NotNow | None]
+
+
+def around(pods: list[Pod] | None = None, *, group: Gang | None = None, also: Unsafe | NotNow | None = None) -> Where:
     there = members() if pods is None else pods
-    return there, group or gang("low", members=there, min_member=3), Surroundings(**more)
+    return there, group or gang("low", members=there, min_member=3), also
 
 
-REFUSALS = {  # case: (refusal, job, surroundings)
+REFUSALS = {  # case: (refusal, job, its pods, gang and what else is known)
     "fine": (None, SEEN, around()),
     "unsafe": (Unsafe.CHIEF, replace(SEEN, unsafe=Unsafe.CHIEF), around()),
-    "autoscaled": (Unsafe.AUTOSCALED, SEEN, around(autoscaled=True)),
-    "another kind's job of its name": (NotNow.NAMESAKE, SEEN, around(namesake=True)),
+    "autoscaled": (Unsafe.AUTOSCALED, SEEN, around(also=Unsafe.AUTOSCALED)),
+    "another kind's job of its name": (NotNow.NAMESAKE, SEEN, around(also=NotNow.NAMESAKE)),
     "suspended": (NotNow.SUSPENDED, replace(SEEN, state=State.SUSPENDED), around()),
     "restarting": (NotNow.RESTARTING, replace(SEEN, state=State.RESTARTING), around()),
     "deleted": (NotNow.DELETED, replace(SEEN, state=State.DELETED), around()),
-    "no gang": (NotNow.NO_GANG, SEEN, (members(), None, Surroundings())),
+    "no gang": (NotNow.NO_GANG, SEEN, (members(), None, None)),
     "others' gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", members=members()), own=False))),
     "native gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", 4), source=GangSource.NATIVE))),
-    "its last change": (NotNow.UNDER_WAY, SEEN, around(under_way=True)),
-    "the last attempt": (NotNow.ATTEMPT_FAILED, SEEN, around(failed=True)),
+    "its last change": (NotNow.UNDER_WAY, SEEN, around(also=NotNow.UNDER_WAY)),
+    "the last attempt": (NotNow.ATTEMPT_FAILED, SEEN, around(also=NotNow.ATTEMPT_FAILED)),
     "a worker is missing": (NotNow.UNSETTLED, SEEN, around(members(workers=2))),
     "a worker too many": (NotNow.UNSETTLED, SEEN, around(members(workers=4))),
     "workers are being deleted": (NotNow.UNSETTLED, SEEN, around(members(deleting=True))),
@@ -161,9 +171,7 @@ REFUSALS = {  # case: (refusal, job, surroundings)
 
 
 @pytest.mark.parametrize(("want", "seen", "where"), REFUSALS.values(), ids=REFUSALS)
-def test_when_a_job_is_left_alone(
-    want: str | None, seen: Seen, where: tuple[list[Pod], Gang | None, Surroundings]
-) -> None:
+def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Where) -> None:
     view = view_of(seen, *where)
     assert view.refusal == want
     if view.job is not None:
@@ -206,21 +214,26 @@ def test_the_gang_of_a_job() -> None:
 
 
 def test_records_are_bounded_and_keep_the_newest() -> None:
-    records = Records(most=5, most_a_job=3)
+    records = Records(Telemetry(), most=5, most_a_job=3)
+
+    def put(uid: str, at_s: float, stage: Stage = Stage.REMOVING) -> None:
+        records.put(Change(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), stage))
+
+    def of_job(uid: str) -> list[tuple[float, Stage]]:
+        return [(one.intent.at_s, one.stage) for one in records.changes_of(uid)]
+
     for number in range(4):
-        records.put(replace(SHRINK, decided_s=float(number)))
-    assert [one.decided_s for one in records.changes_of("u1")] == [1.0, 2.0, 3.0]
-    records.put(replace(SHRINK, decided_s=3.0, stage=Stage.DONE))
-    assert [one.stage for one in records.changes_of("u1")] == [Stage.REMOVING, Stage.REMOVING, Stage.DONE]
+        put("u1", float(number))
+    put("u1", 3.0, Stage.DONE)
+    assert of_job("u1") == [(1.0, Stage.REMOVING), (2.0, Stage.REMOVING), (3.0, Stage.DONE)]
     for number in range(4):
-        records.put(replace(SHRINK, uid=f"u{number + 2}", decided_s=10.0))
-    assert len(records.changes()) == 5
-    assert [one.decided_s for one in records.changes_of("u1")] == [3.0]
+        put(f"u{number + 2}", 10.0)
+    assert of_job("u1") == [(3.0, Stage.DONE)]
     assert len(records.open_changes()) == 4
 
 
 def test_pauses_double_and_end_with_success() -> None:
-    retries = Retries(random.Random(1), first_s=1.0, limit_s=8.0)
+    retries = Retries(random.Random(1))
     pauses: list[float] = []
     now_s = 0.0
     for _ in range(6):
@@ -230,7 +243,7 @@ def test_pauses_double_and_end_with_success() -> None:
             step_s += 0.05
         pauses.append(step_s)
         now_s += step_s
-    assert all(low <= pause <= 2.0 * low + 0.1 for pause, low in zip(pauses, (0.5, 1, 2, 4, 4, 4), strict=True))
+    assert all(low <= pause <= 2.0 * low + 0.1 for pause, low in zip(pauses, (0.5, 1, 2, 4, 8, 16), strict=True))
     retries.succeeded("a")
     assert not retries.waits("a", now_s=now_s)
     retries.failed("a", now_s=now_s)

@@ -6,17 +6,16 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
 
-from cli.main import app as command_line
 from extender.api.documents.jobs import JobsView
 from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.series import SeriesBook
+from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
+from tests.cli.world import Told, shown
 from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, view, views
 from tests.extender.scheduling.world import unfinished
-from tests.fakes.raw_http import RawServer, ok
 
 pytestmark = pytest.mark.looptime
 LOSS = {"netgang.io/min-workers": "2", "netgang.io/max-workers": "6", "netgang.io/scaling": "loss"}
@@ -114,6 +113,30 @@ async def test_reports_become_a_wish_and_the_wish_workers() -> None:
         assert (await here.world.get("/v1/jobs/default/low")).json()["points"]["kept"] == 0, "the next job of the name"
 
 
+async def test_reports_and_the_queue_take_turns() -> None:
+    """A job grows as its loss falls, gives a worker up for a gang that has none, and gets it back."""
+    elastic = {"metrics": {**METRICS, "workers_step": 1}}
+    async with site(reports={"port": 0}, elastic=elastic) as here:
+        limits = {"netgang.io/min-workers": "1", "netgang.io/max-workers": "3"}
+        await here.runs("low", 1, least=1, annotations={**LOSS, **limits})
+        for workers in (2, 3):
+            await here.world.settle(2.0)
+            first = 51 * (workers - 2)
+            await tell(here, "low", [4.0 - step / 50 for step in range(first, first + 51)], first=first)
+            await here.until(f"low has {workers}", lambda wanted=workers: len(here.on_nodes("low")) == wanted)
+        here.create("heavy", 6, least=6)  # 8 CPUs, of which 3 are used
+        await here.until("heavy runs", lambda: (len(here.on_nodes("heavy")), here.workers("low")) == (6, 2))
+        here.end("heavy")
+        await here.until("low has 3 again", lambda: here.on_nodes("low") == [0, 1, 2])
+        changes = (await here.world.get("/v1/jobs/default/low")).json()["changes"]
+        assert [(one["before"], one["after"], one["who"], one["for"]) for one in changes] == [
+            (1, 2, "metrics", None),
+            (2, 3, "metrics", None),
+            (3, 2, "queue", "default/heavy"),
+            (2, 3, "queue", None),
+        ]
+
+
 ASKED = {  # case: (path, status)
     "no such job": ("/v1/jobs/default/none", 404),
     "another kind": ("/v1/jobs/default/low?kind=TFJob", 404),
@@ -146,16 +169,10 @@ async def test_without_elastic_jobs_the_address_says_so() -> None:
 # -- the command line -------------------------------------------------------------------------------------------------
 
 
-def run(*arguments: str) -> Result:
-    """Run netgang in this process, in a thread without an event loop, as a process begins."""
-    environment = {"COLUMNS": "200", "NO_COLOR": "1"}
+def lines(*arguments: str, told: Told) -> list[str]:
+    """What `netgang jobs` prints, in a thread without an event loop, as a process begins."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(CliRunner().invoke, command_line, list(arguments), env=environment).result()
-
-
-def lines(result: Result) -> list[str]:
-    assert result.exit_code == 0, result.output
-    return [" ".join(line.split()) for line in result.stdout.splitlines()]
+        return thread.submit(shown, "jobs", *arguments, told=told).result()
 
 
 async def documents() -> tuple[bytes, bytes]:
@@ -171,47 +188,25 @@ async def documents() -> tuple[bytes, bytes]:
 
 
 async def test_for_people_and_for_machines() -> None:
-    everything, low = await documents()
-    with RawServer({"/v1/jobs?limit=1000": ok(everything), "/v1/jobs/default/low": ok(low)}) as server:
-        table = lines(run("jobs", "--url", server.url))
-        assert any(line.startswith("default/low ") and " RUNNING 3 2 6 " in line for line in table)
-        assert any(line.startswith("default/heavy ") and " RUNNING 5 5 5 " in line for line in table)
-        wide = lines(run("jobs", "--url", server.url, "-o", "wide"))
-        assert "STEP LOSS SAMPLES/S REPORTED" in wide[0]
-        assert any(line.startswith("default/low ") and " 0 0.5 " in line for line in wide)
-        one = lines(run("jobs", "default/low", "--url", server.url))
-        assert any(" 6 → 3 queue done " in line and line.endswith("room for default/heavy") for line in one)
-        assert json.loads(run("jobs", "--url", server.url, "--json").stdout) == json.loads(everything)
-        assert json.loads(run("jobs", "default/low", "--url", server.url, "--json").stdout) == json.loads(low)
-
-
-WRONG: dict[str, tuple[list[str], int, str]] = {
-    "no namespace": (["low"], 2, "no NAMESPACE/NAME"),
-    "not known": (["default/none"], 2, "no job default/none"),
-    "no document": (["default/odd"], 1, "not what netgang answers"),
-    "an error": (["default/bad"], 1, "status 503"),
-    "nobody there": (["--url", "http://127.0.0.1:9"], 1, "does netgang run there"),
-    "no address": (["--url", "resnet"], 2, "accepted: http://HOST:PORT"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "code", "said"), WRONG.values(), ids=WRONG)
-def test_what_goes_wrong_is_a_sentence(arguments: list[str], code: int, said: str) -> None:
-    answers = {
-        "/v1/jobs/default/none": ok(b'{"detail": "no job default/none"}', status=404),
-        "/v1/jobs/default/odd": ok(b'{"job": 3}'),
-        "/v1/jobs/default/bad": ok(b"{}", status=503),
-    }
-    with RawServer(answers) as server:
-        result = run("jobs", *([] if "--url" in arguments else ["--url", server.url]), *arguments)
-    assert (result.exit_code, said in result.stderr, result.stdout) == (code, True, ""), result.output
+    everything, low = map(json.loads, await documents())
+    told = {"/v1/jobs/default/low": low, "/v1/jobs?limit=1000": everything}
+    table = lines(told=told)
+    assert any(line.startswith("default/low ") and " RUNNING 3 2 6 " in line for line in table)
+    assert any(line.startswith("default/heavy ") and " RUNNING 5 5 5 " in line for line in table)
+    wide = lines("-o", "wide", told=told)
+    assert "STEP LOSS SAMPLES/S REPORTED" in wide[0]
+    assert any(line.startswith("default/low ") and " 0 0.5 " in line for line in wide)
+    one = lines("default/low", told=told)
+    assert any(" 6 → 3 queue done " in line and line.endswith("room for default/heavy") for line in one)
+    assert json.loads("".join(lines("--json", told=told))) == everything
+    assert json.loads("".join(lines("default/low", "--json", told=told))) == low
 
 
 def test_no_jobs_are_no_table() -> None:
     waits = {"gang": None, "reason": None, "detail": ""}
     nothing = {"at_s": 0.0, "counts": {}, "first_waiting": waits, "jobs": [], "of": 0}
-    with RawServer({"/v1/jobs?limit=1000&namespace=a": ok(json.dumps(nothing).encode())}) as server:
-        assert lines(run("jobs", "-n", "a", "--url", server.url)) == ["no jobs of kinds that netgang resizes"]
+    said = lines("-n", "a", told={"/v1/jobs?limit=1000&namespace=a": nothing})
+    assert said == ["no jobs of kinds that netgang resizes"]
 
 
 async def test_of_many_jobs_the_first_are_shown() -> None:
@@ -219,16 +214,15 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
         here.create("a", 1, least=1)
         here.create("b", 1, least=1)
         await here.world.settle(3.0)
-        document = (await here.world.get("/v1/jobs?limit=1")).content
-    assert [one["job"] for one in json.loads(document)["jobs"]] == ["default/a"]
-    with RawServer({"/v1/jobs?limit=1000": ok(document)}) as server:
-        assert lines(run("jobs", "--url", server.url))[-1] == "1 of 2 jobs; see --namespace"
+        document = (await here.world.get("/v1/jobs?limit=1")).json()
+    assert [one["job"] for one in document["jobs"]] == ["default/a"]
+    assert lines(told={"/v1/jobs?limit=1000": document})[-1] == "1 of 2 jobs; see --namespace"
 
 
 async def test_of_many_jobs_the_first_are_listed() -> None:
     async with site() as here:
         service = here.world.service
-        records = Records()
+        records = Records(Telemetry())
         records.views = views(*(view(f"j{number:02}") for number in range(41)))
         jobs = JobsView(service.cache, service.planner, records, SeriesBook(), here.world.clock)
         found = await jobs.listed(limit=2)

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.elastic.intent import LAST_CHANGE, Intent
+from extender.controllers.elastic.intent import LAST_CHANGE, Intent, Requester
 from extender.controllers.elastic.kinds import KINDS, Seen, State, Unsafe, read, resize_patch
 from extender.controllers.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SCALING
-from extender.controllers.elastic.records import Requester
 from scoring.ids import GangKey
 from scoring.scaling.job import Wants
 from tests.fakes.notes import notes_of_a_former_process

@@ -191,13 +191,12 @@ async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nud
         assert [list(fields) for _, fields in desk.api.patches].count([NUDGE_ANNOTATION]) == nudges
 
 
-async def test_failures_of_a_pod_that_is_gone_are_forgotten() -> None:
+async def test_a_pod_that_is_gone_is_not_tried_again() -> None:
     async with at_work() as desk:
         uid = desk.pod("p")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
         desk.wakes.add([uid])
         await asyncio.sleep(0.05)
-        assert desk.wakes.failing == {uid}
         desk.cache.pods.delete("default/p")
         await asyncio.sleep(60.0)
-        assert desk.wakes.failing == frozenset()
+        assert desk.api.calls["patch"] == 1

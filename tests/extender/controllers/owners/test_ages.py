@@ -1,4 +1,4 @@
-"""A job's age is its owner's: read once, and of no consequence to anybody's waiting time (docs/safety.md S14)."""
+"""A job's age and length are its owner's: read once, and of no consequence to anybody's wait (docs/safety.md S14)."""
 
 import asyncio
 from dataclasses import replace
@@ -13,7 +13,8 @@ from extender.controllers.owners.ages import OwnerAges
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey
-from tests.extender.scheduling.world import World, pod_json, running
+from scoring.model import Gang
+from tests.extender.scheduling.world import World, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -40,10 +41,14 @@ def members(world: World, gang: str, owner: Any, *, size: int = 2) -> None:
         world.api.add(one)
 
 
-def age_of(world: World, gang: str) -> float:
-    found = world.service.cache.gang(GangKey(f"default/{gang}"))
+def gang_of(world: World, name: str) -> Gang:
+    found = world.service.cache.gang(GangKey(f"default/{name}"))
     assert found is not None
-    return found.created_s
+    return found
+
+
+def age_of(world: World, gang: str) -> float:
+    return gang_of(world, gang).created_s
 
 
 async def test_a_gang_is_as_old_as_its_owner() -> None:
@@ -119,3 +124,39 @@ async def test_owners_without_pods_are_forgotten() -> None:
         world.delete("g-0", "g-1")
         await world.settle(3.0)
         assert not world.service.cache.owners.knows(owner["uid"])
+
+
+# -- lengths ----------------------------------------------------------------------------------------------------------
+
+EXPECTED = "netgang.io/expected-duration"
+KUBEFLOW = {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1"}
+LENGTHS: dict[str, tuple[float | None, dict[str, Any], dict[str, Any] | None]] = {  # case: (seconds, pods, owner)
+    "nothing": (None, {}, None),
+    "an annotation of the template": (5400.0, {"annotations": {EXPECTED: "1h30m"}}, None),
+    "the pods' deadline": (60.0, {"activeDeadlineSeconds": 60}, None),
+    "the job's deadline": (7200.0, {}, {"spec": {"activeDeadlineSeconds": 7200}}),
+    "the template's before that": (
+        3600.0, {"annotations": {EXPECTED: "1h"}}, {"spec": {"activeDeadlineSeconds": 7200}},
+    ),
+    "a job that says nothing": (None, {}, {**KUBEFLOW, "spec": {"runPolicy": {}}}),
+    "the job's annotation, read while its gang runs": (
+        600.0, {"nodeName": "n1", "phase": "Running"}, {"metadata": {"name": "j", "annotations": {EXPECTED: "600"}}},
+    ),
+    "a bad value": (None, {"annotations": {EXPECTED: "a while"}}, None),
+    "a bad value on the job": (None, {}, {"metadata": {"name": "j", "annotations": {EXPECTED: "9" * 5000}}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("length_s", "fields", "owner"), LENGTHS.values(), ids=LENGTHS)
+async def test_what_jobs_and_templates_say_of_their_length(
+    length_s: float | None, fields: dict[str, Any], owner: dict[str, Any] | None
+) -> None:
+    """A gang that runs is read too, as after a restart; a value that cannot be used is named in an Event."""
+    async with running(node_json("n1")) as world:
+        if owner is not None:
+            fields = {**fields, "owner": world.owner("j", **owner)}
+        world.gang("g", 2, **fields)
+        await world.settle(20.0)
+        assert gang_of(world, "g").length_s == length_s
+        tells = length_s is None and EXPECTED in f"{fields} {owner}"
+        assert any(EXPECTED in note for note in world.told_to("ProbableMistake").values()) is tells

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.controllers.preemption.notes import NOTE
+from extender.controllers.preemption.claims import NOTE
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.preemption.claims import TIMEOUT_S
-from extender.controllers.preemption.notes import NOTE
+from extender.controllers.preemption.claims import NOTE, TIMEOUT_S
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.model.reasons import Reason

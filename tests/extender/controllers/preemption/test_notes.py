@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from extender.controllers.preemption.notes import NOTE, noted_of, notes_for
+from extender.controllers.preemption.claims import NOTE, noted_of, notes_for
 from extender.convert import pod_from_json
 from extender.notes import MOST_CHARS
 from scoring.ids import GangKey, NodeName, PodUid

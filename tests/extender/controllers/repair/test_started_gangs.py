@@ -8,9 +8,16 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.repair.started_document import CHARS, MOST_NOTED, MOST_TEXT, mark
-from extender.controllers.repair.started_gangs import NOTED, StartedGangs
-from extender.controllers.repair.started_keeper import READ_EACH_S, WRITE_EACH_S, StartedKeeper
+from extender.controllers.repair.started_gangs import (
+    CHARS,
+    MOST_NOTED,
+    MOST_TEXT,
+    NOTED,
+    READ_EACH_S,
+    WRITE_EACH_S,
+    StartedGangs,
+    mark_of,
+)
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import StoredText
 from scoring.ids import GangKey, PodUid
@@ -34,7 +41,7 @@ def kept(api: FakeClusterApi) -> StoredText:
 
 
 def has(api: FakeClusterApi, *uids: str) -> list[bool]:
-    return [mark(key("g"), PodUid(uid)) in kept(api).text for uid in uids]
+    return [mark_of(key("g"), PodUid(uid)) in kept(api).text for uid in uids]
 
 
 def placed(name: str, *, uid: str | None = None, size: int = 3, **fields: object) -> Object:
@@ -193,12 +200,12 @@ async def test_after_a_conflict_it_is_read_first() -> None:
     """Another replica wrote gang h between our read and our write: both are in it, as we see h as well."""
     api = await after_a_start()
     async with running(api=api) as world:
-        api.started.put(mark(key("g"), PodUid("uid-0")) + mark(key("h"), PodUid("uid-h")))
+        api.started.put(mark_of(key("g"), PodUid("uid-0")) + mark_of(key("h"), PodUid("uid-h")))
         api.add(pod_json("h-0", gang="h", size=2, nodeName="n1", uid="uid-h"))
         names = await world.planned_gang("i", 2)
         await world.bind_and_settle(*names)
         await world.settle(2 * WRITTEN_S)
-        assert [mark(GangKey(f"default/{one}"), PodUid(uid)) in kept(api).text for one, uid in (
+        assert [mark_of(GangKey(f"default/{one}"), PodUid(uid)) in kept(api).text for one, uid in (
             ("g", "uid-1"), ("h", "uid-h"), ("i", world.uid("i-0")),
         )] == [True] * 3  # fmt: skip
         world.delete("h-0")
@@ -221,22 +228,18 @@ def test_where_all_would_be_too_many_fewer_are_noted(
     """24 members fit here: eight of each of three gangs, one of each of 24; of 30 gangs the oldest are left out."""
     monkeypatch.setattr("extender.controllers.repair.started_gangs.MOST_NOTED", 24)
     made = {one.key: one for one in many(gangs, 10)}
-    context = Seen(made)
-    book = StartedGangs(context)  # type: ignore[arg-type]
-    for _ in book.look():
-        pass
-    marks = finish(book.to_write())
-    assert (len(marks), book.left_out) == ((gangs - left_out) * each, left_out)
+    book = StartedGangs(FakeTextStore(), Seen(made), LoopClock())  # type: ignore[arg-type]
+    text = finish(book.to_write()) or ""
+    assert (len(text) // CHARS, book.left_out) == ((gangs - left_out) * each, left_out)
     oldest = made[GangKey("default/g0")].members
-    assert any(mark(GangKey("default/g0"), one.uid) in marks for one in oldest) is not bool(left_out)
+    assert any(mark_of(GangKey("default/g0"), one.uid) in text for one in oldest) is not bool(left_out)
 
 
-def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedKeeper:
+def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedGangs:
     """One that sees these pods."""
     cache = ClusterCache()
     cache.pods.replace(list(members))
-    book = StartedGangs(Seen(cache.snapshot().gangs))  # type: ignore[arg-type]
-    return StartedKeeper(store, book, cache, LoopClock(), acting=lambda: acts)
+    return StartedGangs(store, cache, LoopClock(), acting=lambda: acts)
 
 
 async def test_a_standby_reads_again_when_its_term_begins() -> None:
@@ -245,9 +248,6 @@ async def test_a_standby_reads_again_when_its_term_begins() -> None:
     members = [bound(pod(f"g-{number}", gang="g", min_available=3), "n1") for number in range(3)]
     leader, standby = replica(store, *members, acts=True), replica(store, members[0], acts=False)
     await standby.look()
-    for one in (leader, standby):
-        for _ in one.started.look():
-            pass
     await leader.look()
     await standby.look()
     assert (store.writes, standby.cache.partial_gangs()) == (1, {key("g")})
@@ -257,11 +257,10 @@ async def test_a_standby_reads_again_when_its_term_begins() -> None:
 
 
 class Seen:
-    """As much of a context as a look reads: these gangs."""
+    """As much of a cache as a look reads: these gangs."""
 
     def __init__(self, gangs: Mapping[GangKey, Gang]) -> None:
         self.gangs = gangs
-        self.cache = self
 
     def snapshot(self) -> "Seen":
         return self

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.failure_budget import KINDS
-from extender.controllers.removal.disruption_budgets import forbidding, matches
+from extender.controllers.owners.failure_budget import KINDS, forbidding, matches
 from extender.controllers.restart.suspensions import (
     HISTORY,
     NOTE,
     Note,
     can_suspend,
-    forget_patch,
     has_stopped,
     is_over,
     is_suspended,
@@ -75,7 +73,7 @@ def test_suspended_and_resumed_an_owner_is_as_it_was(ref: Controller) -> None:
 
 def test_a_forgotten_note_leaves_the_switch() -> None:
     held = patched(owner(), suspend_patch(owner(), JOB, Note("g", "", 1.0), repair=False, notes=NOTES))
-    left = patched(held, forget_patch(held))
+    left = patched(held, resume_patch(held, None))
     assert (is_suspended(left, JOB), note_of(left, JOB, NOTES)) == (True, None)
     assert HISTORY not in json.loads(left)["metadata"]["annotations"]
 

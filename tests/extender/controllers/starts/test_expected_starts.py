@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.starts.expected_starts import EACH_S
-from extender.schemas.expected_start import ExpectedStart
-from extender.schemas.queue import Queue, QueuedGang
+from extender.schemas.queue import ExpectedStart, Queue, QueuedGang
 from tests.extender.api.asking import asking
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import World, key, node_json, running

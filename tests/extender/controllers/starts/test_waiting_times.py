@@ -2,8 +2,7 @@
 
 import pytest
 
-from extender.runtime.gang_metrics import MOST_NAMESPACES, OTHER, GangMetrics
-from extender.runtime.telemetry import Telemetry
+from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, GangMetrics, Telemetry
 from tests.extender.scheduling.world import World, node_json, running
 
 LOOK_S = 2.5

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from extender.convert.decode import object_key
 from extender.kube.calls import PODS, Resource
-from extender.kube.object_names import object_key
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
 from lab.testbed.apiserver.store import ApiStore

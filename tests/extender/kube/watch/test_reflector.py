@@ -9,15 +9,10 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NATIVE_GROUPS, NODES, POD_GROUPS, PODS, Resource
-from extender.kube.watch.reflector import Reflector, ReflectorOptions
+from extender.kube.watch.reflector import Reflector
 from lab.testbed.apiserver.store import ApiStore
 from tests.extender.beside import playing
-from tests.extender.kube.watch.collection import (
-    Item,
-    RecordingSink,
-    reflector_of,
-    state_of,
-)
+from tests.extender.kube.watch.collection import Item, RecordingSink, reflector_of, state_of
 from tests.fakes.cluster_api import FakeClusterApi
 
 pytestmark = pytest.mark.looptime
@@ -42,7 +37,7 @@ async def following() -> AsyncIterator[tuple[FakeClusterApi, RecordingSink, Refl
 
 async def test_first_the_whole_list_then_every_change() -> None:
     api, sink = FakeClusterApi(*(pod(f"p{n}") for n in range(7))), RecordingSink()
-    reflector = reflector_of(api, sink, options=ReflectorOptions(page=3))
+    reflector = reflector_of(api, sink, page=3)
     async with playing(reflector.run()):
         await reflector.synced.wait()
         assert ([state_of(api.store)], 3, 7) == (sink.states, api.calls["list"], sink.steps)

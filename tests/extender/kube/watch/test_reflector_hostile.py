@@ -12,8 +12,7 @@ import pytest
 from extender.cache.unreadable import MOST, UnreadableKind
 from extender.errors import TooLongError
 from extender.kube.calls import POD_GROUPS
-from extender.kube.client import ClientLimits, KubeClient
-from extender.kube.watch.reflector import Reflector, ReflectorOptions
+from extender.kube.client import KubeClient
 from extender.ports import Page, WatchEvent
 from lab.testbed.apiserver.server import LoopbackApi
 from tests.extender.beside import playing
@@ -174,7 +173,7 @@ async def test_pages_that_are_too_long_are_asked_for_in_parts() -> None:
             return await super().list_page(path, limit=limit, **kwargs)
 
     api, sink = Api(*(pod(name) for name in names)), RecordingSink()
-    reflector: Reflector[Item] = reflector_of(api, sink, options=ReflectorOptions(page=500))
+    reflector = reflector_of(api, sink)
     async with playing(reflector.run()):
         async with asyncio.timeout(30.0):
             await reflector.synced.wait()
@@ -191,10 +190,7 @@ DEEP = b'{"metadata":{"managedFields":%s,"name":"deep","namespace":"a","resource
 async def test_a_deep_object_spoils_no_watch() -> None:
     line = b'{"type":"MODIFIED","object":' + DEEP + b"}\n"
     head, chunk = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"%x\r\n%s\r\n" % (len(line), line)
-    async with (
-        scripted(answering(head, chunk, then=Talk.hung_up)) as server,
-        client_of(server.url, limits=ClientLimits()) as api,
-    ):
+    async with scripted(answering(head, chunk, then=Talk.hung_up)) as server, client_of(server.url) as api:
         events = api.watch(POD_GROUPS.collection(), resource_version="2", timeout_s=30)
         async with aclosing(events), asyncio.timeout(30.0):
             event = await anext(events)

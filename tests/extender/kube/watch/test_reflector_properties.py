@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NODES, PODS
-from extender.kube.watch.reflector import ReflectorOptions
 from tests.extender.beside import playing
-from tests.extender.kube.watch.collection import (
-    UNREADABLE,
-    UNWANTED,
-    RecordingSink,
-    State,
-    reflector_of,
-    state_of,
-)
+from tests.extender.kube.watch.collection import UNREADABLE, UNWANTED, RecordingSink, State, reflector_of, state_of
 from tests.fakes.cluster_api import FakeClusterApi
 
 NAMES = ("a", "b", "c")
@@ -99,7 +91,7 @@ def appear_in_order(shown: list[State], real: list[State]) -> bool:
 async def test_the_sink_equals_the_server_in_the_end(history: list[Step], page: int, seed: int) -> None:
     """Every state that the sink showed was one that the server had, in its order: no half lists, no going back."""
     world, sink = History(), RecordingSink()
-    reflector = reflector_of(world.api, sink, seed=seed, options=ReflectorOptions(page=page))
+    reflector = reflector_of(world.api, sink, seed=seed, page=page)
     async with playing(reflector.run()):
         for step in history:
             await world.take(step)

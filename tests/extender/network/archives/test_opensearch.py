@@ -12,8 +12,11 @@ from extender.network.opensearch.source import OpenSearchSource, search_body
 from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import Batch
 from extender.settings.sources import OpenSearchSource as Settings
+from tests.extender.network.replies import no_server, replies
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
+
+__all__ = ["no_server"]
 
 
 def bucket(
@@ -34,13 +37,14 @@ def page(*buckets: dict[str, Any], after: dict[str, Any] | None = None, **other:
 
 
 class Script:
-    """Answers by kind of test; what is not scripted has no pairs."""
+    """Replies by kind of test; what is not scripted has no pairs."""
 
     def __init__(self, **answers: Callable[[dict[str, Any]], Any] | Any) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        replies.route().mock(side_effect=self.answer)
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    def answer(self, request: httpx.Request) -> httpx.Response:
         kind = next(k for k in ("latency", "rtt", "throughput") if f"pscheduler_{k}*" in request.url.path)
         self.asked.append(kind)
         answer = self.answers.get(kind, page())
@@ -48,10 +52,9 @@ class Script:
             answer = answer(json.loads(request.content))
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
 
-
-def source(script: Script) -> OpenSearchSource:
-    client = HttpClient(HttpServer("https://h/opensearch"), transport=httpx.MockTransport(script))
-    return OpenSearchSource(client, Settings(kind="opensearch", url="https://h"))
+    def source(self) -> OpenSearchSource:
+        url = "https://h/opensearch"
+        return OpenSearchSource(HttpClient(HttpServer(url)), Settings(kind="opensearch", url=url))
 
 
 def values(batch: Batch) -> dict[str, float]:
@@ -68,18 +71,18 @@ async def test_pages_are_followed_to_their_end() -> None:
         one = bucket(f"a{number}", "b", throughput=1e9)
         return page(one, after={"n": str(number)}) if number < 2 else page(one)
 
-    assert set(values(await read(source(Script(throughput=answer))))) == {f"throughput a{n}b" for n in range(3)}
+    assert set(values(await read(Script(throughput=answer).source()))) == {f"throughput a{n}b" for n in range(3)}
     assert afters == [None, {"n": "0"}, {"n": "1"}]
 
 
 async def test_a_key_that_does_not_move_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(rtt=page(bucket("a", "b", delay=0.1), after={"n": "1"}))
-    await read(source(script))
+    await read(script.source())
     assert script.asked.count("rtt") == 2
     monkeypatch.setattr(opensearch, "MAX_PAGES", 3)
     numbers = iter(range(100))
     endless = Script(rtt=lambda _: page(bucket("a", "b", delay=0.1), after={"n": str(next(numbers))}))
-    batch = await read(source(endless))
+    batch = await read(endless.source())
     assert endless.asked.count("rtt") == 3
     assert batch.problems == ("opensearch: more than 3000 pairs of rtt tests: the rest is not read",)
 
@@ -107,7 +110,7 @@ PAIRS = {  # case: (values, reasons, kind of test, bucket)
 @pytest.mark.parametrize(("want", "reasons", "kind", "one"), PAIRS.values(), ids=PAIRS)
 async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: str, one: dict[str, Any]) -> None:
     """Values are in our units; one that cannot be is counted under its reason, and spoils nothing else."""
-    batch = await read(source(Script(**{kind: page(one)})))
+    batch = await read(Script(**{kind: page(one)}).source())
     assert (values(batch), dict(batch.rejected)) == (want, reasons)
     assert all(m.measured_at_s <= NOW_S for m in batch.measurements)
 
@@ -115,9 +118,9 @@ async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: s
 async def test_round_trips_stand_in_only_where_there_is_no_one_way_delay_at_all() -> None:
     one_way = bucket("a", "b", delay=5.0, narrowest=1e-3, widest=1e-3, lost=0, sent=10)
     pings = page(bucket("a", "b", delay=0.1, loss=0.5), bucket("b", "a", delay=0.1, loss=0.25))
-    both = await read(source(Script(latency=page(one_way), rtt=pings)))
+    both = await read(Script(latency=page(one_way), rtt=pings).source())
     assert values(both) == {"delay ab": 5.0, "loss ab": 0.0, "loss ba": 0.25}
-    alone = await read(source(Script(rtt=pings)))
+    alone = await read(Script(rtt=pings).source())
     assert values(alone) == {"delay ab": 50.0, "delay ba": 50.0, "loss ab": 0.5, "loss ba": 0.25}
 
 
@@ -132,7 +135,7 @@ INCOMPLETE = {  # case: (what is said, answer)
 @pytest.mark.parametrize(("want", "answer"), INCOMPLETE.values(), ids=INCOMPLETE)
 async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: Any) -> None:
     script = Script(latency=page(bucket("a", "b", lost=1, sent=10)), throughput=page(bucket("a", "b", throughput=1e9)))
-    one = source(script)
+    one = script.source()
     await read(one)
     script.answers = {"latency": answer, "throughput": page(bucket("a", "b", at_s=NOW_S, throughput=2e9))}
     batch = await read(one)
@@ -144,7 +147,7 @@ async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: A
 
 async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None:
     script = Script(rtt=page(bucket("a", "b", delay=0.1), bucket("c", "d", delay=0.2)))
-    one = source(script)
+    one = script.source()
     await read(one)
     script.answers = {"rtt": page(bucket("a", "b", at_s=NOW_S + 10.0, delay=0.3))}
     batch = await read(one, NOW_S + 20.0)

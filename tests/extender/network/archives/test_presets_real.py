@@ -139,11 +139,7 @@ async def test_a_node_that_is_gone(stored: tuple[float, HttpServer]) -> None:
 
 async def test_kubenurse_without_answers_and_without_buckets(stored: tuple[float, HttpServer]) -> None:
     found = {name: value for name, value in (await values(stored[1], "kubenurse", 7)).items() if name[-1] in "678"}
-    assert found == {
-        "loss node28-node36": 1.0,
-        "loss node28-node38": 0.0,
-        "delay node28-node38": pytest.approx(0.5),
-    }
+    assert found == {"loss node28-node36": 1.0, "loss node28-node38": 0.0, "delay node28-node38": pytest.approx(0.5)}
 
 
 async def test_goldpinger(stored: tuple[float, HttpServer]) -> None:

@@ -15,10 +15,12 @@ from extender.network.sources.http import HttpClient, HttpServer
 from extender.settings.settings import Settings as Whole
 from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
+from tests.extender.network.replies import no_server, replies
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
 from tests.newcomer.document import fenced
 
+__all__ = ["no_server"]
 LOSS = {"loss": {"query": "loss", "unit": "ratio"}}
 
 
@@ -41,8 +43,8 @@ def source(answers: dict[str, Any], queries: dict[str, dict[str, Any]] = LOSS, *
         reply = answers[parse_qs(request.content.decode())["query"][0]]
         return reply if isinstance(reply, httpx.Response) else httpx.Response(200, json=reply)
 
-    client = HttpClient(HttpServer("http://h:9090"), transport=httpx.MockTransport(answer))
-    return PrometheusSource(client, settings(queries, **more))
+    replies.route().mock(side_effect=answer)
+    return PrometheusSource(HttpClient(HttpServer("http://h:9090")), settings(queries, **more))
 
 
 UNITS = {  # case: (value in our unit, metric, unit, round trip, text)

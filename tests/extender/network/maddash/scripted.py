@@ -1,7 +1,8 @@
-"""A MaDDash that answers from a table, which a test changes between fetches, and the source that reads it."""
+"""A MaDDash that replies from a table, which a test changes between fetches, and sources that read it."""
 
 import asyncio
 from collections.abc import Mapping
+from email.utils import formatdate
 from typing import Any
 
 import httpx
@@ -12,44 +13,39 @@ from extender.network.maddash.source import MaddashSource
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded, world
+from tests.extender.network.replies import replies
+from tests.fakes.maddash_server import at_time, grid_document
 
 NOW_S = recorded.RUN_2_S + 10.0
 LOSS = "Average packet loss is 1%"
 Answer = httpx.Response | Exception
 
 
-class Script(httpx.AsyncBaseTransport):
-    """Answers by raw path below /maddash/, after a pause if there is one; counts what it is asked."""
+class Script:
+    """Answers by raw path below /maddash/, after a pause if there is one; keeps what it is asked."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
         self.pauses_s: dict[str, float] = {}
         self.unknown = httpx.Response(404, text="Row resource not found")
-        self.etag = ""
         self.seen: list[httpx.Request] = []
+        replies.route().mock(side_effect=self.answer)
 
     @property
     def asked(self) -> list[str]:
         return [one.url.raw_path.decode().removeprefix("/maddash/") for one in self.seen]
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    def source(self, wanted: Wanted | None = None, **server: Any) -> MaddashSource:
+        return MaddashSource(MaddashServer("http://maddash.lab.example/maddash", **server), wanted)
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
         self.seen.append(request)
         path = self.asked[-1]
         await asyncio.sleep(self.pauses_s.get(path, 0.0))
-        if self.etag and request.headers.get("if-none-match") == self.etag:
-            return httpx.Response(304)
         answer = self.answers.get(path, self.unknown)
         if isinstance(answer, Exception):
             raise answer
-        headers = {**answer.headers, **({"ETag": self.etag} if self.etag else {})}
-        if isinstance(answer.stream, httpx.ByteStream):  # read again by each request
-            return httpx.Response(answer.status_code, headers=headers, stream=httpx.ByteStream(b"".join(answer.stream)))
-        return httpx.Response(answer.status_code, headers=headers, content=answer.content)
-
-
-def source(script: Script, wanted: Wanted | None = None, **server: Any) -> MaddashSource:
-    address = MaddashServer("http://maddash.lab.example/maddash", **server)
-    return MaddashSource(address, wanted, transport=script)
+        return httpx.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:
@@ -88,3 +84,26 @@ def grid(*cells: Any) -> httpx.Response:
 
 def rows(*cells: Any) -> httpx.Response:
     return httpx.Response(200, json={"rows": [], "grid": list(cells)})
+
+
+GRIDS = {
+    "Loss": ("Packet Loss", "Average packet loss is {}%"),
+    "Delay": ("One-way Delay", "Average minimum delay is {}ms"),
+    "Throughput": ("Throughput", "Average throughput is {}Gbps"),
+}
+
+
+def named_grid(name: str, *, number: float, checked_at_s: float, date_s: float | None = None) -> httpx.Response:
+    check, text = GRIDS[name]
+    said = (0, text.format(number))
+    made = grid_document(name, {"a": "a", "b": "b"}, [check], lambda row, column, _: None if row == column else said)
+    headers = {} if date_s is None else {"Date": formatdate(date_s, usegmt=True)}
+    return httpx.Response(200, json=at_time(made, checked_at_s), headers=headers)
+
+
+def good(
+    *, number: float = 1.0, checked_at_s: float = world.START_S, date_s: float | None = None
+) -> dict[str, httpx.Response]:
+    """Replies of a whole site; `number`: percent lost, ms, Gbit/s of a → b and b → a; `date_s`: the server's clock."""
+    all_of = {name: named_grid(name, number=number, checked_at_s=checked_at_s, date_s=date_s) for name in GRIDS}
+    return {"grids": grids(*GRIDS), **{f"grids/{name}": answer for name, answer in all_of.items()}}

@@ -13,13 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.client import MaddashServer as Address
-from extender.network.maddash.grid import GridReading
+from extender.network.maddash.grid import GridReading, read_grid
 from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
-from extender.network.maddash.source import MaddashSource
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
-from tests.extender.network.recorded import read_grid
+from tests.extender.network.maddash.scripted import Script, grids, read
 from tests.fakes.maddash_server import grid_document
 
 # Names
@@ -82,22 +80,11 @@ def test_any_names_come_back_as_they_are(name: str, ends: list[str], checks: lis
 async def test_a_grid_of_any_name_is_found(name: str) -> None:
     """The server decodes the path twice; what comes out is the grid's name, and its values are read."""
     body = document(name, ["a", "b"], ["Delay"], {("a", "b", "Delay"): "Average delay is 3ms"})
-    asked = []
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        parts = unquote(request.url.raw_path.decode()).split("/", 3)  # first decoding: of the path
-        if len(parts) < 4:
-            return httpx.Response(200, json={"grids": [{"name": name, "uri": "/ignored"}]})
-        asked.append(unquote_plus(parts[3]))  # second one: of the name
-        return httpx.Response(200, content=body)
-
-    source = MaddashSource(Address("http://127.0.0.1/maddash", insecure=True), transport=httpx.MockTransport(answer))
-    try:
-        batch = await source.fetch(now_s=1_800_000_060.0)
-    finally:
-        await source.aclose()
-    assert asked == [name]
-    assert batch is not None
+    script = Script({"grids": grids(name)})
+    script.unknown = httpx.Response(200, content=body)
+    batch = await read(script.source(), 1_800_000_060.0)
+    first, path = (unquote(one) for one in script.asked)  # first decoding: of the path
+    assert (first, unquote_plus(path)) == ("grids", f"grids/{name}")  # second one: of the name
     assert [(m.source, m.target, m.metric, m.value) for m in batch.measurements] == [("a", "b", Metric.DELAY, 3.0)]
 
 
@@ -171,12 +158,12 @@ def test_anything_anywhere_in_a_recorded_grid(file: str, data: st.DataObject, ot
     else:
         at[place[-1]] = other
     try:
-        reading = read_grid(json.dumps(broken).encode())
+        reading = read_grid(json.dumps(broken).encode(), name="any")
     except NetworkSourceError:
         assert place[0] in ("grid", "rows")
         assert len(place) == 1
         return
-    wanted = found_in(read_grid(recorded.body(file)))
+    wanted = found_in(read_grid(recorded.body(file), name="any"))
     found = found_in(reading)
     assert all(0.0 <= value <= 1e15 or "Delay" in check for (check, _, _), value in found.items())
     if place[0] != "grid":
@@ -203,7 +190,7 @@ def test_bytes_gone_wrong(file: str, at: int, inserted: bytes, removed: int) -> 
     body = recorded.body(file)
     at %= len(body)
     try:
-        reading = read_grid(body[:at] + inserted + body[at + removed :])
+        reading = read_grid(body[:at] + inserted + body[at + removed :], name="any")
     except NetworkSourceError:
         return
     for value in reading.values.values():
@@ -216,4 +203,4 @@ def test_bytes_gone_wrong(file: str, at: int, inserted: bytes, removed: int) -> 
 def test_a_grid_cut_off_anywhere_is_no_grid(file: str, at: int) -> None:
     body = recorded.body(file).rstrip()
     with pytest.raises(NetworkSourceError):
-        read_grid(body[: at % len(body)])
+        read_grid(body[: at % len(body)], name="any")

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from extender.errors import NetworkSourceError
+from extender.network.maddash.grid import read_grid
 from tests.extender.network import recorded
-from tests.extender.network.recorded import read_grid
 
 
 def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
-    reading = read_grid(recorded.body("grid-loss.json"))
+    reading = read_grid(recorded.body("grid-loss.json"), name="any")
     names = {one.id: one.aliases for one in reading.endpoints}
     assert names == {
         "2001:db8:c::2": ("s6 (IPv6)",),
@@ -24,7 +24,7 @@ def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
 
 
 def test_columns_of_disjoint_grids_have_aliases_too() -> None:
-    reading = read_grid(recorded.body("grid-reverse.json"))
+    reading = read_grid(recorded.body("grid-reverse.json"), name="any")
     names = {one.id: one.aliases for one in reading.endpoints}
     assert names["ps1.zone-b.example.org"] == ("s3 zone-b",)  # type: ignore[index]
     assert len(names) == 6

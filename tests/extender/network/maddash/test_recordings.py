@@ -9,52 +9,44 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 from urllib.request import urlopen
 
+import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
 from extender.network.maddash.client import MaddashClient, grid_path
 from extender.network.maddash.client import MaddashServer as Address
-from extender.network.maddash.source import MaddashSource
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
+from tests.extender.network.maddash import scripted
+from tests.extender.network.maddash.scripted import NOW_S, Script
+from tests.extender.network.replies import replies
 from tests.fakes.maddash_server import MaddashServer
 from tests.fakes.mesh import full_mesh, paper_mesh
 from tests.fakes.raw_http import RawServer, ok
 
-NOW_S = recorded.RUN_2_S + 10.0
 RECORDED = {"L": "grid-loss.json", "D": "grid-delay.json", "T": "grid-throughput.json"}
 REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("requests.json")) if one["method"] == "GET"]
 
 
-def site(grids: Mapping[str, bytes | dict[str, Any]]) -> RawServer:
-    listed = json.dumps({"grids": [{"name": name, "uri": "/ignored"} for name in grids]}).encode()
+async def read(grids: Mapping[str, bytes | dict[str, Any]]) -> Batch:
+    """What the source makes of a site with these grids."""
     bodies = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in grids.items()}
-    answers = {f"/maddash{grid_path(name)}": ok(body) for name, body in bodies.items()}
-    return RawServer({"/maddash/grids": ok(listed), **answers})
-
-
-async def read(server: RawServer) -> Batch:
-    source = MaddashSource(Address(server.url))
-    try:
-        batch = await source.fetch(now_s=NOW_S)
-    finally:
-        await source.aclose()
-    assert batch is not None
-    return batch
+    answers = {grid_path(name).removeprefix("/"): httpx.Response(200, content=body) for name, body in bodies.items()}
+    return await scripted.read(Script({"grids": scripted.grids(*grids), **answers}).source())
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda one: one["file"])
 async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
+    """Over a socket: what the server of the recordings sent, with its odd addresses."""
     body = recorded.body(request_["file"])
+    replies.route().pass_through()
     with RawServer({request_["path"]: ok(body, status=request_["status"])}) as server:
         client = MaddashClient(Address(server.url))
         async with aclosing(client.http):
             path = request_["path"].removeprefix("/maddash")
             if request_["status"] == 200:
-                document = await client.get(path, now_s=NOW_S)
-                assert document is not None
-                assert body == bytes(document.body)
+                assert body == bytes((await client.get(path, now_s=NOW_S)).body)
             else:
                 with pytest.raises(NetworkSourceError) as caught:
                     await client.get(path, now_s=NOW_S)
@@ -68,13 +60,10 @@ def both(forward: str, reverse: str) -> dict[tuple[str, str], float]:
     return there | {(column, row): value for (row, column), value in back.items()}
 
 
-UNCONFIRMED = {pair: max(ms, 0.0) for pair, ms in recorded.values(recorded.DELAY_UNCONFIRMED_MS, factor=1.0).items()}
-DELAYS, UNCONFIRMED_DELAYS = (recorded.reasons(one) for one in (recorded.DELAY_MS, recorded.DELAY_UNCONFIRMED_MS))
 GRIDS = {  # recording: (metric, the value of each direction that has one, the reasons of the others)
     "grid-loss.json": (Metric.LOSS, recorded.LOSS, recorded.reasons(recorded.LOSS_PERCENT)),
     "grid-loss-startup.json": (Metric.LOSS, {}, {"not_run": 29}),
-    "grid-delay.json": (Metric.DELAY, recorded.DELAY, DELAYS | {"negative_delay": 1}),
-    "grid-delay-unconfirmed.json": (Metric.DELAY, UNCONFIRMED, UNCONFIRMED_DELAYS | {"negative_delay": 1}),
+    "grid-delay.json": (Metric.DELAY, recorded.DELAY, recorded.reasons(recorded.DELAY_MS) | {"negative_delay": 1}),
     "grid-throughput.json": (Metric.THROUGHPUT, recorded.THROUGHPUT, recorded.reasons(recorded.THROUGHPUT_GBPS)),
     "grid-reverse.json": (Metric.THROUGHPUT, both(recorded.FORWARD_GBPS, recorded.REVERSE_GBPS), {}),
     "grid-random.json": (Metric.LOSS, {}, {"not_numeric": 2}),
@@ -84,8 +73,7 @@ GRIDS = {  # recording: (metric, the value of each direction that has one, the r
 @pytest.mark.parametrize("file", GRIDS)
 async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
     metric, wanted, reasons = GRIDS[file]
-    with site({"Some / 100% name+": recorded.body(file)}) as server:
-        batch = await read(server)
+    batch = await read({"Some / 100% name+": recorded.body(file)})
     found = {(m.source, m.target): m.value for m in batch.measurements}
     assert {metric} == {m.metric for m in batch.measurements} or not wanted
     assert sorted(wanted) == sorted(found)
@@ -96,8 +84,7 @@ async def test_each_recorded_grid_pair_by_pair(file: str) -> None:
 
 async def test_the_recorded_site_link_by_link() -> None:
     """Delay and throughput are of the first run, loss of the second."""
-    with site({name: recorded.body(file) for name, file in RECORDED.items()}) as server:
-        batch = await read(server)
+    batch = await read({name: recorded.body(file) for name, file in RECORDED.items()})
     recorded.agree(batch.measurements)
     runs_s = {Metric.LOSS: recorded.RUN_2_S, Metric.DELAY: recorded.RUN_1_S, Metric.THROUGHPUT: recorded.RUN_1_S}
     assert {(one.metric, one.measured_at_s) for one in batch.measurements} == set(runs_s.items())
@@ -218,8 +205,7 @@ NAMED = [
 async def test_the_same_values_however_they_are_named(variation: str, name: str) -> None:
     change = VARIATIONS[variation]
     grids = {f"{name} {key}": change(json.loads(recorded.body(file))) for key, file in RECORDED.items()}
-    with site(grids) as server:
-        recorded.agree((await read(server)).measurements)
+    recorded.agree((await read(grids)).measurements)
 
 
 async def test_all_metrics_in_one_grid() -> None:
@@ -228,8 +214,7 @@ async def test_all_metrics_in_one_grid() -> None:
     for r, row in enumerate(one["grid"]):
         for c, cell in enumerate(row):
             row[c] = [*(cell or []), *(check for other in others for check in other["grid"][r][c] or [])] or None
-    with site({"all": one}) as server:
-        recorded.agree((await read(server)).measurements)
+    recorded.agree((await read({"all": one})).measurements)
 
 
 @pytest.fixture
@@ -246,10 +231,9 @@ def shape(value: Any) -> Any:
     return "text" if isinstance(value, str) else type(value).__name__
 
 
-@pytest.mark.parametrize("path", ["grids", "dashboards", "rows", "columns"])
-def test_lists_have_the_recorded_shape(server: MaddashServer, path: str) -> None:
-    with urlopen(f"{server.url}/{path}") as answer:
-        assert shape(json.load(answer)) == shape(json.loads(recorded.body(f"{path}.json")))
+def test_the_list_has_the_recorded_shape(server: MaddashServer) -> None:
+    with urlopen(f"{server.url}/grids") as answer:
+        assert shape(json.load(answer)) == shape(json.loads(recorded.body("grids.json")))
 
 
 def test_grids_have_the_recorded_shape(server: MaddashServer) -> None:

@@ -8,19 +8,7 @@ from extender.network.maddash.grid_choice import Wanted
 from extender.network.maddash.last_good import SAME_FOR_S, SAME_POLLS
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
-from tests.extender.network.maddash.scripted import (
-    NOW_S,
-    Script,
-    cell,
-    failed,
-    grid,
-    grids,
-    ok,
-    read,
-    server,
-    source,
-    values,
-)
+from tests.extender.network.maddash.scripted import NOW_S, Script, cell, failed, grid, grids, ok, read, server, values
 
 
 def site() -> Script:
@@ -43,7 +31,7 @@ MAIN_GRIDS = Wanted({Metric.LOSS: ("Loss",), Metric.DELAY: ("Delay",), Metric.TH
 async def test_configured_grids() -> None:
     """Three configured grids are three requests; values keep the times of their checks (`test_recordings`: which)."""
     script = site()
-    batch = await read(source(script, MAIN_GRIDS))
+    batch = await read(script.source(MAIN_GRIDS))
     assert sorted(script.asked) == ["grids/Delay", "grids/Loss", "grids/Throughput"]
     assert {recorded.RUN_2_S} == {m.measured_at_s for m in batch.measurements if m.metric is Metric.LOSS}
     assert {recorded.RUN_1_S} == {m.measured_at_s for m in batch.measurements if m.metric is not Metric.LOSS}
@@ -60,7 +48,7 @@ async def test_configured_grids() -> None:
 
 async def test_discovery_by_messages() -> None:
     script = site()
-    one = source(script)
+    one = script.source()
     batch = await read(one)
     assert "grids/WAN%252FEdge%2B-%2BLoss" in script.asked
     assert "grids/Lab%2B100%2525%2BA%252BB" in script.asked
@@ -74,7 +62,7 @@ async def test_discovery_by_messages() -> None:
 
 async def test_useless_grids_are_left_alone() -> None:
     script = site()
-    one = source(script)
+    one = script.source()
     await one.fetch(now_s=NOW_S)
     script.seen.clear()
     await one.fetch(now_s=NOW_S + 60.0)
@@ -87,7 +75,7 @@ async def test_useless_grids_are_left_alone() -> None:
 
 async def test_grids_of_configured_metrics_are_not_discovered() -> None:
     script = site()
-    batch = await read(source(script, Wanted({Metric.THROUGHPUT: ("Lab mesh - throughput - Throughput",)})))
+    batch = await read(script.source(Wanted({Metric.THROUGHPUT: ("Lab mesh - throughput - Throughput",)})))
     forward = recorded.values(recorded.FORWARD_GBPS, factor=1e9)
     reverse = {(b, a): value for (a, b), value in recorded.values(recorded.REVERSE_GBPS, factor=1e9).items()}
     assert values(batch, Metric.THROUGHPUT) == pytest.approx(forward | reverse)
@@ -98,7 +86,7 @@ async def test_configured_checks() -> None:
     """With a check named, the other check of the same grid does not count."""
     script = site()
     wanted = Wanted({Metric.THROUGHPUT: ("Lab mesh - throughput - Throughput",)}, {Metric.THROUGHPUT: ("Throughput",)})
-    batch = await read(source(script, wanted))
+    batch = await read(script.source(wanted))
     assert values(batch, Metric.THROUGHPUT) == pytest.approx(recorded.values(recorded.FORWARD_GBPS, factor=1e9))
 
 
@@ -107,7 +95,7 @@ async def test_a_round_without_any_answer_is_an_error() -> None:
     good = dict(script.answers)
     for path in script.answers:
         script.answers[path] = failed("grid-unknown-500.txt")
-    one = source(script)
+    one = script.source()
     with pytest.raises(NetworkSourceError, match=r"maddash: http://maddash.lab.example/maddash/grids: status 500: Un"):
         await one.fetch(now_s=NOW_S)
     script.answers = dict(good)
@@ -125,7 +113,7 @@ async def test_a_round_without_any_answer_is_an_error() -> None:
 
 async def test_a_grid_that_is_gone_is_forgotten_after_an_hour() -> None:
     script = server(L=grid(cell("a", "b", "Average loss is 1%")), D=grid(cell("a", "b", "Average delay is 1ms")))
-    one = source(script)
+    one = script.source()
     await one.fetch(now_s=NOW_S)
     script.answers["grids"] = grids("L")
     script.answers["grids/D"] = failed("grid-unknown-500.txt")
@@ -139,7 +127,7 @@ async def test_partial_grid_keeps_the_last_one() -> None:
     """Fewer than 80 % of the checks are a reload; the same number for three polls and half a minute: a smaller grid."""
     full = [cell("a", f"b{i}") for i in range(10)]
     script = server(L=grid(*full))
-    one = source(script)
+    one = script.source()
     await one.fetch(now_s=NOW_S)
     script.answers["grids/L"] = grid(*(one | {"message": "Average loss is 2%"} for one in full[:7]))
     for poll in range(1, SAME_POLLS + 3):
@@ -159,7 +147,7 @@ async def test_partial_grid_keeps_the_last_one() -> None:
 async def test_eighty_percent_are_enough() -> None:
     full = [cell("a", f"b{i}") for i in range(10)]
     script = server(L=grid(*full))
-    one = source(script)
+    one = script.source()
     await one.fetch(now_s=NOW_S)
     script.answers["grids/L"] = grid(*full[:8])
     assert len((await read(one, NOW_S + 60.0)).measurements) == 8
@@ -168,7 +156,7 @@ async def test_eighty_percent_are_enough() -> None:
 async def test_checks_made_anew_keep_their_last_value() -> None:
     """A changed interval makes all checks new (status 4): their last values stay, with their old times."""
     script = server(L=grid(cell("a", "b", "Average loss is 1%"), cell("b", "a", "Average loss is 2%")))
-    one = source(script)
+    one = script.source()
     await one.fetch(now_s=NOW_S)
     later_s = NOW_S + 600.0
     script.answers["grids/L"] = grid(cell("a", "b", "-"), cell("b", "a", "-"))
@@ -186,7 +174,7 @@ async def test_checks_made_anew_keep_their_last_value() -> None:
 async def test_half_round_trip_only_without_one_way_delay() -> None:
     script = server(RTT=grid(cell("a", "b", "Average minimum rtt is 3ms")))
     script.answers["grids/OWD"] = grid(cell("b", "a", "Average minimum delay is 5ms"))
-    one = source(script)
+    one = script.source()
     batch = await read(one)
     assert values(batch, Metric.DELAY) == {("a", "b"): 1.5}
     assert "grid 'RTT' shows round-trip times: half of each is used as one-way delay" in batch.problems
@@ -210,11 +198,11 @@ async def test_several_checks_of_one_link(wanted: float, age_v4_s: float, age_v6
     v4 = grid(cell("a", "b", "Average delay is 2ms", prevCheckTime=int(NOW_S - age_v4_s)))
     v6 = grid(cell("a", "b", "Average delay is 9ms", prevCheckTime=int(NOW_S - age_v6_s)))
     script = server(v4=v4, v6=v6)
-    assert {("a", "b"): wanted} == values(await read(source(script)), Metric.DELAY)
+    assert {("a", "b"): wanted} == values(await read(script.source()), Metric.DELAY)
 
 
 async def test_missing_metrics_are_said_loudly() -> None:
     """MaDDash has no delay grid by default: that no grid shows a metric is a problem of its own."""
     script = server(L=grid(cell("a", "b", "Average loss is 1%")))
-    batch = await read(source(script))
+    batch = await read(script.source())
     assert {"no grid gives a value of delay", "no grid gives a value of throughput"} == set(batch.problems)

@@ -1,19 +1,20 @@
 """Agents that report in one line, for the tests of the probe: a cluster of them in virtual time."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from extender.network.probe.agent_pods import AgentPod
+from extender.network.probe.agent_state import Refusal
 from extender.network.probe.agents import Agents, ProbeOptions
 from extender.network.probe.bursts import BurstOptions, Bursts
-from extender.network.probe.refusals import Refusal
 from extender.network.probe.source import ProbeSource
 from extender.ports import Batch
 from extender.schemas.probe import ProbeOrders, ProbeReport
-from probe.memory import BurstMemory, Memory
+from probe.documents import read_assignment
+from probe.memory import BURSTS_KEPT_S, LINKS_KEPT_S, Memory
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock
@@ -42,8 +43,8 @@ class Mesh:
         self.with_gangs: frozenset[NodeName] = frozenset()
         self.outcomes = Counter[str]()
         self.lead()
-        self.memories: dict[str, Memory] = {}
-        self.burst_memories: dict[str, BurstMemory] = {}
+        self.memories = defaultdict[str, Memory[Sequence[float]]](lambda: Memory(LINKS_KEPT_S))
+        self.burst_memories = defaultdict[str, Memory[Mapping[str, Any]]](lambda: Memory(BURSTS_KEPT_S))
         self.given = Counter[tuple[str, str]]()  # (node, id) → in how many answers an ended burst was
         self.resends: set[str] = set()
         self.orders: dict[str, ProbeOrders] = {}
@@ -141,11 +142,14 @@ class Mesh:
                 rate = self.rates_of(node, server) if self.rates_of is not None else None
                 rates = self.rates if rate is None else {"sent_bps": rate, "received_bps": rate}
                 more["burst"] = {"id": orders.burst.id, **rates}
-        memory, now_s = self.memories.setdefault(node, Memory()), self.clock.now_s()
-        known = [{"peer": peer, "known": list(figures)} for peer, figures in memory.at(now_s).items()]
-        bursts = self.burst_memories.setdefault(node, BurstMemory())
+        memory, bursts, now_s = self.memories[node], self.burst_memories[node], self.clock.now_s()
         if node in self.resends:
-            more |= {"known": known, "known_bursts": bursts.at(now_s)}
+            more["known"] = [
+                {"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in memory.at(now_s).items()
+            ]
+            more["known_bursts"] = [
+                {"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in bursts.at(now_s).items()
+            ]
         answer = self.send(report(node, self._sequence, *links, **more))
         assert isinstance(answer, ProbeOrders), answer
         self._reported_s[node] = now_s
@@ -157,5 +161,6 @@ class Mesh:
             self.started.append((node, answer.burst.server, self.clock.now_s()))
         self.orders[node] = answer
         self.given.update((node, one.id) for one in answer.known_bursts)
-        bursts.keep([msgspec.to_builtins(one) for one in answer.known_bursts], now_s=now_s)
-        memory.keep({peer.node: tuple(peer.known) for peer in answer.peers if peer.known}, now_s=now_s)
+        given = read_assignment(msgspec.json.encode(answer))
+        bursts.keep(given.known_bursts, now_s=now_s)
+        memory.keep(given.known, now_s=now_s)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from extender.network.probe.agent_state import Refusal
 from extender.network.probe.agents import ProbeOptions
-from extender.network.probe.refusals import Refusal
 from extender.schemas.network import AgentsAmiss
 from extender.schemas.probe import ProbeOrders
 from scoring.ids import NodeName, ZoneName
@@ -93,10 +93,7 @@ async def test_loss_of_one_direction_is_found_and_ends() -> None:
     assert found.values[key] < 0.01
 
 
-LATE: dict[str, Any] = {
-    "killed": {"silent": {"n2"}},
-    "stopped, or held to 1 % of a core": {"suspect": {"n2": 40}},
-}
+LATE: dict[str, Any] = {"killed": {"silent": {"n2"}}, "stopped, or held to 1 % of a core": {"suspect": {"n2": 40}}}
 
 
 @pytest.mark.parametrize("how", LATE.values(), ids=LATE)

@@ -14,7 +14,6 @@ from extender.schemas.probe import BurstResult, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from scoring.probing.burst_history import DAY_S, RETRY_S
-from scoring.probing.bursts import BurstLimits
 from tests.extender.network.probe.probing import GOOD, Mesh
 from tests.fakes.clock import FakeClock
 
@@ -150,7 +149,7 @@ async def test_a_new_leader_waits_until_the_last_burst_has_ended() -> None:
 
 async def test_a_new_leader_has_what_was_measured_and_measures_no_pair_again() -> None:
     """Every value, as old as the beginning of its burst, and the bursts of the day: here all that are allowed."""
-    found = mesh(limits=BurstLimits(a_day=2))
+    found = mesh(a_day=2)
     await found.rounds(40)
     before, at_s, started = throughputs(found), dict(found.table_s), len(found.started)
     assert len(before) == 6
@@ -172,10 +171,14 @@ async def test_a_burst_that_one_agent_alone_knows_does_not_count() -> None:
     found = mesh("n1", "n2", "n3")
     await found.rounds(40)
     del found.burst_memories["n1"]
-    [first, *_] = found.burst_memories["n2"].at(found.clock.now_s())
-    invented = [{**first, "id": f"b{number}", "peer": "n1"} for number in range(3)]
-    found.burst_memories["n2"].keep([{**one, "sent_bps": 3e9} for one in invented], now_s=found.clock.now_s())
-    found.burst_memories["n3"].keep([{**invented[0], "sent_bps": 5e9}], now_s=found.clock.now_s())
+    [(age_s, first), *_] = found.burst_memories["n2"].at(found.clock.now_s()).values()
+
+    def invent(node: str, count: int, sent_bps: float) -> None:
+        invented = {f"b{number}": (age_s, {**first, "peer": "n1", "sent_bps": sent_bps}) for number in range(count)}
+        found.burst_memories[node].keep(invented, now_s=found.clock.now_s())
+
+    invent("n2", 3, 3e9)
+    invent("n3", 1, 5e9)
     found.lead()
     await found.rounds(2)
     assert {*throughputs(found)} == {("n2", "n3"), ("n3", "n2")}
@@ -201,7 +204,7 @@ STEP = st.tuples(
 @given(st.lists(STEP, min_size=10, max_size=60))
 def test_never_two_at_once_never_beside_a_gang_and_within_the_day(steps: list[Any]) -> None:
     clock, gangs = FakeClock(), frozenset[NodeName]()
-    options = BurstOptions(limits=BurstLimits(a_day=2))
+    options = BurstOptions(a_day=2)
     bursts = Bursts(clock, options, with_gangs=lambda: gangs)
     zone_of = dict.fromkeys(NODES, ZoneName("a"))
     free_s = float("-inf")  # until then a client may send

@@ -1,18 +1,15 @@
 """/bind is not a back door (docs/safety.md S2): whose pods it binds, and to which nodes."""
 
 import asyncio
-import json
-from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import pytest
 
 from extender.convert.wire import BindArgs
 from extender.scheduling.watch_catchup import AT_BIND_S
 from scoring.ids import Namespace, NodeName, PodName
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import World, args_of, node_json, pod_json, running
+from tests.extender.scheduling.world import args_of, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -48,14 +45,6 @@ async def test_a_plain_pod_goes_only_where_it_was_asked_about() -> None:
             answer = await world.bind_answer("plain", elsewhere)
             assert (answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
         assert (await world.bind_answer("plain", "n1"), world.node_of("plain")) == (None, "n1")
-
-
-async def test_a_plain_pod_of_a_native_group_goes_only_into_its_zone() -> None:
-    group: dict[str, Any] = {"schedulingGroup": {"podGroupName": "native"}}
-    far = node_json("far", zone="b")
-    async with running(N1, N2, far, pod_json("m-0", nodeName="n1", **group), pod_json("m-1", **group)) as world:
-        world.filter("m-1")
-        assert (await world.bind_answer("m-1", "far"), world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
 
 
 async def test_a_pod_is_bound_under_its_own_name() -> None:
@@ -140,34 +129,3 @@ async def test_plain_binds_under_way_are_bounded() -> None:
         await world.settle(0.1)
         assert sum(call.waits for call in calls) == 3
         assert {call.answer for call in calls if not call.waits} == {Reason.TOO_MANY_HELD}
-
-
-KUBE_SCHEDULER = "Go-http-client/1.1"
-PEOPLE: Mapping[str, tuple[str, str, str]] = {  # case: (port, User-Agent, query)
-    "curl": ("port", "curl/8.5.0", ""),
-    "marked": ("port", KUBE_SCHEDULER, "?debug"),
-    "at the port for people": ("debug_port", KUBE_SCHEDULER, ""),
-}
-
-
-async def filtered(world: World, pod: str, asks: tuple[str, str, str], *nodes: str) -> list[str]:
-    port, agent, query = asks
-    app = world.service.debug_app if port == "debug_port" else world.service.app
-    body = json.dumps({"Pod": world.api.pod(pod), "NodeNames": nodes})
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://netgang") as client:
-        answer = await client.post(f"/filter{query}", content=body, headers={"User-Agent": agent})
-    return list(answer.json()["NodeNames"])
-
-
-@pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
-async def test_a_person_s_filter_opens_no_bind(person: tuple[str, str, str]) -> None:
-    async with running(N1, N2) as world:
-        [member] = world.gang("g", 1)
-        await world.planned_pod("plain")
-        for pod, passed in ((member, 1), ("plain", 2)):
-            nodes = await filtered(world, pod, person, "n1", "n2")
-            assert len(nodes) == passed
-            assert (await world.bind_answer(pod, nodes[0]), world.bound().get(pod)) == (Reason.NEVER_OFFERED, None)
-        for pod in (member, "plain"):
-            nodes = await filtered(world, pod, ("port", KUBE_SCHEDULER, ""), "n1", "n2")
-            assert (await world.bind_answer(pod, nodes[0]), world.bound()[pod]) == (None, nodes[0])

@@ -13,7 +13,7 @@ from extender.convert.wire import Passed
 from extender.errors import ApiUnavailableError
 from extender.kube.binding import Binder, BindLimits
 from extender.kube.calls import PODS
-from extender.kube.http.transport import Transport
+from extender.kube.transport import Transport
 from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason

@@ -10,8 +10,8 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.runtime.decision_lines import DecisionLog
+from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.runtime.worker import Worker, at_once
 from extender.scheduling.planning.loop import Planner
 from scoring.ids import NodeName, gang_key
 from scoring.model import Gang

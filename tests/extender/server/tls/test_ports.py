@@ -70,14 +70,6 @@ async def test_a_certificate_of_another_name_is_refused(
             assert (await scheduler.post("/filter", content=FILTER)).status_code == 200
 
 
-async def test_plain_http_gets_nowhere(certificates: Certificates) -> None:
-    async with served(certificates.settings()) as ports:
-        address = ports.urls["port"].replace("https", "http")
-        async with httpx.AsyncClient(base_url=address, trust_env=False) as scheduler:
-            with pytest.raises(httpx.TransportError):
-                await scheduler.post("/filter", content=FILTER)
-
-
 PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
 
 

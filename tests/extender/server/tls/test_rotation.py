@@ -19,6 +19,7 @@ from scoring.model.reasons import Reason
 from tests.authority import Pair
 from tests.extender.server.tls.conftest import Certificates, said
 from tests.extender.server.tls.serving import CLUSTER, Served, client, client_context, held_bind, served
+from tests.fakes.verbs import ARGS
 from tests.liveness import LIVENESS_S
 
 DAY_S = 86_400.0
@@ -53,6 +54,34 @@ async def test_a_held_bind_outlives_a_renewal(certificates: Certificates, pair: 
         assert ports.count("tls_reloads_total", outcome="loaded") == 1
         await ports.service.shut_down()
         assert (await call)["Error"] == Reason.NOT_LEADER
+
+
+async def test_no_call_fails_while_certificates_are_renewed(certificates: Certificates, pair: Pair) -> None:
+    """Each call on a new connection, eight at a time, while two pairs take turns under the same names."""
+    context, renewed = client_context(certificates, certificates.client), certificates.ours.server(file="renewed")
+    other = pair.cert.parent / "other"
+    other.mkdir()
+    pairs, answered, over = (renewed.into(other), certificates.server), 0, False
+
+    async def calls(ports: Served) -> None:
+        nonlocal answered
+        while not over:
+            async with client(ports, context) as scheduler:
+                reply = await scheduler.post("/filter", json=ARGS)
+                assert reply.status_code == 200
+                answered += 1
+
+    async with served(certificates.settings(pair)) as ports:
+        async with asyncio.TaskGroup() as callers:
+            for _ in range(8):
+                callers.create_task(calls(ports))
+            for turn in range(20):
+                before, _ = answered, pairs[turn % 2].into(pair.cert.parent)
+                await _look(ports)
+                while answered < before + 8:  # noqa: ASYNC110 - the callers report nothing but their count
+                    await asyncio.sleep(0.001)
+            over = True
+        assert (ports.count("tls_reloads_total", outcome="loaded"), answered >= 160) == (20, True)
 
 
 async def test_another_authority_counts_for_new_connections(certificates: Certificates, tmp_path: Path) -> None:

@@ -4,18 +4,24 @@ import asyncio
 import os
 import ssl
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from extender.bootstrap.serve import configs
 from extender.runtime.clock import SystemClock
-from tests.extender.controllers.elastic.cluster import site
+from extender.settings.settings import Settings
+from tests.extender.controllers.elastic.cluster import Site, site
 from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER
-from tests.extender.controllers.elastic.test_training import document, served, until_known
 from tests.extender.scheduling import world
+from tests.extender.server.served import listening
 from tests.extender.server.tls.conftest import Certificates, certificates
 from tests.fakes.clock import LoopClock
+from tests.liveness import LIVENESS_S
 
 __all__ = ["certificates"]
 ROOT = Path(__file__).parents[5]
@@ -25,6 +31,25 @@ for step in range(30):
     netgang_report.report(step=step, loss=1.0 / (step + 1), accuracy=step / 30)
 netgang_report.flush()
 """
+
+
+@asynccontextmanager
+async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
+    """The service's port for reports on the loopback, as `netgang serve` has it; its address."""
+    settings = Settings.model_validate({"elastic": {"enabled": True}, "reports": reports})
+    config = dict(configs(settings, here.world.service))["reports.port"]
+    async with listening(config, setting="reports") as server:
+        yield server.url
+
+
+async def document(here: Site) -> dict[str, Any]:
+    return dict((await here.world.get("/v1/jobs/default/train")).json())
+
+
+async def until_known(here: Site) -> None:
+    async with asyncio.timeout(LIVENESS_S):
+        while "state" not in await document(here):
+            await here.world.settle(0.05)
 
 
 async def test_a_pod_reports_over_tls(

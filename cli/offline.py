@@ -1,0 +1,128 @@
+"""Plan from files and without a cluster.
+
+The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from extender.api.documents.queue import plan_document, weight_document
+from extender.bootstrap import empty_cache, fill
+from extender.cache import ClusterCache
+from extender.convert.clusterfile import read_cluster
+from extender.decision_log import GZIP, BadLogError, decisions
+from extender.errors import ConfigError
+from extender.network.file.mesh import read_mesh
+from extender.network.mapping import mapping_config
+from extender.network.merge import Given, build
+from extender.runtime.clock import SystemClock
+from extender.schemas import plan as schema
+from extender.settings.settings import Settings
+from scoring.explain.queue_report import QueueReport, report
+from scoring.model import Policy, Snapshot
+from scoring.network.matrix import METRICS, MeasurementTable
+from scoring.plan import Plan, plan
+
+_Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan of files."""
+
+    document: schema.PlanOfFiles
+    measured: bool  # Whether any of its nodes has a network measurement; else zones and room alone decided
+    recorded: int = 0  # Decisions of a log that were made again
+    different: int = 0  # Those of them that did not come out as recorded
+
+
+def plan_files(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> Planned:
+    """The plan at `now_s`. ConfigError names file, entry and field."""
+    snapshot = filled_cache(cluster, mesh, settings, now_s=now_s).snapshot()
+    return _planned(snapshot, settings.policy(), plan(snapshot, settings.policy(), now_s=now_s), now_s=now_s)
+
+
+def is_log(file: Path) -> bool:
+    """Whether it is a decision log, by how it begins; not for a file that cannot be read."""
+    try:
+        with file.open("rb") as opened:
+            return opened.read(len(GZIP)) == GZIP
+    except OSError:
+        return False
+
+
+def plan_log(file: Path) -> Planned:
+    """Decide all of a decision log again; the newest plan. Errors: ConfigError."""
+    count, different, newest = 0, 0, None
+    try:
+        for newest in decisions(file.read_bytes()):
+            count += 1
+            different += not newest.same
+    except BadLogError as error:
+        raise ConfigError(f"{file}: {error}") from error
+    if newest is None:
+        raise ConfigError(f"{file}: no decision was recorded")
+    planned = _planned(newest.snapshot, newest.policy, newest.again(), now_s=newest.at_s)
+    return replace(planned, recorded=count, different=different)
+
+
+def _planned(snapshot: Snapshot, policy: Policy, made: Plan, *, now_s: float) -> Planned:
+    document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
+    network = snapshot.network
+    return Planned(document, any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS))
+
+
+def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s: float) -> ClusterCache:
+    """The cache that the service would have of a saved cluster and of the mesh. Errors: ConfigError."""
+    saved = read_cluster(cluster, zone_label=settings.zone_label)
+    cache = empty_cache(settings)
+    fill(cache, saved, now_s=now_s)
+    if mesh is not None:
+        batch = read_mesh(mesh, now_s=now_s)
+        given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
+        cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=None, now_s=now_s).matrix)
+    return cache
+
+
+def _with_queue(made: schema.Plan, queue: QueueReport) -> schema.PlanOfFiles:
+    """The plan, each gang with its state and weight; nodes that are reserved for a STARVING gang under `held`."""
+    entries = {str(one.gang): one for one in queue.entries}
+
+    def ranked(gang: _Gang) -> _Gang:
+        one = entries.get(gang.gang)
+        if one is None:
+            return gang
+        return msgspec.structs.replace(gang, state=one.state.value, weight=weight_document(one.weight))
+
+    return schema.PlanOfFiles(
+        version=made.version,
+        admitted=tuple(map(ranked, made.admitted)),
+        waiting=tuple(map(ranked, made.waiting)),
+        order=queue.order.value,
+        held={one.gang: one.held_nodes for one in queue.entries if one.held_nodes},
+    )
+
+
+def moment_s(text: str | None) -> float:
+    """Unix seconds, or a time of day with date, in UTC unless it says otherwise; `None`: now. Errors: ConfigError.
+
+    >>> moment_s("60"), moment_s("1970-01-01T00:01:00Z")
+    (60.0, 60.0)
+    """
+    if text is None:
+        return SystemClock().now_s()
+    try:
+        if isfinite(found := float(text)):
+            return found
+    except ValueError:
+        pass  # a time of day, then
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(f"--now: {text!r} is neither Unix seconds nor a time such as 2026-01-31T12:00:00Z") from error
+    return moment.timestamp() if moment.tzinfo else moment.replace(tzinfo=UTC).timestamp()

@@ -1,1 +1,0 @@
-"""The planner's answers from files, without a cluster."""

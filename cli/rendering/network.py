@@ -1,0 +1,139 @@
+"""`netgang network`: what is measured and what is bad, every link as a line, and the score of one by metric."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from cli.output import NONE, columns, safe
+from client.documents import Link
+from extender.schemas import network as schema
+from extender.schemas.network import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
+from scoring.explain.words import value_text
+from scoring.network.measurement import Metric
+
+
+def health(
+    console: Console, metrics: Mapping[str, KnownPairs], degraded: tuple[DegradedLinks, ...], probe: ProbeAgents | None
+) -> RenderableType:
+    """Lines for people."""
+    known = (
+        f"{metric}: {one.known_pairs} pairs measured; {one.mapped_nodes} of {one.nodes} nodes have an endpoint"
+        for metric, one in metrics.items()
+    )
+    agents = agent_lines(probe) if probe is not None else ()
+    return Group(*[safe(console, line) for line in (*known, *map(_degraded, degraded), *agents)])
+
+
+def agent_lines(probe: ProbeAgents) -> Iterator[str]:
+    """How many agents report, and a line for each trouble that some have."""
+    of = probe.reporting + probe.silent.count + probe.unanswered.count
+    yield f"probe: {probe.reporting} of {of} agents report and get answers"
+    for amiss, words in (
+        (probe.silent, "silent"),
+        (probe.unanswered, "without any answer"),
+        (probe.absent, "nodes without an agent"),
+    ):
+        if amiss.count:
+            yield f"probe: {amiss.count} {words}{since(amiss)}: {amiss_text(amiss)}"
+
+
+def since(amiss: AgentsAmiss) -> str:
+    """When that began, with a blank before it; empty: not known."""
+    if amiss.since_s is None:
+        return ""
+    return f" since {datetime.fromtimestamp(amiss.since_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def amiss_text(amiss: AgentsAmiss) -> str:
+    """The first nodes, how many more there are, and the zone if all are of one."""
+    more = amiss.count - len(amiss.nodes)
+    names = ", ".join(amiss.nodes) + (f" and {more} more" if more > 0 else "")
+    return f"{names}; all in zone {amiss.zone}" if amiss.zone is not None else names
+
+
+def duration(seconds: float) -> str:
+    """Rough, for people.
+
+    >>> [duration(seconds) for seconds in (0.4, 59.0, 600.0, 90000.0)]
+    ['0 s', '59 s', '10 min', '25 h']
+    """
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.0f} h"
+
+
+def _degraded(one: DegradedLinks) -> str:
+    worst = f"{value_text(Metric(one.metric), one.worst)} ({one.source} → {one.target})"
+    return f"{one.kind} {one.name or '(none)'}: {one.metric} of {one.bad} of {one.of} links is bad, the worst {worst}"
+
+
+def links_table(console: Console, links: Sequence[Link]) -> RenderableType:
+    """A line for each measured link."""
+    rows = [
+        (
+            link.source,
+            link.target,
+            NONE if link.loss_ratio is None else _amount(link.loss_ratio, "ratio"),
+            NONE if link.delay_ms is None else _amount(link.delay_ms, "ms"),
+            NONE if link.throughput_bps is None else _amount(link.throughput_bps, "bit/s"),
+            NONE if link.age_s is None else duration(link.age_s),
+        )
+        for link in sorted(links, key=lambda one: (natural_key(one.source), natural_key(one.target)))
+    ]
+    return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
+
+
+def link_table(console: Console, link: schema.Link, *, wide: bool) -> RenderableType:
+    """A line for each metric: both directions, what counts of them, and its points; `wide`: ages and sources, too."""
+    rows = [(name, *_metric(part, wide=wide)) for name, part in link.metrics.items()]
+    rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
+    ends = (f"{link.source}→{link.target}", f"{link.target}→{link.source}")
+    more = ("OLD", "SOURCE") if wide else ()
+    names = ("METRIC", ends[0], *more, ends[1], *more, "COUNTS", "BASIS", "POINTS")
+    parts: list[RenderableType] = [columns(console, names, rows)]
+    for name, part in link.metrics.items():
+        path = " → ".join(end or "no endpoint" for end in part.endpoints)
+        parts.append(safe(console, f"{name} is measured at {path}"))
+    if link.reference_bps is not None:
+        best = _amount(link.reference_bps, "bit/s")
+        parts.append(Text(f"compared among {link.compared_with} nodes; full points for {best}"))
+    if link.same_endpoint:
+        parts.append(Text("both nodes are one, or share their endpoint: the link is perfect by definition"))
+    if link.stale:
+        parts.append(Text("some value is old: its points fade; too old, it only says what the link is worth at best"))
+    return Group(*parts)
+
+
+def _metric(part: schema.LinkMetric, *, wide: bool) -> tuple[str, ...]:
+    known = NONE if part.counts is None else _amount(part.counts, part.unit)
+    if part.no_better_than is not None:
+        known = f"at best {_amount(part.no_better_than, part.unit)}"
+    cells: list[str] = []
+    for one in (part.there, part.back):
+        cells.append(NONE if one is None else _amount(one.value, part.unit))
+        if wide:
+            cells += [NONE, NONE] if one is None else [duration(one.age_s), one.origin or NONE]
+    return (*cells, known, part.basis, f"{part.points:.2f}")
+
+
+def _amount(value: float, unit: str) -> str:
+    match unit:
+        case "ratio":
+            return f"{value * 100.0:.4g} %"
+        case "bit/s":
+            return f"{value / 1e6:.4g} Mbit/s"
+        case _:
+            return f"{value:.4g} {unit}"
+
+
+def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
+    """Sort key by which node2 comes before node10: the texts and the numbers between them, by turns.
+
+    >>> sorted(["node10", "node2", "n", "10.0.0.9", "10.0.0.10"], key=natural_key)
+    ['10.0.0.9', '10.0.0.10', 'n', 'node2', 'node10']
+    """
+    parts = re.split(r"([0-9]{1,18})", name)
+    return tuple(int(part) if place % 2 else part for place, part in enumerate(parts)), name

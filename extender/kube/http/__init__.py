@@ -1,1 +1,0 @@
-"""HTTP to the API server: connections, exchanges, streams, time limits."""

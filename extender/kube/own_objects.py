@@ -1,0 +1,127 @@
+"""The LeaseApi and TextStore ports over HTTP: objects of netgang's own, a Lease and a ConfigMap, and our role's label.
+
+Rule: the transport is not that of Bindings, behind which a renewal would wait its turn; each call has one time limit,
+for the Lease half the renew deadline, so that one lost answer does not cost it. An update sends the whole object back,
+with the version that was read and everything that others wrote on it, so two leaders never write over each other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from extender.convert.decode import Headed
+from extender.kube import calls
+from extender.kube.transport import Transport, mapped
+from extender.leadership.lease import Lease, LeaseSpec
+from extender.ports import StoredText
+
+ROLE_LABEL: Final = "netgang.io/role"
+STARTED_GANGS: Final = "netgang-started-gangs"
+ENTRY: Final = "members"
+_TEXT_S: Final = 5.0
+_PODS_LISTED: Final = 100
+
+
+class _Lease(Headed):
+    spec: LeaseSpec = LeaseSpec()
+
+
+class _List(msgspec.Struct):
+    items: list[Headed] | None
+
+
+class _ConfigMap(Headed):
+    data: dict[str, str] | None = None
+
+
+_LEASE = msgspec.json.Decoder(_Lease)
+_LIST = msgspec.json.Decoder(_List)
+_CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
+
+
+class KubeLeases:
+    """LeaseApi of one Lease; `pods_namespace` "": we are no pod, and label none."""
+
+    def __init__(
+        self, transport: Transport, namespace: str, name: str, *, pods_namespace: str = "", call_s: float
+    ) -> None:
+        self._transport = transport
+        self._namespace = namespace
+        self._name = name
+        self._pods_namespace = pods_namespace
+        self._call_s = call_s
+
+    async def read(self) -> Lease | None:
+        """The Lease as storage has it; `None`: there is none."""
+        path = calls.LEASE_GET.path(self._namespace, self._name)
+        body = await self._transport.find(path, timeout_s=self._call_s)
+        return _lease(path, body) if body is not None else None
+
+    async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
+        """Replace `over`, or create the Lease; returns it as stored. See `LeaseApi` for the errors."""
+        if over is None:
+            method, path = "POST", calls.LEASE_CREATE.resource.collection(self._namespace)
+            head = {"name": self._name, "namespace": self._namespace}
+            lease: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
+        else:
+            method, path = "PUT", calls.LEASE_UPDATE.path(self._namespace, self._name)
+            lease = msgspec.json.decode(over.raw)
+        lease["spec"] = lease.get("spec", {}) | msgspec.to_builtins(spec)
+        body = msgspec.json.encode(lease)
+        return _lease(path, await self._transport.send(method, path, body=body, timeout_s=self._call_s))
+
+    async def label(self, pod: str, role: str | None) -> None:
+        """Set or remove the role's label on a pod of our namespace."""
+        path = calls.POD_PATCH.path(self._pods_namespace, pod)
+        body = msgspec.json.encode({"metadata": {"labels": {ROLE_LABEL: role}}})
+        await self._transport.send(
+            "PATCH", path, body=body, content_type="application/merge-patch+json", timeout_s=self._call_s
+        )
+
+    async def labelled(self, role: str) -> Sequence[str]:
+        """Names of the pods of our namespace that carry this role's label."""
+        query = urlencode({"labelSelector": f"{ROLE_LABEL}={role}", "limit": _PODS_LISTED}, quote_via=quote)
+        path = f"{calls.PODS.collection(self._pods_namespace)}?{query}"
+        body = await self._transport.send("GET", path, timeout_s=self._call_s)
+        with mapped(f"GET {path}"):
+            return [pod.metadata.name for pod in _LIST.decode(body).items or ()]
+
+
+def _lease(path: str, body: bytes) -> Lease:
+    with mapped(path):
+        lease = _LEASE.decode(body)
+    return Lease(lease.spec, lease.metadata.resource_version, body)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored(StoredText):
+    raw: bytes
+
+
+class KubeTextStore:
+    """TextStore of one namespace; the ConfigMap is never created or deleted."""
+
+    def __init__(self, transport: Transport, namespace: str) -> None:
+        self._transport = transport
+        self.place = f"{namespace}/{STARTED_GANGS}"
+        self._path = calls.TEXT_GET.path(namespace, STARTED_GANGS)
+
+    async def read(self) -> StoredText | None:
+        """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
+        body = await self._transport.find(self._path, timeout_s=_TEXT_S)
+        return self._stored(body) if body is not None else None
+
+    async def write(self, text: str, over: StoredText) -> StoredText:
+        """Replace the text of `over`; as stored. ConflictError: it has changed since."""
+        if not isinstance(over, _Stored):
+            raise TypeError("what is written over was not read here")
+        body = msgspec.json.encode(msgspec.json.decode(over.raw) | {"data": {ENTRY: text}})
+        return self._stored(await self._transport.send("PUT", self._path, body=body, timeout_s=_TEXT_S))
+
+    def _stored(self, body: bytes) -> StoredText:
+        with mapped(self._path):
+            stored = _CONFIG_MAP.decode(body)
+        return _Stored(stored.metadata.resource_version, (stored.data or {}).get(ENTRY, ""), body)

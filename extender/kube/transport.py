@@ -1,0 +1,253 @@
+"""HTTP to the API server: one exchange, or one endless answer read line by line; raw bytes in and out.
+
+Rule: what protects us from a bad network holds for every call, so it stands here. At most `concurrency` exchanges at a
+time, the rest wait their turn, within their time limit; streams take no turn. No call is repeated except after a 401,
+which means that nothing was done. Redirects and proxies of the environment are not followed: the token goes to the
+configured server only. pyreqwest keeps connections, TLS and HTTP/1.1 on a thread of its own (docs/adr/0002); a call
+that is cancelled goes on there until its time is over, so calls wait for their turn here, and each one has a time.
+What went wrong is mapped to `extender.errors` here alone: an answer with a failure status becomes ApiError or one of
+its kinds; everything that left us without a usable answer becomes ApiUnavailableError, because then it is unknown
+whether the request took effect. Causes are chained.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Final, Self
+
+import msgspec
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import DetailedPyreqwestError, PyreqwestError
+from pyreqwest.http import Url
+from pyreqwest.proxy import ProxyBuilder
+from pyreqwest.response import Response
+
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError, TooLongError
+from extender.kube.credentials import ApiServer
+
+_MIB: Final = 1024 * 1024
+_OBJECT_BYTES: Final = 16 * _MIB  # etcd refuses objects above 1.5 MiB, of which JSON makes six times as much
+_LINE_BYTES: Final = 16 * _MIB
+_ERROR_BODY_BYTES: Final = 64 * 1024  # Enough for a Status
+_CONNECT: Final = timedelta(seconds=5)
+_IDLE_CONNECTION: Final = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
+_SILENT: Final = timedelta(seconds=150)  # Longer than any watch may be silent
+_UNSENT: Final = timedelta(seconds=5)
+"""The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)."""
+_KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
+_MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
+_LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
+CALLS_AT_ONCE: Final = 32  # 32 calls of 8 ms are 4,000/s; connections are opened as they are needed
+FEW: Final = 4  # For what must not wait behind Bindings: Leases, the started gangs, reviews
+
+
+def client_of(server: ApiServer, *, agent: str = "netgang") -> Client:
+    """A client of pyreqwest for one API server, with its trust and identity; close it."""
+    builder = (
+        ClientBuilder()
+        .no_proxy()
+        .follow_redirects(False)
+        .referer(False)
+        .user_agent(agent)
+        # gzip would cost both sides more CPU than a cluster's network costs time.
+        .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
+        .connect_timeout(_CONNECT)
+        .pool_idle_timeout(_IDLE_CONNECTION)
+        .tcp_user_timeout(_UNSENT)
+        .read_timeout(_SILENT)
+    )
+    if server.proxy is not None:
+        builder = builder.proxy(ProxyBuilder.all(server.proxy))
+    return server.tls.built(builder)
+
+
+class Transport:
+    """Exchanges with one API server; an async context manager, made inside a running event loop."""
+
+    def __init__(self, server: ApiServer, *, concurrency: int = CALLS_AT_ONCE, agent: str = "netgang") -> None:
+        self.server = server
+        self._base = str(Url(server.url)).rstrip("/")
+        self._turns = asyncio.Semaphore(concurrency)
+        self._client = client_of(server, agent=agent)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        timeout_s: float,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        limit_bytes: int = _OBJECT_BYTES,
+    ) -> bytes:
+        """One exchange; the body on success. Errors: ApiError by status; ApiUnavailableError: too late, too long."""
+        ends_s = asyncio.get_running_loop().time() + timeout_s
+        with mapped(f"{method} {path}"):
+            async with asyncio.timeout_at(ends_s), self._turns, AsyncExitStack() as hanging_up:
+                response = await self._answered(method, path, hanging_up, body, content_type, ends_s=ends_s)
+                return await _read(response, limit_bytes)
+
+    async def find(self, path: str, *, timeout_s: float) -> bytes | None:
+        """GET one object; `None`: it, or its kind, does not exist. Errors: as `send`."""
+        with suppress(NotFoundError):
+            return await self.send("GET", path, timeout_s=timeout_s)
+        return None
+
+    async def lines(self, path: str, *, open_s: float) -> AsyncGenerator[bytes, None]:
+        """GET an endless answer, line by line; close the generator to hang up. `open_s`: until the answer begins."""
+        with mapped(f"GET {path}"):
+            async with AsyncExitStack() as hanging_up:
+                async with asyncio.timeout(open_s):
+                    response = await self._answered("GET", path, hanging_up)
+                async with aclosing(split_lines(_chunks(response), limit_bytes=_LINE_BYTES)) as lines:
+                    async for line in lines:
+                        yield line
+
+    async def _answered(
+        self,
+        method: str,
+        path: str,
+        hanging_up: AsyncExitStack,
+        body: bytes | None = None,
+        content_type: str = "",
+        *,
+        ends_s: float | None = None,
+    ) -> Response:
+        """The head of a successful answer; after a 401 that of one more try with a renewed token. Errors: ApiError."""
+        for tries_left in (1, 0):
+            request = self._client.request(method, self._url(path)).streamed_read_buffer_limit(0)
+            if body is not None:
+                request = request.header("Content-Type", content_type).body_bytes(body)
+            if authorization := await self.server.authorization.header():
+                request = request.header("Authorization", authorization, is_sensitive=True)
+            if ends_s is not None:
+                left_s = max(ends_s - asyncio.get_running_loop().time(), 0.0)
+                request = request.timeout(timedelta(seconds=left_s))
+            response = await hanging_up.enter_async_context(request.build_streamed())
+            unauthorized = response.status == HTTPStatus.UNAUTHORIZED and tries_left
+            if not (unauthorized and await self.server.authorization.after_refusal(authorization)):
+                break
+        if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
+            return response
+        said = await response.body_reader.read(_ERROR_BODY_BYTES)
+        raise refusal(response.status, bytes(said or b""), retry_after=response.get_header("Retry-After") or "")
+
+    def _url(self, path: str) -> Url:
+        """The path below the server's URL, unless it means another one. ValueError: a mistake of ours."""
+        url = Url(self._base + path)
+        if str(url) != self._base + path:
+            raise ValueError(f"not a path: {path!r}")
+        return url
+
+
+async def _chunks(response: Response) -> AsyncIterator[bytes]:
+    while (chunk := await response.body_reader.read_chunk()) is not None:
+        yield bytes(chunk)
+
+
+async def _read(response: Response, limit_bytes: int) -> bytes:
+    """The whole body. Errors: TooLongError."""
+    body = bytearray()
+    async for chunk in _chunks(response):
+        body += chunk
+        if len(body) > limit_bytes:
+            raise TooLongError(f"answer longer than {limit_bytes} bytes")
+    return bytes(body)
+
+
+async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
+    """Whole, not empty lines of a stream. Errors: ApiUnavailableError: longer than `limit_bytes`. Cost: O(bytes)."""
+    begun: list[bytes] = []  # pieces of the line that has no end yet
+    size = 0
+    async for chunk in chunks:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            _refuse_long(size + len(piece), limit_bytes)
+            line = b"".join((*begun, piece)) if begun else piece
+            begun.clear()
+            size = 0
+            if line:
+                yield line
+        if rest:
+            begun.append(rest)
+            size += len(rest)
+            _refuse_long(size, limit_bytes)
+
+
+def _refuse_long(size: int, limit_bytes: int) -> None:
+    if size > limit_bytes:
+        raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
+
+
+class _Details(msgspec.Struct):
+    retry_after_s: float = msgspec.field(name="retryAfterSeconds", default=0.0)
+
+
+class _Status(msgspec.Struct):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: _Details | None = None
+
+
+def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
+    """The error that an answer with failure `status` means.
+
+    `body` is a Status object or plain text; `retry_after` is the header's value. The longer of the header's and the
+    Status's delay counts; a date instead of seconds is ignored (the API server sends seconds).
+
+    >>> refusal(409, b'{"kind":"Status","message":"pod p is already assigned"}')
+    ConflictError('API server answered 409: pod p is already assigned')
+    >>> refusal(429, b"slow down", retry_after="3").retry_after_s
+    3.0
+    """
+    read = _decode(body)
+    message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
+    delays_s = [float(retry_after)] if retry_after.isascii() and retry_after.isdigit() else []
+    if read is not None and read.details is not None and read.details.retry_after_s > 0.0:
+        delays_s.append(read.details.retry_after_s)
+    return _KINDS.get(status, ApiError)(
+        status,
+        message[:_MESSAGE_CHARACTERS] or "no reason given",
+        retry_after_s=min(max(delays_s), _LONGEST_RETRY_S) if delays_s else None,
+    )
+
+
+def refusal_in_stream(body: bytes) -> ApiError:
+    """The error that the Status inside a watch's ERROR event means; without a readable code it counts as 500."""
+    read = _decode(body)
+    return refusal(read.code if read is not None and read.code >= 400 else 500, body)
+
+
+@contextmanager
+def mapped(request: str) -> Iterator[None]:
+    """Run one exchange; every failure to get a usable answer leaves as ApiUnavailableError naming `request`."""
+    try:
+        yield
+    except TooLongError as error:
+        raise TooLongError(f"{request}: {error}") from error
+    except (PyreqwestError, TimeoutError, msgspec.MsgspecError) as error:
+        raise ApiUnavailableError(f"{request}: {_words(error)}") from error
+
+
+def _words(error: Exception) -> str:
+    """What happened; of an HTTP error its innermost cause, which names address, certificate or size."""
+    if isinstance(error, DetailedPyreqwestError) and not isinstance(error, TimeoutError):
+        causes = error.details["causes"] or ()
+        return ": ".join(dict.fromkeys([error.message, *(cause["message"] for cause in causes[1:])]))
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error)
+
+
+def _decode(body: bytes) -> _Status | None:
+    try:
+        return msgspec.json.decode(body, type=_Status)
+    except msgspec.MsgspecError:
+        return None

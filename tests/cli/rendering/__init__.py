@@ -1,1 +1,0 @@
-"""Texts for people, made of documents."""

@@ -1,0 +1,124 @@
+"""What tenants write as JSON is measured before it is read (docs/safety.md S21); equal parts are shared."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.convert import node_from_json, pod_from_json, pod_group_from_json
+from extender.convert.decode import NOTE_CHARS, NOTE_LEVELS, Pool, note_from_json, shallow, shared_tuple
+from scoring.model import Controller, Pod
+from tests.extender.scheduling.world import pinned_to
+
+_ANY: msgspec.json.Decoder[object] = msgspec.json.Decoder()
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def _cut(value: object, levels: int) -> object:
+    if isinstance(value, list):
+        return [_cut(one, levels - 1) for one in value] if levels else None
+    if isinstance(value, dict):
+        return {key: _cut(one, levels - 1) for key, one in value.items()} if levels else None
+    return value
+
+
+@given(_JSON, st.integers(1, 4))
+def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: int) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False, indent=1)):
+        assert _cut(value, levels) == json.loads(shallow(text.encode(), levels=levels))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"x":' * 200_000,
+        '{"victims": ' + "[" * 100_000 + "]" * 100_000 + "}",
+        "[" * (NOTE_LEVELS + 1) + "]" * (NOTE_LEVELS + 1),
+        '"' + "a" * NOTE_CHARS + '"',
+        '"\ud800"',
+        '"unended',
+        '\\"[[[[',
+        "]" * 50 + "[" * 2000,
+        "",
+        None,
+        {"a": 1},
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
+    with pytest.raises(ValueError, match=r"^note: "):
+        note_from_json(_ANY, text, what="note")
+
+
+@pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json])
+def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], object]) -> None:
+    deep = b'{"metadata": {"name": "x"}, "spec": {"y": %s}}' % (b"[" * 9_000 + b"]" * 9_000)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read(deep)
+
+
+def test_the_bounds_themselves_are_read() -> None:
+    deep = "[" * NOTE_LEVELS + "]" * NOTE_LEVELS
+    assert json.loads(deep) == note_from_json(_ANY, deep, what="note")
+    long = '"' + "a" * (NOTE_CHARS - 2) + '"'
+    assert long[1:-1] == note_from_json(_ANY, long, what="note")
+
+
+# -- equal parts are one object, and only while one object has it ------------------------------------------------------
+
+
+def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
+    pod: dict[str, Any] = {
+        "metadata": {
+            "name": name,
+            "labels": {"scheduling.x-k8s.io/pod-group": "g"},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}],
+        },
+        "spec": {
+            "affinity": pinned_to(node),
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}],
+            "schedulingGates": [{"name": "netgang.io/gang"}],
+        },
+    }
+    return pod_from_json(json.dumps(pod).encode())
+
+
+def test_pods_of_one_job_share_their_parts() -> None:
+    one, other = member("p"), member("q", cpu="1000m")
+    assert one.member_class is other.member_class
+    assert one.group is other.group
+    assert one.owner is other.owner
+    assert one.gates is other.gates
+
+
+def test_they_share_them_after_many_others_came() -> None:
+    first = member("p")
+    others = [member(f"other-{number}", node=f"n{number}") for number in range(2, 600)]
+    again = member("q")
+    assert again.member_class is first.member_class
+    assert len({id(one.member_class) for one in (*others, first, again)}) == len(others) + 1
+
+
+def test_values_that_are_not_used_are_forgotten() -> None:
+    pool = Pool()
+    kept = [pool.one(Controller("batch/v1", "Job", f"j{number}", "u")) for number in range(100)]
+    assert len(pool) == 100
+    del kept[10:]
+    assert len(pool) == 10
+    late = pool.one(Controller("batch/v1", "Job", "j50", "u"))
+    assert (len(pool), pool.one(Controller("batch/v1", "Job", "j50", "u"))) == (11, late)
+
+
+def test_a_large_text_is_not_kept_for_others() -> None:
+    for large in (["g" * 2000], [("name", "v" * 2000)], ["g"] * 20):
+        assert shared_tuple(tuple(large)) is not shared_tuple(tuple(large))
