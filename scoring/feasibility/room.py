@@ -1,8 +1,9 @@
 """How many members still fit on each node, kept up to date while a plan is being made.
 
 Why a ledger: a plan tries many gangs one after another, each admission changes a few nodes, and counting all nodes
-again for every gang is what makes planners slow. A class's counts are computed once per run and afterwards only for the
-rows that changed. Rule: room only shrinks during a run, so what did not fit once in a run does not fit later in it.
+again for every gang is what makes planners slow. A class's counts are computed once and afterwards only for the rows
+that changed, also from run to run. Rule: room only shrinks during a run, so what did not fit once in a run does not fit
+later in it.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.model import NodeTable
 from scoring.network.matrix import Ints
 
 MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
@@ -63,13 +65,44 @@ def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
 class Room:
     """Free amounts (nodes, resources) of one planner run; the only mutable thing in a run, and private to it."""
 
-    __slots__ = ("_changed", "_counts", "_shifts", "free")
+    __slots__ = ("_begun", "_changed", "_counts", "_since", "_table", "free")
 
     def __init__(self, free: Ints) -> None:
         self.free = np.array(free, np.int64, order="C")
         self._changed: list[int] = []
-        self._shifts = 0
         self._counts: dict[bytes, tuple[Ints, int]] = {}
+        """Request → its counts, and how many changes they know of"""
+        self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))
+        """Rows of the changes from one number to another, for many requests ask for the same"""
+        self._table: NodeTable | None = None
+        self._begun = 0
+        """Changes before the run"""
+
+    @classmethod
+    def after(cls, before: "Room | None", table: NodeTable, free: Ints) -> "Room":
+        """The room of the next run, which counts again only on nodes that changed; `before` has to count anew.
+
+        Counts that the run before did not ask for are forgotten.
+        """
+        room = cls(free)
+        room._table = table
+        old = before._table if before is not None else None
+        if before is None or old is None or old.axis != table.axis or not len(before.free) or not len(free):
+            return room
+        counts = {key: (there, seen - before._begun) for key, (there, seen) in before._counts.items()}
+        changed, was, new = np.array(before._changed[before._begun :], np.int64), before.free, np.zeros(0, np.int64)
+        if old.names != table.names:
+            row_of = np.array([old.index.get(name, -1) for name in table.names], np.int64)
+            new = np.flatnonzero(row_of < 0)
+            now_at = np.zeros(len(was), np.int64)  # what is gone counts as the first row: it is counted in vain
+            now_at[row_of[row_of >= 0]] = np.flatnonzero(row_of >= 0)
+            changed, was = now_at[changed], was[row_of]
+            counts = {key: (there[row_of], seen) for key, (there, seen) in counts.items() if seen >= 0}
+        room._counts = {key: known for key, known in counts.items() if known[1] >= 0}
+        room._changed = [*changed.tolist(), *new.tolist(), *rows_with(was != room.free).tolist()]
+        room._begun = len(room._changed)
+        before._counts = {}
+        return room
 
     def take(self, rows: Sequence[int], request: Ints) -> None:
         """Subtract `request` from each of `rows` (a row named twice is taken twice)."""
@@ -82,20 +115,21 @@ class Room:
         self._changed.extend(rows.tolist())
 
     def shift(self, amounts: Ints) -> None:
-        """Subtract `amounts` (nodes, resources) everywhere; all counts are forgotten."""
-        self.free -= amounts
-        self._shifts += 1
-        self._counts.clear()
+        """Subtract `amounts` (nodes, resources) everywhere."""
+        rows = rows_with(amounts)
+        self.take_places(rows, amounts[rows])
 
     @property
-    def moment(self) -> tuple[int, int]:
-        """How often everything changed, and how many changes of single rows there were: equal means nothing did."""
-        return self._shifts, len(self._changed)
+    def moment(self) -> int:
+        """How many changes of single rows there were: equal means nothing changed."""
+        return len(self._changed)
 
-    def changed_since(self, moment: tuple[int, int]) -> Ints | None:
-        """Rows that changed since then, some perhaps several times; `None`: all of them may have."""
-        shifts, seen = moment
-        return np.array(self._changed[seen:], np.int64) if shifts == self._shifts else None
+    def changed_since(self, moment: int) -> Ints:
+        """Rows that changed since then, ascending."""
+        if self._since[:2] != (moment, len(self._changed)):
+            rows = np.unique(np.array(self._changed[moment:], np.int64))
+            self._since = (moment, len(self._changed), rows)
+        return self._since[2]
 
     def counts(self, request: Ints) -> Ints:
         """`fit_counts` of the room now; not to be written. Cost: O(nodes) first, O(changed rows) afterwards."""
@@ -106,7 +140,7 @@ class Room:
         else:
             counts, seen = known
             if seen < len(self._changed):
-                rows = np.array(self._changed[seen:], np.int64)  # counting one twice is cheaper than finding it
+                rows = self.changed_since(seen)
                 counts[rows] = fit_counts(self.free[rows], request)
         self._counts[key] = (counts, len(self._changed))
         return counts

@@ -14,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scoring.feasibility.room import Room
 from scoring.ids import GangKey, ZoneName
 from scoring.model import Constraints, MemberClass
 from scoring.model.policy import Policy
@@ -89,6 +90,10 @@ class PlannerCache:
         default_factory=dict
     )
     """node table version → constraints → allowed nodes, and class → how many of its members could ever fit each zone"""
+    room: Room | None = None
+    """That of the last run, for what it counted"""
+    empty_room: tuple[NodeTable | None, Room | None] = (None, None)
+    """A node table, and the room of its nodes if no pod ran there"""
     layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
     """layout → the names and zones of a node table that it stands for, kept alive"""
 
@@ -135,6 +140,19 @@ class PlannerCache:
             scale = Scale.of(table)
             self.scale = table, self.scale[1] if scale == self.scale[1] else scale
         return self.scale[1]
+
+    def room_of(self, table: NodeTable, free: Ints) -> Room:
+        """The room of a run that begins with `free` on the table's nodes."""
+        self.room = Room.after(self.room, table, free)
+        return self.room
+
+    def empty_room_of(self, table: NodeTable) -> Room:
+        """The room of the table's nodes if no pod ran there."""
+        known, room = self.empty_room
+        if known is not table or room is None:
+            room = Room.after(room, table, table.allocatable)
+            self.empty_room = (table, room)
+        return room
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""

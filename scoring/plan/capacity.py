@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
-from scoring.feasibility.room import Room, fit_counts, rows_with
+from scoring.feasibility.room import fit_counts, rows_with
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
@@ -117,7 +117,7 @@ class Capacity:
         self._view = view
         self.start: Ints = view.table.allocatable - view.snapshot.used
         """(nodes, resources): free before the run"""
-        self.room = Room(self.start)
+        self.room = view.cache.room_of(view.table, self.start)
         self.ports: dict[int, set[HostPort]] = {}
         """row → ports given away on that node"""
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
@@ -241,13 +241,23 @@ class Capacity:
         """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""
         if when is When.NOW:
             return self._counted(member_class)[1]
-        view, free = self._view, self.start if when is When.AT_START else self._view.table.allocatable
+        if when is When.AT_START:
+            return self._by_zone(self._allowed_counts(member_class, self._counts_at_start(member_class), when))
 
-        def count() -> Ints:
-            fits = fit_counts(free, view.vector(member_class))
-            return self._by_zone(self._allowed_counts(member_class, fits, when))
+        def ever() -> Ints:
+            counts = self._view.cache.empty_room_of(self._view.table).counts(self._view.vector(member_class))
+            return self._by_zone(self._allowed_counts(member_class, counts, when))
 
-        return remember(self._ever, member_class, count) if when is When.EMPTY else count()
+        return remember(self._ever, member_class, ever)
+
+    def _counts_at_start(self, member_class: MemberClass) -> Ints:
+        """Those of now, but for the nodes whose room was given away since."""
+        request, rows = self._view.vector(member_class), self.rows_taken()
+        counts = self.room.counts(request)
+        if len(rows):
+            counts = counts.copy()
+            counts[rows] = fit_counts(self.start[rows], request)
+        return counts
 
     def _allowed_counts(self, member_class: MemberClass, counts: Ints, when: When) -> Ints:
         fits = np.where(self.mask(member_class, when), counts, 0)

@@ -33,11 +33,11 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan.backfill import KeptRoom, promised_first
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
-from scoring.plan.demand import GangDemand, whole_of
+from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.placement import could_ever_start, has_room, place_anywhere, place_minimum, with_more
+from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, place_anywhere, place_minimum, with_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
 from scoring.plan.run import Run
@@ -151,6 +151,12 @@ class _Turns:
         """Made for the first gang that room is kept for"""
         self._by_ends: dict[object, tuple[object, Refused, Refused]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
+        self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
+        """Gangs that are placed in their turn or not at all"""
+        self._apart = {*self._never_late, *self._previous.admitted, *run.snapshot.backing_off_until_s}
+        """Gangs about which more than room decides"""
+        self._moment: object = run.capacity.room.moment
+        """Of the room, when one of the others was looked at last"""
         self._late: list[int] = []
         """Gangs of the second look, by place"""
         self.admitted: dict[GangKey, Admission] = {}
@@ -183,9 +189,12 @@ class _Turns:
         before = self._before.get(key)
         if before is not None:
             self._later.begin(key)
+        given = self._moment != self._run.capacity.room.moment
+        if key not in self._apart:
+            self._moment = self._run.capacity.room.moment
         outcome: Placed | Refused | None = self._refused_at_once(demand)
         if outcome is None:
-            whole = demand if again else self._whole(demand)
+            whole = demand if again or key in self._never_late else self._whole(demand, given=given)
             outcome = self._place(whole)
             if isinstance(outcome, Refused) and self._room is not None:
                 outcome = self._by_end_times(self._room, whole, outcome)
@@ -217,20 +226,26 @@ class _Turns:
         over = self._quota.over(demand) if self._quota is not None else None
         return Refused(Reason.OVER_SHARE, over) if over is not None else None
 
-    def _whole(self, demand: GangDemand) -> GangDemand:
-        """All that a gang asks for which has nothing yet, if that is more than its minimum; else `demand` itself.
+    def _whole(self, demand: GangDemand, *, given: bool) -> GangDemand:
+        """All that the gang asks for, if that is more than its minimum and it has nothing yet; else `demand` itself.
 
-        Also if there is no room for its minimum: then the second look could only tell it the same.
+        Also `demand`, if counting alone shows that there is no room for its minimum and none was `given` away since the
+        gang before: then the gang is told in its turn, for the second look could not place it either.
         """
-        key, snapshot = demand.gang.key, self._run.snapshot
-        known = key in self._before or key in snapshot.commitments or key in snapshot.claims or key in self._order.aged
-        if known or demand.siblings:
+        if demand.siblings or demand.options.zone_policy is ZonePolicy.PREFERRED:
             return demand
-        whole = demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
-        if whole is demand or has_room(self._run, demand):
+        whole = whole_of(demand)
+        if whole is demand or given or demand.gang.key in self._apart or self._quota is not None:
+            return whole
+        if not self._counts_alone(demand) or has_room(self._run, demand):
             return whole
         by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
         return whole if by_ends else demand
+
+    def _counts_alone(self, demand: GangDemand) -> bool:
+        """Whether nothing but the room that is counted decides about the gang's minimum."""
+        excluded = any(self._run.snapshot.excluded(member_class) for member_class, _ in demand.need)
+        return countable(demand) and not excluded and not asks_uncounted(self._run, demand)
 
     def _waits_whole(self, whole: GangDemand) -> bool:
         """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
