@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scoring.model import NodeTable
 from scoring.network.matrix import Ints
 
+_MOST_CELLS: Final = 100_000  # Numbers that are divided in one step
 MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
 
 
@@ -36,6 +37,13 @@ def fit_counts(free: Ints, request: Ints) -> Ints:
     counts = np.zeros(len(free), np.int64)
     counts[rows] = least
     return counts
+
+
+def fit_counts_of_each(free: Ints, requests: Ints) -> Ints:
+    """`fit_counts` of each of `requests` (k, r) in few rows: (k, n)."""
+    asked = requests[:, None, :]
+    fits = np.where(asked > 0, np.maximum(free, 0) // np.maximum(asked, 1), MOST_ON_A_NODE)
+    return np.asarray(np.minimum(fits.min(axis=2, initial=MOST_ON_A_NODE), MOST_ON_A_NODE))
 
 
 def rows_with(matrix: NDArray[np.generic]) -> Ints:
@@ -65,7 +73,7 @@ def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
 class Room:
     """Free amounts (nodes, resources) of one planner run; the only mutable thing in a run, and private to it."""
 
-    __slots__ = ("_begun", "_changed", "_counts", "_since", "_table", "free")
+    __slots__ = ("_asked", "_begun", "_changed", "_counts", "_since", "_table", "free")
 
     def __init__(self, free: Ints) -> None:
         self.free = np.array(free, np.int64, order="C")
@@ -75,6 +83,8 @@ class Room:
         self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))
         """Rows of the changes from one number to another, for many requests ask for the same"""
         self._table: NodeTable | None = None
+        self._asked = -1
+        """Number of changes when something was counted last"""
         self._begun = 0
         """Changes before the run"""
 
@@ -133,14 +143,32 @@ class Room:
 
     def counts(self, request: Ints) -> Ints:
         """`fit_counts` of the room now; not to be written. Cost: O(nodes) first, O(changed rows) afterwards."""
-        key = request.tobytes()
+        key, now = request.tobytes(), len(self._changed)
         known = self._counts.get(key)
         if known is None:
             counts = fit_counts(self.free, request)
+        elif known[1] == now:
+            return known[0]
+        elif self._asked == now:
+            self._count_again(known[1])
+            return self._counts[key][0]
         else:
             counts, seen = known
-            if seen < len(self._changed):
-                rows = self.changed_since(seen)
-                counts[rows] = fit_counts(self.free[rows], request)
-        self._counts[key] = (counts, len(self._changed))
+            rows = self.changed_since(seen)
+            counts[rows] = fit_counts(self.free[rows], request)
+        self._asked = now
+        self._counts[key] = (counts, now)
         return counts
+
+    def _count_again(self, seen: int) -> None:
+        """Count together what was counted at the same time: nothing was taken between two questions, so more come."""
+        rows, now = self.changed_since(seen), len(self._changed)
+        keys = [key for key, known in self._counts.items() if known[1] == seen]
+        step = max(_MOST_CELLS // (len(rows) * self.free.shape[1]), 1)
+        for at in range(0, len(keys), step):
+            some = keys[at : at + step]
+            requests = np.frombuffer(b"".join(some), np.int64).reshape(len(some), -1)
+            for key, line in zip(some, fit_counts_of_each(self.free[rows], requests), strict=True):
+                counts = self._counts[key][0]
+                counts[rows] = line
+                self._counts[key] = (counts, now)

@@ -20,7 +20,7 @@ from scoring.model import Constraints, MemberClass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.demand import GangDemand, KnownDemands
+from scoring.plan.demand import GangDemand, Kinds, KnownDemands
 from scoring.plan.running_gangs import RunningGangs
 from scoring.queue.weights import Scale, Weight
 from scoring.score.between_zones import Crossings
@@ -31,6 +31,7 @@ MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
 _GONE = 32
 """Gangs that may be gone before anything is forgotten"""
+_MOST_DEMANDS = 8192
 _TABLES = 4
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
@@ -81,6 +82,7 @@ class PlannerCache:
     urgencies: dict[GangKey, Urgency] = field(default_factory=dict)
     scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
     """A node table, and the totals of it"""
+    kinds: Kinds = field(default_factory=Kinds)
     running: RunningGangs = field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
 
@@ -140,6 +142,13 @@ class PlannerCache:
             scale = Scale.of(table)
             self.scale = table, self.scale[1] if scale == self.scale[1] else scale
         return self.scale[1]
+
+    def kinds_of(self, table: NodeTable, network_version: int, policy: Policy) -> Kinds:
+        """What gangs that ask for the same share; a new one once many demands are known."""
+        stamp = (table.version, network_version, policy)
+        if stamp != self.kinds.stamp or len(self.kinds.by_demand) > _MOST_DEMANDS:
+            self.kinds = Kinds(stamp)
+        return self.kinds
 
     def room_of(self, table: NodeTable, free: Ints) -> Room:
         """The room of a run that begins with `free` on the table's nodes."""

@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from scoring.feasibility.quorum import minimum_members, quorum_of
-from scoring.ids import GangKey, NodeName
+from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
-from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
+from scoring.model.policy import GangOptions, Policy, ScorePolicy, ZonePolicy, gang_options
+from scoring.network.matrix import Ints
+from scoring.plan.result import Refused
 
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
@@ -78,6 +80,49 @@ class MemberSet:
     all_reduce: bool
     size: int
     """Number of members"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """Feasible zones, as far as their order does not depend on the room."""
+
+    common: ScorePolicy
+    """What the best are compared by."""
+    best: list[ZoneName]
+    """Those that only the network decides between."""
+    others: list[ZoneName]
+    """Those that come after them in any case."""
+
+
+@dataclass(slots=True)
+class Kind:
+    """What gangs that ask for the same share, for one node table, network and policy."""
+
+    members: MemberSet
+    score: ScorePolicy
+    allowed: tuple[ZoneName, ...]
+    columns: Ints
+    """Of the allowed zones, among all of the run's, ascending"""
+    home: frozenset[ZoneName]
+    """Zones of members that have a node."""
+    refused: tuple[object, object, Refused] | None = None
+    """The answer to the first of them that was refused in which run, and a moment of the room that it is about; `None`:
+    room only shrinks during a run, so it holds for all of them in the same words"""
+    could_fit: bool | None = None
+    """Whether it would fit the empty cluster, once that was looked at"""
+    tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
+    """feasible zones → their order"""
+
+
+@dataclass(slots=True)
+class Kinds:
+    """Kinds of gangs for one node table, network and policy."""
+
+    stamp: object = None
+    """Stands for these"""
+    by_content: dict[object, Kind] = field(default_factory=dict)
+    by_demand: dict[int, tuple[object, Kind]] = field(default_factory=dict)
+    """id of a demand → the demand, kept alive, and its kind"""
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:

@@ -20,9 +20,9 @@ from scoring.model.policy import ScorePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
-from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
+from scoring.plan.demand import ByClass, GangDemand, Kind, MemberSet, countable
 from scoring.plan.result import Placed, Refused
-from scoring.plan.run import Kind, Run
+from scoring.plan.run import Run
 from scoring.plan.zone_order import in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
 
@@ -34,12 +34,13 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Re
         more = place_more(run, demand, zones, ()) if zones else place_rest(run, demand)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     kind = kind_of(run, demand)
-    if kind.refused is not None and kind.refused[0] in (None, run.capacity.room.moment):
-        return kind.refused[1]
+    known = kind.refused
+    if known is not None and known[0] is run.capacity and known[1] in (None, run.capacity.room.moment):
+        return known[2]
     outcome = place_minimum(run, demand, now_s=now_s)
     if isinstance(outcome, Refused):
         if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
-            kind.refused = (run.capacity.room.moment if countable(demand) else None, outcome)
+            kind.refused = (run.capacity, run.capacity.room.moment if countable(demand) else None, outcome)
         return outcome
     return with_more(run, demand, outcome)
 

@@ -89,7 +89,8 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     view = ClusterView(snapshot, policy, cache)
     capacity = Capacity(view)
     search = NodeSearch(view, capacity)
-    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones)
+    kinds = cache.kinds_of(view.table, snapshot.network.version, policy)
+    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, kinds)
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
