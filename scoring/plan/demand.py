@@ -106,7 +106,7 @@ class Kind:
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
     refused: tuple[object, object, Refused] | None = None
-    """The answer to the first of them that was refused in which run, and a moment of the room that it is about; `None`:
+    """Whose room it is about, at which moment, and the answer to the first of them that was refused; no moment:
     room only shrinks during a run, so it holds for all of them in the same words"""
     could_fit: bool | None = None
     """Whether it would fit the empty cluster, once that was looked at"""

@@ -35,12 +35,12 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Re
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     kind = kind_of(run, demand)
     known = kind.refused
-    if known is not None and known[0] is run.capacity and known[1] in (None, run.capacity.room.moment):
+    if known is not None and known[0] is run.capacity.room and known[1] in (None, run.capacity.room.moment):
         return known[2]
     outcome = place_minimum(run, demand, now_s=now_s)
     if isinstance(outcome, Refused):
         if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
-            kind.refused = (run.capacity, run.capacity.room.moment if countable(demand) else None, outcome)
+            kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
         return outcome
     return with_more(run, demand, outcome)
 
