@@ -11,7 +11,7 @@ from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, links, rooms, value_of
 from scoring.selection.greedy import choose_starts, different, grow
-from scoring.selection.improve import improve, improve_one
+from scoring.selection.improve import improve
 from scoring.selection.quick import fit
 
 GROW_BUDGET = 1_000_000  # Start × node × round steps of the search for one class
@@ -62,16 +62,12 @@ def _one_class(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
         rank = np.zeros_like(rank)
     large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
     starts = large[choose_starts(rank[large][:, large], room[large], budget=GROW_BUDGET // one.count)]
-    plans, values = grow(rank, room, one.count, starts=starts, placed=placed, fewest=True)
+    plans, values = grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)
     used = np.count_nonzero(plans, axis=1)
     order = np.lexsort((-values, used))
-    better = [
-        (value + added, plan)
-        for at in different(plans, order[used[order] == used.min()], most=KEPT)
-        for value in (float(values[at]),)
-        for plan, added in (improve_one(plans[at], room, rank, placed=placed, most=MOST_MOVES, keep_nodes=True),)
-    ]
-    return max(better, key=lambda found: found[0])[1][None]  # the first of equals
+    kept = different(plans, order[used[order] == used.min()], most=KEPT)
+    better = [improve(demand, plans[at][None], free, rank, most=MOST_MOVES, keep_nodes=True) for at in kept]
+    return max(better, key=lambda plan: value_of(demand, plan, rank))  # the first of equals
 
 
 def _mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
