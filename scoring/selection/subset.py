@@ -84,13 +84,4 @@ def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
     """Whether no node is better connected than another: all links equal, and no member placed to be near to."""
     if placed is not None and placed.size and not (placed == placed.flat[0]).all():
         return False
-    if len(rank) < 3:
-        return True
-    first = rank[0, 1:]  # one row decides nearly always, and costs a tenth
-    return bool((first == first[0]).all()) and bool((_between(rank) == first[0]).all())
-
-
-def _between(rank: Floats) -> Floats:
-    """All ranks but the diagonal, as a view (n − 1, n); n is at least 2."""
-    n = len(rank)
-    return np.ascontiguousarray(rank).reshape(-1)[1:].reshape(n - 1, n + 1)[:, :-1]
+    return bool(((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all())
