@@ -35,6 +35,7 @@ _ZONE_ROUNDS: Final = 16  # Rounds between zones in one epoch
 _FEWEST_SLOTS: Final = 16
 
 _Ints = NDArray[np.int64]
+_Hashes = NDArray[np.uint64]
 Pair = tuple[NodeName, NodeName]
 
 
@@ -119,33 +120,13 @@ def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> _Ints:
     size, need = _FEWEST_SLOTS, len(names) * 4 // 3 if spare else len(names)
     while size < need:
         size *= 2
-    slots = np.full(size, -1, np.int64).tolist()
-    hashes = [_hash(f"{seed}/{name}") for name in names]
-    for start in range(len(names)):
-        row = start
-        tried = 0
-        while row >= 0:  # the one that has to leave tries on where it was
-            at = _probe(hashes[row], tried, size)
-            owner = slots[at]
-            if owner < 0:
-                slots[at] = row
-                break
-            if hashes[row] < hashes[owner]:
-                slots[at] = row
-                row, tried = owner, _tries(hashes[owner], at, size)
-            tried += 1
+    slots = [-1] * size
+    for value, row in sorted((_hash(f"{seed}/{name}"), row) for row, name in enumerate(names)):
+        at, stride = value % size, (value >> 32) | 1  # an odd stride comes to every slot of a power of two
+        while slots[at] >= 0:
+            at = (at + stride) % size
+        slots[at] = row
     return np.array(slots, np.int64)
-
-
-def _probe(value: int, tried: int, size: int) -> int:
-    """The slot of a try: an odd stride comes to every slot of a power of two."""
-    return (value + tried * ((value >> 32) | 1)) % size
-
-
-def _tries(value: int, at: int, size: int) -> int:
-    """Which try of this name led to the slot `at`."""
-    stride = ((value >> 32) | 1) % size
-    return (at - value) * pow(stride, -1, size) % size
 
 
 def _hash(text: str) -> int:
@@ -167,7 +148,8 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) 
     zones = sorted(nodes_of)
     if len(zones) < 2:
         return
-    rings = [_Ring(nodes_of[zone], turn.seed) for zone in zones]
+    hashes = [np.array([_hash(f"{turn.seed}/gateway/{n}") for n in nodes_of[zone]], np.uint64) for zone in zones]
+    used = [np.zeros(len(one), np.int64) for one in hashes]
     at = slots_of(zones, turn.seed, spare=False)
     order = _rounds(len(at), f"{turn.seed}/zones")
     places = np.arange(len(at))
@@ -176,33 +158,23 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) 
         for one, other in zip(at.tolist(), partner.tolist(), strict=True):
             if not 0 <= one < other:
                 continue
-            a, b = rings[one], rings[other]
-            chosen: set[Pair] = set()
-            for number in range(min(_PER_ZONE_PAIR, max(len(a.nodes), len(b.nodes)))):
+            chosen: set[tuple[int, int]] = set()
+            for number in range(min(_PER_ZONE_PAIR, max(len(hashes[one]), len(hashes[other])))):
                 label = f"{turn.seed}/{zones[one]}/{zones[other]}/{number}/{turn.epoch // GATEWAY_PEERS}"
-                pair = a.next(f"{label}/a"), b.next(f"{label}/b")
-                if pair[0] is None or pair[1] is None or pair in chosen:
+                a = _gateway(hashes[one], used[one], f"{label}/a")
+                b = _gateway(hashes[other], used[other], f"{label}/b")
+                if a is None or b is None or (a, b) in chosen:
                     continue
-                chosen.add((pair[0], pair[1]))
-                a.used[pair[0]] += 1
-                b.used[pair[1]] += 1
-                yield pair[0], pair[1]
+                chosen.add((a, b))
+                used[one][a] += 1
+                used[other][b] += 1
+                yield nodes_of[zones[one]][a], nodes_of[zones[other]][b]
 
 
-class _Ring:
-    """Nodes of a zone in the order of their hashes: a gateway stays the same when others come and go."""
+def _gateway(hashes: _Hashes, used: _Ints, label: str) -> int | None:
+    """The place of the node that is nearest to the label and can take one more peer; `None`: none can.
 
-    def __init__(self, nodes: Sequence[NodeName], seed: str) -> None:
-        hashed = sorted((_hash(f"{seed}/gateway/{node}"), node) for node in nodes)
-        self.nodes = [node for _, node in hashed]
-        self._hashes = np.array([value for value, _ in hashed], np.uint64)
-        self.used = dict.fromkeys(self.nodes, 0)  # Node → its peers so far
-
-    def next(self, label: str) -> NodeName | None:
-        """The first from the label's place on that can take one more peer; `None`: none can."""
-        start = int(np.searchsorted(self._hashes, np.uint64(_hash(label))))
-        count = len(self.nodes)
-        for ahead in range(count):
-            if self.used[node := self.nodes[(start + ahead) % count]] < GATEWAY_PEERS:
-                return node
-        return None
+    A gateway stays the same when others come and go.
+    """
+    able = np.flatnonzero(used < GATEWAY_PEERS)
+    return int(able[(hashes[able] ^ np.uint64(_hash(label))).argmin()]) if len(able) else None
