@@ -1,4 +1,4 @@
-"""Assign to each node the peers that it measures.
+"""Assign to each node the peers that it measures, and leave out what former ones between zones measured.
 
 Why: a full mesh of n nodes costs n² traffic and n² values. Rules:
 - A cluster of at most `SMALL` nodes measures all pairs of its zones at once. In a larger one a node has at most
@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import NodeName, ZoneName
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network.measurement import METRICS, Floats, Ints, MeasurementTable, Metric
 
 ZONE_PEERS: Final = 16
 WANTED_PEERS: Final = 8
@@ -34,7 +35,6 @@ _PER_ZONE_PAIR: Final = 2  # Gateways of a pair of zones at a time
 _ZONE_ROUNDS: Final = 16  # Rounds between zones in one epoch
 _FEWEST_SLOTS: Final = 16
 
-_Ints = NDArray[np.int64]
 _Hashes = NDArray[np.uint64]
 Pair = tuple[NodeName, NodeName]
 
@@ -98,7 +98,7 @@ def _zone_pairs(nodes: Sequence[NodeName], turn: Turn, *, wanted: AbstractSet[No
                 yield nodes[one], nodes[other]
 
 
-def _matched(at: _Ints, rounds: _Ints, degree: _Ints, *, most: int) -> Iterator[tuple[int, int]]:
+def _matched(at: Ints, rounds: Ints, degree: Ints, *, most: int) -> Iterator[tuple[int, int]]:
     """Rows of the pairs of these rounds, while both have fewer than `most`; `degree` is kept. `at`: slot → row."""
     places = np.arange(len(at))
     for turn in rounds.tolist():
@@ -112,7 +112,7 @@ def _matched(at: _Ints, rounds: _Ints, degree: _Ints, *, most: int) -> Iterator[
         yield from zip(one.tolist(), other.tolist(), strict=True)
 
 
-def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> _Ints:
+def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> Ints:
     """Slot → index of its name, −1 where it is free. Cost: O(n) at most three quarters full, which `spare` promises.
 
     A name tries slots in an order of its own; of two that want one slot the one with the smaller hash has it.
@@ -133,12 +133,12 @@ def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
-def _rounds(size: int, label: str) -> _Ints:
+def _rounds(size: int, label: str) -> Ints:
     """All rounds of so many slots, in an order of this label."""
     return np.random.Generator(np.random.PCG64(_hash(label))).permutation(np.arange(1, size))
 
 
-def _turned(order: _Ints, start: int, count: int) -> _Ints:
+def _turned(order: Ints, start: int, count: int) -> Ints:
     """So many rounds of the order, from the start on and around."""
     return np.asarray(order[(start + np.arange(min(count, len(order)))) % len(order)], np.int64)
 
@@ -171,10 +171,45 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) 
                 yield nodes_of[zones[one]][a], nodes_of[zones[other]][b]
 
 
-def _gateway(hashes: _Hashes, used: _Ints, label: str) -> int | None:
+def _gateway(hashes: _Hashes, used: Ints, label: str) -> int | None:
     """The place of the node that is nearest to the label and can take one more peer; `None`: none can.
 
     A gateway stays the same when others come and go.
     """
     able = np.flatnonzero(used < GATEWAY_PEERS)
     return int(able[(hashes[able] ^ np.uint64(_hash(label))).argmin()]) if len(able) else None
+
+
+_BURSTS: Final = METRICS.index(Metric.THROUGHPUT)  # They take turns of their own, hours apart
+
+
+def of_gateways(
+    table: MeasurementTable, zone_of: Mapping[EndpointId, ZoneName], *, now_s: float, keep_s: float
+) -> MeasurementTable:
+    """The table without what former gateways measured; rows inside a zone all stay. Cost: O(rows · log rows).
+
+    Why: a fault of an uplink is in the values of all that measured it meanwhile; those of former gateways would show it
+    as long as they are kept, and would hide the next one. Loss and delay between two zones count for `keep_s` after
+    those that were measured last there; what a clock that was set back left in the future counts as measured now, and
+    pushes nothing out.
+
+    >>> from scoring.network.measurement import Measurement
+    >>> table = MeasurementTable.of(
+    ...     Measurement(one, "b", Metric.LOSS, loss, at_s) for one, loss, at_s in (("a1", 0.1, 0.0), ("a2", 0.0, 90.0))
+    ... )
+    >>> [row.source for row in of_gateways(table, {"a1": "a", "a2": "a", "b": "b"}, now_s=90.0, keep_s=60.0)]
+    ['a2']
+    >>> len(of_gateways(table, {"a1": "a", "a2": "a", "b": "a"}, now_s=90.0, keep_s=60.0))
+    2
+    """
+    zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
+    zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)
+    one, other = zone[table.source], zone[table.target]
+    key = (one * len(zones) + other) * len(METRICS) + table.metric
+    groups, group = np.unique(key, return_inverse=True)
+    last_s: Floats = np.full(len(groups), -np.inf)
+    np.maximum.at(last_s, group, np.minimum(table.measured_at_s, now_s))
+    stays = (one == other) | (table.metric == _BURSTS) | (table.measured_at_s >= last_s[group] - keep_s)
+    if stays.all():
+        return table
+    return MeasurementTable(table.ends, *(column[stays] for column in table.columns)).compact()

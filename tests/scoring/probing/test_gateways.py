@@ -4,7 +4,7 @@ import pytest
 
 from scoring.ids import EndpointId, ZoneName
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
-from scoring.probing.gateways import of_gateways
+from scoring.probing.peers import of_gateways
 
 ZONE_OF = {EndpointId(end): ZoneName(end[0]) for end in ("a1", "a2", "b1", "b2")}
 
