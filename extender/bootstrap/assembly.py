@@ -6,7 +6,6 @@ Rule: nothing runs before `Service.run`.
 
 import asyncio
 import gc
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -99,36 +98,25 @@ async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
 
 
 def _listening(common: Common, starting: Starting, caring: Caring, refresh: NetworkRefresh | None) -> Housekeeping:
-    settings, cache, planner, clock = common.settings, common.cache, common.planner, common.clock
+    planner = common.planner
     housekeeping = Housekeeping(
-        cache,
+        starting.context,
         planner,
         starting.binds,
         starting.parking,
         starting.wakes,
         starting.admissions,
         starting.health,
-        clock,
-        also=caring.looks,
-        acting=common.acting,
+        caring.looks,
     )
     planner.subscribe(housekeeping.plan_made)
     planner.subscribe(lambda plan: starting.wakes.add(starting.plain.woken_by(plan)))
-    hard_ttl_s = settings.network.hard_ttl_s.loss
-    degrading = Degrading(
-        cache,
-        starting.binds,
-        clock,
-        common.log,
-        hard_ttl_s=math.inf if hard_ttl_s is None else hard_ttl_s,
-        exclusion_ttl_s=common.policy.exclusion_ttl_s,
-    )
-    planner.subscribe(degrading.look)
+    planner.subscribe(Degrading(starting.context, starting.binds).look)
     planner.subscribe(lambda _: starting.context.quiet.look())
     planner.subscribe(lambda _: caring.overcommits.look())
     planner.subscribe(caring.waiting_times.plan_made)
     if refresh is not None:
-        planner.subscribe(_when_nodes_changed(cache, refresh.nodes_changed))
+        planner.subscribe(_when_nodes_changed(common.cache, refresh.nodes_changed))
     return housekeeping
 
 

@@ -42,39 +42,20 @@ class Starting:
             plan=common.current,
             acting=common.acting,
         )
-        self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=limits.admit_timeout_s)
-        self.admissions = Admissions(
-            cache,
-            planner,
-            self.lapses,
-            clock,
-            log,
-            notes=common.notes,
-            post_event=self.events.post,
-            timeout_s=limits.admit_timeout_s,
-            exclusion_ttl_s=common.policy.exclusion_ttl_s,
-        )
+        self.lapses = Lapses(self.context, timeout_s=limits.admit_timeout_s)
+        self.admissions = Admissions(self.context, planner, self.lapses, timeout_s=limits.admit_timeout_s)
         self.wakes = Wakes(
-            cache,
-            api,
-            clock,
-            telemetry,
+            self.context,
             Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
             per_s=limits.writes_per_s,
             rng=common.rng,
-            acting=common.acting,
         )
         self.binds = Binds(
-            cache,
-            api,
-            clock,
+            self.context,
             planner,
             self.health,
-            telemetry,
-            log,
             self.lapses,
             self.admissions,
-            hold_s=common.policy.hold_limit_s,
             commit_s=limits.commit_timeout_s,
             held_max=limits.max_held_binds,
             nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),

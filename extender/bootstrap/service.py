@@ -41,7 +41,6 @@ from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
 from extender.web.page_sections import sections_of, version
 from extender.web.routes import Shown, page_router
-from scoring.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,30 +81,16 @@ class Service:
 
 def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
     """filter, prioritize and bind; a process that does not lead says so."""
-    settings, cache, clock, synced = common.settings, common.cache, common.clock, common.synced
-    learning = Learning(
-        lambda pod, node: cache.exclude(
-            pod.member_class,
-            node,
-            clock.now_s() + common.policy.exclusion_ttl_s,
-            by=pod.group.key if pod.group is not None else None,
-        ),
-        sees_all_nodes=settings.sees_all_nodes,
-    )
+    ttl_s, sees_all_nodes = common.policy.exclusion_ttl_s, common.settings.sees_all_nodes
     return Verbs(
-        cache,
+        starting.context,
         common.planner,
         starting.binds,
         starting.offers,
         starting.parking,
-        learning,
+        Learning(common.cache, common.clock, ttl_s=ttl_s, sees_all_nodes=sees_all_nodes),
         starting.plain,
         catch_up,
-        clock,
-        common.log,
-        synced=synced if common.leadership is None else lambda: synced() and common.acting(),
-        otherwise=lambda: Reason.NOT_LEADER if synced() else Reason.NOT_SYNCED,
-        zone_label=settings.zone_label,
     )
 
 
