@@ -145,7 +145,7 @@ class Terms:
     planned: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.ages = OwnerAges(self.common.cache, self.common.api, self.common.clock)
+        self.ages = OwnerAges(self.starting.context)
 
     async def plan_once_synced(self) -> None:
         """Wait for what the first plan needs, then plan until cancelled."""
@@ -234,6 +234,6 @@ class Terms:
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
             tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
-        if caring.elastic is not None:
-            tasks["elastic"] = caring.elastic.run
+        if caring.resizing is not None:
+            tasks["elastic"] = caring.resizing.elastic.run
         return tasks

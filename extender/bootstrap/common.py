@@ -29,7 +29,6 @@ from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
-from scoring.plan import Plan
 from scoring.scaling.job import MetricOptions
 
 
@@ -136,11 +135,3 @@ class Common:
         """Lists that were read again, and take-overs: each restarts the quiet time."""
         relists = sum(reflector.status().relists for reflector in self.followed.values())
         return relists + (self.leadership.terms if self.leadership is not None else 0)
-
-    def synced(self) -> bool:
-        """Whether there is a plan."""
-        return self.planner.snapshot is not None
-
-    def current(self) -> Plan | None:
-        """The plan of now; `None`: there was no first one yet."""
-        return self.planner.current if self.synced() else None

@@ -39,7 +39,8 @@ class Starting:
             quiet=Quiet(clock, relists=common.interruptions),
             disruptions=Disruptions(api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
             post_event=self.events.post,
-            plan=common.current,
+            planner=planner,
+            lost_of=self.health.lost_under,
             acting=common.acting,
         )
         self.lapses = Lapses(self.context, timeout_s=limits.admit_timeout_s)
@@ -54,7 +55,6 @@ class Starting:
             self.context,
             planner,
             self.health,
-            self.lapses,
             self.admissions,
             commit_s=limits.commit_timeout_s,
             held_max=limits.max_held_binds,

@@ -14,7 +14,7 @@ from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
-from extender.bootstrap.controllers import Caring, Reported
+from extender.bootstrap.controllers import Caring, Resizing
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
 from extender.bootstrap.scheduling import Starting
@@ -119,14 +119,12 @@ def service_of(
     if settings.record.enabled:
         recorder = Recorder(planner.policy, failed=common.telemetry.internal_error)
         planner.recorded = recorder.record
-    preemptions, reported = caring.preemptions, caring.reported
+    preemptions, resizing = caring.preemptions, caring.resizing
     views = Views(
-        cache,
+        starting.context,
         planner,
         starting.binds,
-        starting.admissions,
-        clock,
-        jobs=reported.view if reported is not None else None,
+        jobs=resizing.view if resizing is not None else None,
         recorder=recorder,
         sync=partial(statuses, common.reflectors),
         network_status=network,
@@ -136,14 +134,11 @@ def service_of(
         repair=caring.repairs.words,
         preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
         recent=common.recent,
-        acting=common.acting,
-        what_ifs=WhatIfs(planner, clock, settings, partial(empty_cache, settings)),
-        circumstances=Circumstances(cache, common.api, clock).notes,
+        what_ifs=WhatIfs(planner, settings, partial(empty_cache, settings)),
+        circumstances=Circumstances(starting.context).notes,
         unreadable_objects=caring.unreadable,
         ignored_notes=caring.ignored.of,
-        expected_start_of=caring.expected.of,
-        expected_starts_looks=lambda: caring.expected.looks,
-        notes_problem=common.notes.problem,
+        expected=caring.expected,
         started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,
     )
@@ -168,20 +163,20 @@ def service_of(
             **({"certificates": tls.follow} if tls is not None else {}),
         },
         common.leadership,
-        _reports_port(common, reported, reviews, probing.port if probing is not None else None),
+        _reports_port(common, resizing, reviews, probing.port if probing is not None else None),
         caring.restarts,
     )
 
 
 def _reports_port(
-    common: Common, reported: Reported | None, reviews: Reviews | None, probe: ProbePort | None
+    common: Common, resizing: Resizing | None, reviews: Reviews | None, probe: ProbePort | None
 ) -> ASGIApp | None:
     chosen = common.settings.reports
-    if chosen.port is None or (reported is None and probe is None):
+    if chosen.port is None or (resizing is None and probe is None):
         return None
     if reviews is None:
         raise ValueError("reports.port is set, and no API server is there to review tokens")
-    app = create_reports_app(reported.reports if reported is not None else None, acting=common.acting, probe=probe)
+    app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
     reporters = Reporters(reviews, chosen.audiences, agents=probe.account if probe is not None else None)
     telemetry = common.telemetry
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)

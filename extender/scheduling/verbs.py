@@ -100,9 +100,9 @@ class Verbs:
             return None
         if gang.source is GangSource.NATIVE or _is_of_later_run(pod, gang):
             return None
-        self.binds.lapses.asked(gang.key)
+        self.binds.admissions.lapses.asked(gang.key)
         if self.context.cache.passed(pod, args.node_names):
-            self.binds.lapses.revoked(gang.key)
+            self.binds.admissions.lapses.revoked(gang.key)
         committed = self.context.cache.committed_node(gang.key, pod.uid) is not None
         if not committed and self.planner.is_worth_a_wait(gang):
             return self._planned_and_learned(pod, gang, args.node_names)
@@ -125,7 +125,7 @@ class Verbs:
         other, now_s = self._other(gang, pod, asked), self.context.clock.monotonic_s()
         if other.node is not None or not self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
             return False
-        self.binds.lapses.abandoned(gang.key)
+        self.binds.admissions.lapses.abandoned(gang.key)
         self.binds.abandon(gang.key)
         return True
 

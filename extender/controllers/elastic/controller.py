@@ -67,7 +67,7 @@ class Elastic:
 
     def __post_init__(self) -> None:
         self._records, self._cache = self.parts.records, self.parts.context.cache
-        self._rooms = Rooms(self._cache, self.parts.planner, self.parts.context.clock)
+        self._rooms = Rooms(self.parts.context)
         self._retries = Retries(self.parts.rng)
         self._resizes = Resizes(self.parts, self._retries, may=self._may_change, dry_run=self.options.dry_run)
         self._views = JobViews(self.parts, self.options, self._retries)
@@ -115,7 +115,7 @@ class Elastic:
 
     async def round(self) -> None:
         """One round; see the module."""
-        if self.parts.planner.snapshot is None:
+        if self.parts.context.planner.snapshot is None:
             return
         _, took_s = await in_timed_slices(self._views.look())
         self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
@@ -187,7 +187,7 @@ class Elastic:
             return None, True
         key = changes[0].intent.beneficiary
         late_s = self.parts.context.clock.now_s() - _SETTLES_S
-        waiting = self.parts.planner.current.waiting.get(key) if key is not None else None
+        waiting = self.parts.context.planner.current.waiting.get(key) if key is not None else None
         gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)
         return key, gone and waiting is not None and waiting.reason in WANTS_ROOM
 
@@ -200,14 +200,14 @@ class Elastic:
 
     def _facts_now(self) -> object:
         """What decisions are made from, but for the time and what the jobs' metrics say."""
-        return self.parts.planner.current.version, [view.job for view in self._records.views.values()]
+        return self.parts.context.planner.current.version, [view.job for view in self._records.views.values()]
 
     async def _adjust(self, served: GangKey | None) -> None:
         """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
         parts = self.parts
         began_s = parts.context.clock.monotonic_s()
         demands = await in_slices(self.demands(self._jobs()))
-        jobs, snapshot = self._jobs(), parts.planner.snapshot  # with its plan: nothing waits from here on
+        jobs, snapshot = self._jobs(), parts.context.planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
             self._records.verdict = ScaleIn(None)
             return
@@ -215,13 +215,13 @@ class Elastic:
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
             snapshot = replace(snapshot, claims=claims)
         facts = self._facts_now()
-        decided = await parts.planner.ask(
+        decided = await parts.context.planner.ask(
             adjust,
             snapshot,
-            parts.planner.current,
+            parts.context.planner.current,
             jobs,
             demands,
-            parts.planner.policy,
+            parts.context.planner.policy,
             self.options,
             now_s=parts.context.clock.now_s(),
         )

@@ -9,7 +9,6 @@ from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
 from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import Change, Records
 from extender.controllers.events.recorder import Happening, Subject
-from extender.ports import CurrentPlan
 from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
@@ -25,7 +24,6 @@ class Parts:
     """The cluster, the plan and the jobs."""
 
     context: ControllerContext
-    planner: CurrentPlan
     jobs: Jobs
     autoscalers: Autoscalers
     records: Records

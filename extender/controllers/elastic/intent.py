@@ -139,12 +139,7 @@ def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader)
     """
     text = annotations.get(LAST_CHANGE)
     content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
-    if content is None:
-        return None
-    try:
-        return note_from_json(_INTENT, content, what=LAST_CHANGE)
-    except ValueError:
-        return None  # ours by its signature, and of another release's making
+    return note_from_json(_INTENT, content)
 
 
 _INTENT = msgspec.json.Decoder(Intent)

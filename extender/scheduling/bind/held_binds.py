@@ -17,7 +17,6 @@ from extender.controllers.context import ControllerContext
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admission.gates import Admissions
-from extender.scheduling.admission.lapses import Lapses
 from extender.scheduling.bind.posts import Group, Posts
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
@@ -46,7 +45,6 @@ class Binds:
     context: ControllerContext
     planner: Planner
     health: NodeHealth
-    lapses: Lapses
     admissions: Admissions
     _: KW_ONLY
     commit_s: float
@@ -143,7 +141,7 @@ class Binds:
 
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
-        self.lapses.renew()
+        self.admissions.lapses.renew()
         self._quorums.keep_only(self.context.cache.gang)
         wanted, in_part = sorted(set(keys)), self.context.cache.partial_gangs()
         for gone in self._looked.keys() - set(wanted):
@@ -340,9 +338,9 @@ class Binds:
         answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
             if self.admissions.gives_up(key):
-                self.lapses.lapsed(key)
+                self.admissions.lapses.lapsed(key)
         elif None in answers:
-            self.lapses.started(key)
+            self.admissions.lapses.started(key)
         if not self.admissions.keeps(key):
             self.context.cache.set_commitment(key, {})
 

@@ -85,7 +85,7 @@ class Housekeeping:
         yield
         self.admissions.tidy(self.binds.at_bind())
         yield
-        self.binds.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
+        self.admissions.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
 
     def _look_at_clocks(self) -> Steps[None]:
         """Plan again when only time made a gang STARVING, or ended its reservation (docs/safety.md S13)."""
