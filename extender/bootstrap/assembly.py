@@ -18,38 +18,24 @@ from extender.bootstrap.probe import Probing
 from extender.bootstrap.scheduling import Starting
 from extender.bootstrap.service import Service, service_of
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.mapping import mapping_config
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
-from extender.ports import Reviews
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.admission.degraded_nodes import Degrading
 from extender.scheduling.planning.housekeeping import Housekeeping
-from extender.scheduling.watch_catchup import CatchUp
-from extender.server.dispatch import Callers
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
 
 
-def assemble(
-    common: Common,
-    groups: SeenGroups,
-    sources: Sequence[Polled],
-    *,
-    callers: Callers = Callers.SCHEDULER_AND_CURL,
-    reviews: Reviews | None = None,
-    heard: Callable[[], None] = lambda: None,
-) -> Service:
-    """The service; `heard`: the API server answered the election."""
-    cache, clock = common.cache, common.clock
-    starting = Starting(common, groups)
-    caring = Caring(common, starting)
-    catch_up = CatchUp(cache, clock)
+def assemble(common: Common) -> Service:
+    """The service."""
+    starting = Starting(common)
+    caring, catch_up = Caring(common, starting), starting.catch_up
     probing = Probing(common) if common.settings.probe.enabled else None
-    refresh = _refresh_of(common, [*sources, probing.polled] if probing is not None else sources)
+    refresh = _refresh_of(common, [*common.sources, probing.polled] if probing is not None else common.sources)
     housekeeping = _listening(common, starting, caring, refresh)
 
     def changed() -> None:
@@ -60,17 +46,15 @@ def assemble(
         common.planner.mark_expected()
         catch_up.changed()
 
-    cache.on_change, cache.on_expected_change = changed, came_true
+    common.cache.on_change, common.cache.on_expected_change = changed, came_true
     terms = Terms(common, starting, caring, housekeeping, refresh)
     tasks = terms.tasks() | {"housekeeping": housekeeping.run}
     if refresh is not None:
         tasks["network"] = refresh.run
     if common.leadership is not None:
-        common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
+        common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=common.heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
-    return service_of(
-        common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews, probing=probing
-    )
+    return service_of(common, starting, caring, probing, refresh, tasks)
 
 
 def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:

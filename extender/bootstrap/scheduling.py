@@ -3,7 +3,6 @@
 import socket
 
 from extender.bootstrap.common import Common
-from extender.cache.sinks import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.gates.wakes import Gates, Wakes
@@ -15,13 +14,15 @@ from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.offered_nodes import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
-from extender.scheduling.unfit_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import Learning, NodeHealth
+from extender.scheduling.verbs import Verbs
+from extender.scheduling.watch_catchup import CatchUp
 
 
 class Starting:
     """The parts; nothing runs yet."""
 
-    def __init__(self, common: Common, groups: SeenGroups) -> None:
+    def __init__(self, common: Common) -> None:
         limits, cache, api, clock = common.limits, common.cache, common.api, common.clock
         telemetry, log, planner = common.telemetry, common.log, common.planner
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
@@ -30,7 +31,7 @@ class Starting:
         self.events = Events(api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,
-            groups,
+            common.groups,
             api,
             clock,
             telemetry,
@@ -63,3 +64,9 @@ class Starting:
         )
         evictions = Evictions(self.context, refused=self.binds.eviction_refused)
         self.plain = PlainPods(cache, planner, clock)
+        self.catch_up = CatchUp(cache, clock)
+        ttl_s, sees_all_nodes = common.policy.exclusion_ttl_s, common.settings.sees_all_nodes
+        learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=sees_all_nodes)
+        self.verbs = Verbs(
+            self.context, planner, self.binds, self.offers, self.parking, learning, self.plain, self.catch_up
+        )

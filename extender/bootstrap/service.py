@@ -26,17 +26,14 @@ from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
 from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh
-from extender.ports import Reviews
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.verbs import Verbs
-from extender.scheduling.watch_catchup import CatchUp
 from extender.schemas.readiness import Watch
 from extender.server.app import ForPeople, create_app
-from extender.server.dispatch import PATHS, Callers
+from extender.server.dispatch import PATHS
 from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
 from extender.web.page_sections import sections_of, version
@@ -79,35 +76,16 @@ class Service:
             await self.leadership.resign()
 
 
-def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
-    """filter, prioritize and bind; a process that does not lead says so."""
-    ttl_s, sees_all_nodes = common.policy.exclusion_ttl_s, common.settings.sees_all_nodes
-    return Verbs(
-        starting.context,
-        common.planner,
-        starting.binds,
-        starting.offers,
-        starting.parking,
-        Learning(common.cache, common.clock, ttl_s=ttl_s, sees_all_nodes=sees_all_nodes),
-        starting.plain,
-        catch_up,
-    )
-
-
 def service_of(
     common: Common,
     starting: Starting,
     caring: Caring,
-    catch_up: CatchUp,
+    probing: Probing | None,
     refresh: NetworkRefresh | None,
     tasks: Mapping[str, Callable[[], Any]],
-    *,
-    callers: Callers,
-    reviews: Reviews | None,
-    probing: Probing | None = None,
 ) -> Service:
     """The service, which runs `tasks` and those of what answers; nothing is served yet."""
-    settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
+    settings, planner, verbs = common.settings, common.planner, starting.verbs
 
     def statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
         return {name: reflector.status() for name, reflector in reflectors.items()}
@@ -143,11 +121,10 @@ def service_of(
         demo=settings.snapshot is not None,
     )
     shown = Shown(partial(sections_of, views), partial(version, views))
-    verbs = verbs_of(common, starting, catch_up)
-    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(shown, views)])
-    tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
+    app = create_app(verbs, views, common.telemetry, callers=common.callers, routers=[page_router(shown, views)])
+    tls = Rotation(settings.tls, common.clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
-        cache,
+        common.cache,
         planner,
         starting.binds,
         starting.admissions,
@@ -163,21 +140,19 @@ def service_of(
             **({"certificates": tls.follow} if tls is not None else {}),
         },
         common.leadership,
-        _reports_port(common, resizing, reviews, probing.port if probing is not None else None),
+        _reports_port(common, resizing, probing.port if probing is not None else None),
         caring.restarts,
     )
 
 
-def _reports_port(
-    common: Common, resizing: Resizing | None, reviews: Reviews | None, probe: ProbePort | None
-) -> ASGIApp | None:
+def _reports_port(common: Common, resizing: Resizing | None, probe: ProbePort | None) -> ASGIApp | None:
     chosen = common.settings.reports
     if chosen.port is None or (resizing is None and probe is None):
         return None
-    if reviews is None:
+    if common.reviews is None:
         raise ValueError("reports.port is set, and no API server is there to review tokens")
     app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
-    reporters = Reporters(reviews, chosen.audiences, agents=probe.account if probe is not None else None)
+    reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
     telemetry = common.telemetry
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
 
