@@ -21,11 +21,11 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 
 from extender.controllers.elastic.change_progress import by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job, runs
-from extender.controllers.elastic.intent import Requester
+from extender.controllers.elastic.intent import Cause, Requester
 from extender.controllers.elastic.jobs.views import JobViews, gang_key_of
 from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.elastic.reservations import Rooms
-from extender.controllers.elastic.resizes import Cause, Resizes
+from extender.controllers.elastic.resizes import Resizes
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
 from extender.runtime.slices import Steps, in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid

@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 
 from extender.controllers.elastic.elastic_context import Parts, Retries
-from extender.controllers.elastic.intent import Intent, Requester, next_intent
+from extender.controllers.elastic.intent import Cause, Intent, next_intent
 from extender.controllers.elastic.kinds import KINDS, Seen, State, read, resize_patch
 from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.events.recorder import Happening
@@ -21,20 +21,10 @@ from extender.controllers.removal.fresh_gang import Fresh, read_job, read_member
 from extender.controllers.removal.removals import Cause as RemovalCause
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
-from scoring.ids import GangKey
 from scoring.model import Role
 from scoring.scaling.change import Change as Decided
 
 Intend = Callable[[Intent | None], Intent | None]  # Last → next one; `None`: the job is not as we left it
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What wants a change, why (a sentence), and for which gang."""
-
-    requester: Requester
-    why: str
-    beneficiary: GangKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +107,10 @@ class Resizes:
     def _intend(self, decided: Decided, cause: Cause) -> Intend:
         return partial(
             next_intent,
+            cause=cause,
             before=decided.before,
             after=decided.after,
             at_s=self.parts.context.clock.now_s(),
-            requester=cause.requester,
-            why=cause.why,
-            beneficiary=cause.beneficiary,
             one_by_one=KINDS[decided.job.kind].one_by_one,
         )
 
