@@ -8,7 +8,7 @@ from extender.bootstrap.feeds import Feeds
 from extender.bootstrap.scheduling import Starting
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
-from extender.controllers.elastic.elastic_context import Parts
+from extender.controllers.elastic.elastic_context import Parts, Retries
 from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
@@ -45,7 +45,7 @@ class Resizing:
         records, demands = Records(common.telemetry), MetricDemands(book, options.metrics, clock)
         self.reports, self._demands = Reports(lambda: records.views, book, clock), demands
         self.view = JobsView(common.planner, records, book, demands)
-        parts = Parts(context, feeds.jobs, feeds.autoscalers, records, common.rng)
+        parts = Parts(context, feeds.jobs, feeds.autoscalers, records, Retries(common.rng))
         self.elastic = Elastic(parts, options, ready=feeds.ready, synced=feeds.synced, demands=demands.in_steps)
 
     def forget(self) -> None:

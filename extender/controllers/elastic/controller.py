@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from extender.controllers.elastic.change_progress import by_others, facts_of, followed, from_note, steps_on
-from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job, runs
+from extender.controllers.elastic.elastic_context import Parts, pods_job, runs
 from extender.controllers.elastic.intent import Cause, Requester
 from extender.controllers.elastic.jobs.views import JobViews, gang_key_of
 from extender.controllers.elastic.records import Change, Stage
@@ -68,9 +68,8 @@ class Elastic:
     def __post_init__(self) -> None:
         self._records, self._cache = self.parts.records, self.parts.context.cache
         self._rooms = Rooms(self.parts.context)
-        self._retries = Retries(self.parts.rng)
-        self._resizes = Resizes(self.parts, self._retries, may=self._may_change, dry_run=self.options.dry_run)
-        self._views = JobViews(self.parts, self.options, self._retries)
+        self._resizes = Resizes(self.parts, self.options.dry_run)
+        self._views = JobViews(self.parts, self.options)
         self.parts.jobs.on_change = self._due.set
 
     async def run(self) -> None:
@@ -106,7 +105,7 @@ class Elastic:
     def forget(self) -> None:
         """Know nothing of changes under way, as after a restart; the next round takes them up again."""
         self._rooms.forget()
-        self._retries.keep(set())
+        self.parts.retries.keep(set())
         self._unused.clear()
         now_s = self.parts.context.clock.now_s()
         for change in self._records.open_changes():
@@ -127,11 +126,8 @@ class Elastic:
         for change in self._follow():
             await self._resizes.step(change)
         served, ready = self._served()
-        if self._may_change() and ready and self._is_due():
+        if self.parts.may_change() and ready and self._is_due():
             await self._adjust(served)
-
-    def _may_change(self) -> bool:
-        return self.parts.context.acting() and self.parts.context.quiet.over
 
     # -- changes under way --------------------------------------------------------------------------------------------
 
