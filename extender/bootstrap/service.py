@@ -27,7 +27,6 @@ from extender.leadership.lease_loop import Leadership
 from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.verbs import Verbs
@@ -47,7 +46,6 @@ class Service:
     cache: ClusterCache
     planner: Planner
     binds: Binds
-    admissions: Admissions
     verbs: Verbs
     views: Views
     telemetry: Telemetry
@@ -56,9 +54,9 @@ class Service:
     health_app: ASGIApp  # `app` for probes and metrics alone
     tls: Rotation | None
     tasks: Mapping[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
-    leadership: Leadership | None = None
-    reports_app: ASGIApp | None = None  # For training jobs alone: what they report. None: they cannot.
-    restarts: Restarts | None = None
+    leadership: Leadership | None
+    reports_app: ASGIApp | None  # For training jobs alone: what they report. None: they cannot.
+    restarts: Restarts
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
@@ -127,7 +125,6 @@ def service_of(
         common.cache,
         planner,
         starting.binds,
-        starting.admissions,
         verbs,
         views,
         common.telemetry,
