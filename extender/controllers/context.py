@@ -8,11 +8,10 @@ from extender.cache.sinks import SeenGroups
 from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.controllers.removal.removals import Disruptions, Quiet, owner_subject
 from extender.notes import Notes
-from extender.ports import Clock, ClusterApi, CurrentPlan
+from extender.ports import Clock, ClusterApi
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Background
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import NodeName
 from scoring.model import Gang, Pod
 from scoring.plan import Plan
 
@@ -31,13 +30,8 @@ class ControllerContext:
     quiet: Quiet
     disruptions: Disruptions
     post_event: PostEvent
-    planner: CurrentPlan
-    lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]  # Nodes of these pods that are gone or silent for too long
+    plan: Callable[[], Plan | None]  # The current plan; `None`: the cluster is not read yet
     acting: Callable[[], bool]  # Whether this replica leads
-
-    def plan(self) -> Plan | None:
-        """The current plan; `None`: the cluster is not read yet."""
-        return self.planner.current if self.planner.snapshot is not None else None
 
     def decided(self, decision: Decision) -> None:
         """A line in the log of decisions, as of now."""

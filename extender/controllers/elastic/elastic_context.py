@@ -9,6 +9,7 @@ from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
 from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import Change, Records
 from extender.controllers.events.recorder import Happening, Subject
+from extender.ports import CurrentPlan
 from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
@@ -19,44 +20,16 @@ from scoring.model import Gang, Pod, Role
 _RETRY = Backoff(1.0, 300.0)
 
 
-class Retries:
-    """Jobs that could not be changed: the pause before the next try doubles and is spread by chance."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._failures: dict[object, tuple[int, float]] = {}  # Failures in a row, next try (monotonic)
-
-    def failed(self, key: object, *, now_s: float) -> None:
-        """Another attempt failed."""
-        failures = self._failures.get(key, (0, 0.0))[0] + 1
-        self._failures[key] = (failures, now_s + _RETRY.delay_s(failures, rng=self._rng))
-
-    def succeeded(self, key: object) -> None:
-        """An attempt succeeded: forget the failures."""
-        self._failures.pop(key, None)
-
-    def waits(self, key: object, *, now_s: float) -> bool:
-        """Whether it is too early for another attempt."""
-        return key in self._failures and now_s < self._failures[key][1]
-
-    def keep(self, keys: set[object]) -> None:
-        """Forget all others."""
-        self._failures = {key: one for key, one in self._failures.items() if key in keys}
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """The cluster, the plan and the jobs."""
 
     context: ControllerContext
+    planner: CurrentPlan
     jobs: Jobs
     autoscalers: Autoscalers
     records: Records
-    retries: Retries
-
-    def may_change(self) -> bool:
-        """Whether anything may be changed now: asked before each patch."""
-        return self.context.acting() and self.context.quiet.over
+    rng: random.Random
 
     def workers(self, seen: Seen) -> Sequence[Pod]:
         """The job's worker pods that have not ended, by name."""
@@ -82,6 +55,31 @@ class Parts:
         intent = change.intent
         what = f"{change.stage}: {intent.before} to {intent.goal}, {intent.why}"
         self.context.decided(Decision("resize", str(change.job), intent.beneficiary or "", reason=what))
+
+
+class Retries:
+    """Jobs that could not be changed: the pause before the next try doubles and is spread by chance."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._failures: dict[object, tuple[int, float]] = {}  # Failures in a row, next try (monotonic)
+
+    def failed(self, key: object, *, now_s: float) -> None:
+        """Another attempt failed."""
+        failures = self._failures.get(key, (0, 0.0))[0] + 1
+        self._failures[key] = (failures, now_s + _RETRY.delay_s(failures, rng=self._rng))
+
+    def succeeded(self, key: object) -> None:
+        """An attempt succeeded: forget the failures."""
+        self._failures.pop(key, None)
+
+    def waits(self, key: object, *, now_s: float) -> bool:
+        """Whether it is too early for another attempt."""
+        return key in self._failures and now_s < self._failures[key][1]
+
+    def keep(self, keys: set[object]) -> None:
+        """Forget all others."""
+        self._failures = {key: one for key, one in self._failures.items() if key in keys}
 
 
 def pods_job(seen: Seen) -> PodsJob:

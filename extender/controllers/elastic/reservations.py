@@ -6,8 +6,9 @@ its members would go is found by placing them as if the removed pods were gone, 
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from extender.controllers.context import ControllerContext
+from extender.cache import ClusterCache
 from extender.controllers.elastic.records import Change
+from extender.ports import Clock, CurrentPlan
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Claim
@@ -17,8 +18,10 @@ from scoring.scaling.shrink.would_fit import Trial
 class Rooms:
     """The claims that we have set."""
 
-    def __init__(self, context: ControllerContext) -> None:
-        self._cache, self._planner, self._clock = context.cache, context.planner, context.clock
+    def __init__(self, cache: ClusterCache, planner: CurrentPlan, clock: Clock) -> None:
+        self._cache = cache
+        self._planner = planner
+        self._clock = clock
         self._mine: dict[GangKey, Claim] = {}
 
     def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
