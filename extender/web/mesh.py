@@ -14,7 +14,7 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.link_grades import Bounds, Grade, bounds_of
+from scoring.network.degraded import Bounds, Grade, bounds_of
 from scoring.network.matrix import Floats, Ints, Metric
 from scoring.network.medians import group_medians
 from scoring.network.node_links import rows_of_ends

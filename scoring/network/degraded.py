@@ -1,7 +1,7 @@
 """Which nodes, and which zones as a whole, have bad links inside their zone now.
 
 Why not a list of bad links: one bad node makes as many as it has neighbours, and one switch all of a zone. Rules:
-- A link is bad by the grade of its value (`scoring.network.link_grades`), or if its delay is three times the median of
+- A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of
   its zone and a millisecond above it. Links between zones do not count, because distance makes their delay.
 - A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
   explain the bad links: one after the other, each time the one with most bad links that are left, and its links count
@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from scoring.network.link_grades import bounds_of
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
 from scoring.network.medians import group_medians
 from scoring.network.node_links import Bools, NodeLinks
@@ -29,6 +28,44 @@ _LEAST_SHARE: Final = 0.25  # Of a node's links; below that it is a neighbour of
 _MOST: Final = 64  # Nodes of one metric
 _SOME: Final = 0.5
 _TIMES, _ABOVE_MS = 3.0, 1.0  # A delay is bad from so many times the zone's median on, if it is so much above it
+
+
+class Grade(StrEnum):
+    """How good a value is, in the colours of MaDDash; the letter stands for it where there is no colour.
+
+    Loss is graded as the published view does (PAPERS N6: green up to 0.001 %, pink from 0.1 % on); delay and
+    throughput, for which it has no colours, by the share of the points that the published score gives them: 40 points
+    less one per ms, so that three quarters of them end at 10 ms and a quarter at 30 ms; and in proportion to the best
+    rate.
+    """
+
+    GOOD = "+"
+    FAIR = "o"
+    POOR = "#"
+    UNKNOWN = "?"
+    UNCHECKED = "."
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where the grades of one metric end, in its own unit (ratio, ms, bit/s)."""
+
+    good: float
+    poor: float
+    highest_is_best: bool = False
+
+
+def bounds_of(metric: Metric, *, best: float = 0.0) -> Bounds:
+    """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s.
+
+    >>> bounds_of(Metric.LOSS).poor, bounds_of(Metric.DELAY).poor, bounds_of(Metric.THROUGHPUT, best=1e9).poor
+    (0.001, 30.0, 250000000.0)
+    """
+    if metric is Metric.LOSS:
+        return Bounds(1e-5, 1e-3)
+    if metric is Metric.DELAY:
+        return Bounds(10.0, 30.0)
+    return Bounds(0.75 * best, 0.25 * best, highest_is_best=True)
 
 
 class Kind(StrEnum):

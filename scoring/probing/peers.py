@@ -1,4 +1,4 @@
-"""Assign to each node the peers that it measures.
+"""Assign to each node the peers that it measures, and leave out what former ones between zones measured.
 
 Why: a full mesh of n nodes costs n² traffic and n² values. Rules:
 - A cluster of at most `SMALL` nodes measures all pairs of its zones at once. In a larger one a node has at most
@@ -23,7 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.ids import NodeName, ZoneName
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network.measurement import METRICS, Floats, Ints, MeasurementTable, Metric
 
 ZONE_PEERS: Final = 16
 WANTED_PEERS: Final = 8
@@ -34,7 +35,7 @@ _PER_ZONE_PAIR: Final = 2  # Gateways of a pair of zones at a time
 _ZONE_ROUNDS: Final = 16  # Rounds between zones in one epoch
 _FEWEST_SLOTS: Final = 16
 
-_Ints = NDArray[np.int64]
+_Hashes = NDArray[np.uint64]
 Pair = tuple[NodeName, NodeName]
 
 
@@ -97,7 +98,7 @@ def _zone_pairs(nodes: Sequence[NodeName], turn: Turn, *, wanted: AbstractSet[No
                 yield nodes[one], nodes[other]
 
 
-def _matched(at: _Ints, rounds: _Ints, degree: _Ints, *, most: int) -> Iterator[tuple[int, int]]:
+def _matched(at: Ints, rounds: Ints, degree: Ints, *, most: int) -> Iterator[tuple[int, int]]:
     """Rows of the pairs of these rounds, while both have fewer than `most`; `degree` is kept. `at`: slot → row."""
     places = np.arange(len(at))
     for turn in rounds.tolist():
@@ -111,7 +112,7 @@ def _matched(at: _Ints, rounds: _Ints, degree: _Ints, *, most: int) -> Iterator[
         yield from zip(one.tolist(), other.tolist(), strict=True)
 
 
-def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> _Ints:
+def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> Ints:
     """Slot → index of its name, −1 where it is free. Cost: O(n) at most three quarters full, which `spare` promises.
 
     A name tries slots in an order of its own; of two that want one slot the one with the smaller hash has it.
@@ -119,45 +120,25 @@ def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> _Ints:
     size, need = _FEWEST_SLOTS, len(names) * 4 // 3 if spare else len(names)
     while size < need:
         size *= 2
-    slots = np.full(size, -1, np.int64).tolist()
-    hashes = [_hash(f"{seed}/{name}") for name in names]
-    for start in range(len(names)):
-        row = start
-        tried = 0
-        while row >= 0:  # the one that has to leave tries on where it was
-            at = _probe(hashes[row], tried, size)
-            owner = slots[at]
-            if owner < 0:
-                slots[at] = row
-                break
-            if hashes[row] < hashes[owner]:
-                slots[at] = row
-                row, tried = owner, _tries(hashes[owner], at, size)
-            tried += 1
+    slots = [-1] * size
+    for value, row in sorted((_hash(f"{seed}/{name}"), row) for row, name in enumerate(names)):
+        at, stride = value % size, (value >> 32) | 1  # an odd stride comes to every slot of a power of two
+        while slots[at] >= 0:
+            at = (at + stride) % size
+        slots[at] = row
     return np.array(slots, np.int64)
-
-
-def _probe(value: int, tried: int, size: int) -> int:
-    """The slot of a try: an odd stride comes to every slot of a power of two."""
-    return (value + tried * ((value >> 32) | 1)) % size
-
-
-def _tries(value: int, at: int, size: int) -> int:
-    """Which try of this name led to the slot `at`."""
-    stride = ((value >> 32) | 1) % size
-    return (at - value) * pow(stride, -1, size) % size
 
 
 def _hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest())
 
 
-def _rounds(size: int, label: str) -> _Ints:
+def _rounds(size: int, label: str) -> Ints:
     """All rounds of so many slots, in an order of this label."""
     return np.random.Generator(np.random.PCG64(_hash(label))).permutation(np.arange(1, size))
 
 
-def _turned(order: _Ints, start: int, count: int) -> _Ints:
+def _turned(order: Ints, start: int, count: int) -> Ints:
     """So many rounds of the order, from the start on and around."""
     return np.asarray(order[(start + np.arange(min(count, len(order)))) % len(order)], np.int64)
 
@@ -167,7 +148,8 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) 
     zones = sorted(nodes_of)
     if len(zones) < 2:
         return
-    rings = [_Ring(nodes_of[zone], turn.seed) for zone in zones]
+    hashes = [np.array([_hash(f"{turn.seed}/gateway/{n}") for n in nodes_of[zone]], np.uint64) for zone in zones]
+    used = [np.zeros(len(one), np.int64) for one in hashes]
     at = slots_of(zones, turn.seed, spare=False)
     order = _rounds(len(at), f"{turn.seed}/zones")
     places = np.arange(len(at))
@@ -176,33 +158,58 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) 
         for one, other in zip(at.tolist(), partner.tolist(), strict=True):
             if not 0 <= one < other:
                 continue
-            a, b = rings[one], rings[other]
-            chosen: set[Pair] = set()
-            for number in range(min(_PER_ZONE_PAIR, max(len(a.nodes), len(b.nodes)))):
+            chosen: set[tuple[int, int]] = set()
+            for number in range(min(_PER_ZONE_PAIR, max(len(hashes[one]), len(hashes[other])))):
                 label = f"{turn.seed}/{zones[one]}/{zones[other]}/{number}/{turn.epoch // GATEWAY_PEERS}"
-                pair = a.next(f"{label}/a"), b.next(f"{label}/b")
-                if pair[0] is None or pair[1] is None or pair in chosen:
+                a = _gateway(hashes[one], used[one], f"{label}/a")
+                b = _gateway(hashes[other], used[other], f"{label}/b")
+                if a is None or b is None or (a, b) in chosen:
                     continue
-                chosen.add((pair[0], pair[1]))
-                a.used[pair[0]] += 1
-                b.used[pair[1]] += 1
-                yield pair[0], pair[1]
+                chosen.add((a, b))
+                used[one][a] += 1
+                used[other][b] += 1
+                yield nodes_of[zones[one]][a], nodes_of[zones[other]][b]
 
 
-class _Ring:
-    """Nodes of a zone in the order of their hashes: a gateway stays the same when others come and go."""
+def _gateway(hashes: _Hashes, used: Ints, label: str) -> int | None:
+    """The place of the node that is nearest to the label and can take one more peer; `None`: none can.
 
-    def __init__(self, nodes: Sequence[NodeName], seed: str) -> None:
-        hashed = sorted((_hash(f"{seed}/gateway/{node}"), node) for node in nodes)
-        self.nodes = [node for _, node in hashed]
-        self._hashes = np.array([value for value, _ in hashed], np.uint64)
-        self.used = dict.fromkeys(self.nodes, 0)  # Node → its peers so far
+    A gateway stays the same when others come and go.
+    """
+    able = np.flatnonzero(used < GATEWAY_PEERS)
+    return int(able[(hashes[able] ^ np.uint64(_hash(label))).argmin()]) if len(able) else None
 
-    def next(self, label: str) -> NodeName | None:
-        """The first from the label's place on that can take one more peer; `None`: none can."""
-        start = int(np.searchsorted(self._hashes, np.uint64(_hash(label))))
-        count = len(self.nodes)
-        for ahead in range(count):
-            if self.used[node := self.nodes[(start + ahead) % count]] < GATEWAY_PEERS:
-                return node
-        return None
+
+_BURSTS: Final = METRICS.index(Metric.THROUGHPUT)  # They take turns of their own, hours apart
+
+
+def of_gateways(
+    table: MeasurementTable, zone_of: Mapping[EndpointId, ZoneName], *, now_s: float, keep_s: float
+) -> MeasurementTable:
+    """The table without what former gateways measured; rows inside a zone all stay. Cost: O(rows · log rows).
+
+    Why: a fault of an uplink is in the values of all that measured it meanwhile; those of former gateways would show it
+    as long as they are kept, and would hide the next one. Loss and delay between two zones count for `keep_s` after
+    those that were measured last there; what a clock that was set back left in the future counts as measured now, and
+    pushes nothing out.
+
+    >>> from scoring.network.measurement import Measurement
+    >>> table = MeasurementTable.of(
+    ...     Measurement(one, "b", Metric.LOSS, loss, at_s) for one, loss, at_s in (("a1", 0.1, 0.0), ("a2", 0.0, 90.0))
+    ... )
+    >>> [row.source for row in of_gateways(table, {"a1": "a", "a2": "a", "b": "b"}, now_s=90.0, keep_s=60.0)]
+    ['a2']
+    >>> len(of_gateways(table, {"a1": "a", "a2": "a", "b": "a"}, now_s=90.0, keep_s=60.0))
+    2
+    """
+    zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
+    zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)
+    one, other = zone[table.source], zone[table.target]
+    key = (one * len(zones) + other) * len(METRICS) + table.metric
+    groups, group = np.unique(key, return_inverse=True)
+    last_s: Floats = np.full(len(groups), -np.inf)
+    np.maximum.at(last_s, group, np.minimum(table.measured_at_s, now_s))
+    stays = (one == other) | (table.metric == _BURSTS) | (table.measured_at_s >= last_s[group] - keep_s)
+    if stays.all():
+        return table
+    return MeasurementTable(table.ends, *(column[stays] for column in table.columns)).compact()

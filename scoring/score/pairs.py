@@ -106,7 +106,20 @@ def pair_scores(
     rate = _combine(there, again, policy, Metric.THROUGHPUT)
     if reference is None:
         reference = _fastest_bps(forward, back, rate.last)
-    terms = _terms(loss, delay, rate, same, policy=policy, reference_bps=reference)
+    # 1. points of the formula, 2. order beyond the clip, 3. unknown and old values
+    parts, penalty = policy.ratios, policy.unknown_penalty_ratio
+    total = parts.loss + parts.delay + parts.bandwidth
+    r_loss, r_delay, r_rate = (100.0 * part / total for part in (parts.loss, parts.delay, parts.bandwidth))
+    x = policy.bandwidth_weight * (rate.last / reference if reference else np.zeros_like(rate.last))
+    loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
+    delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
+    loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
+    delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
+    terms = (
+        _settle(loss, loss_term, loss_tie, same, limit=r_loss, penalty_ratio=penalty),
+        _settle(delay, delay_term, delay_tie, same, limit=r_delay, penalty_ratio=penalty),
+        _settle(rate, bandwidth_points(x, limit=r_rate), _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
+    )
     points = np.clip(terms[0].points + terms[1].points + terms[2].points, 0.0, 100.0)
     rank = np.where(same, 100.0 + SAME_NODE_BONUS, terms[0].rank + terms[1].rank + terms[2].rank)
     return PairScores(
@@ -178,33 +191,6 @@ def _combine(
         width_s = (hard_s if np.isfinite(hard_s) else 2.0 * soft_s) - soft_s
         fade = np.clip((age_s - soft_s) / width_s, 0.0, 1.0) if width_s > 0.0 else (age_s >= soft_s).astype(np.float64)
     return _Value(value, last, known, fade, stale)
-
-
-def _terms(
-    loss: _Value,
-    delay: _Value,
-    rate: _Value,
-    same: NDArray[np.bool_],
-    *,
-    policy: ScorePolicy,
-    reference_bps: float | None,
-) -> tuple[_Term, _Term, _Term]:
-    """Steps 1 points of the formula, 2 order beyond the clip, 3 unknown and old values."""
-    parts = policy.ratios
-    total = parts.loss + parts.delay + parts.bandwidth
-    r_loss, r_delay, r_rate = (100.0 * part / total for part in (parts.loss, parts.delay, parts.bandwidth))
-    x = policy.bandwidth_weight * (rate.last / reference_bps if reference_bps else np.zeros_like(rate.last))
-    loss_term = loss_points(loss.last, weight=policy.loss_weight, limit=r_loss)
-    delay_term = delay_points(delay.last, weight=policy.delay_weight, limit=r_delay)
-    rate_term = bandwidth_points(x, limit=r_rate)
-    loss_tie = -_beyond(loss.last * (100.0 * policy.loss_weight / 20.0))
-    delay_tie = -_beyond(delay.last * (policy.delay_weight / 40.0))
-    penalty = policy.unknown_penalty_ratio
-    return (
-        _settle(loss, loss_term, loss_tie, same, limit=r_loss, penalty_ratio=penalty),
-        _settle(delay, delay_term, delay_tie, same, limit=r_delay, penalty_ratio=penalty),
-        _settle(rate, rate_term, _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
-    )
 
 
 def _beyond(share: Floats) -> Floats:

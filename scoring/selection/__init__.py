@@ -8,11 +8,10 @@ import numpy as np
 
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import ClassDemand, Demand, Selected, on_grid, placed_gain, selected, value_of
+from scoring.selection.demand import ClassDemand, Demand, Selected, Single, on_grid, placed_gain, selected, value_of
 from scoring.selection.pack import pack
 from scoring.selection.paper import paper
-from scoring.selection.quick import quick_value
-from scoring.selection.single import Single, quick_single, select_single
+from scoring.selection.quick import quick_single, quick_value
 from scoring.selection.subset import subset
 
 __all__ = [
@@ -55,3 +54,13 @@ def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, 
     full = np.zeros((len(demand.classes), len(free)), np.int64)
     full[list(wanted)] = counts
     return selected(full, value_of(asked, counts, rank))
+
+
+def select_single(method: Selection, wanted: Single, rank: Floats, *, exact_size: int) -> Selected | None:
+    """`select_on_grid` for one class by `subset` or `paper`; `rank` is on the grid. `None`: there is no room."""
+    demand, free = wanted.as_demand()
+    if method is Selection.PAPER:
+        counts = paper(demand, free, rank)
+    else:
+        counts = subset(demand, free, rank, exact_size=exact_size)
+    return None if counts is None else selected(counts, value_of(demand, counts, rank))

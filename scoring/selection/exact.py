@@ -56,21 +56,11 @@ def placements(room: tuple[int, ...], count: int) -> Ints:
     return np.array(done[left == 0])
 
 
-def exact_one(rank: Floats, room: Ints, count: int, *, placed: Floats | None) -> Ints | None:
-    """The best placement of one class whose pairs all count; `None`: too many to try. Ties: fuller first rows."""
-    limits = tuple(np.minimum(room, count).tolist())
-    if placements_of(limits, count) > MOST_PLACEMENTS:
-        return None
-    ways = placements(limits, count)
-    x = ways.astype(np.float64)
-    values = ((x @ rank) * x).sum(axis=1) - x @ rank.diagonal()
-    if placed is not None:
-        values = values + 2.0 * (x @ placed)
-    return np.array(ways[int(values.argmax())])
-
-
 def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
-    """The best placement of several classes, (classes, n); `None`: too many to try, or none fits."""
+    """The best placement where all pairs count, (classes, n); `None`: too many to try, or none fits.
+
+    Ties: fuller first rows.
+    """
     bounds = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
     if prod(bounds) > MOST_PLACEMENTS or prod(bounds[:-1]) > MOST_TABLES:
         return None

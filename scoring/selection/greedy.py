@@ -27,77 +27,49 @@ def fill_by_gain(gain: Floats, room: Ints, count: int) -> Ints:
     return counts
 
 
-def grow(
-    rank: Floats, room: Ints, count: int, *, starts: Ints, placed: Floats | None, fewest: bool = False
-) -> tuple[Ints, Floats]:
-    """Grow one class from each start node, always by the node that adds most per member; every pair counts.
-
-    With `fewest`, always by one of the nodes that take most members (for `pack`).
-
-    `room` (n,) is positive everywhere and holds `count` in total. Returns counts (starts, n) and values (starts,).
-    Cost: O(rounds·starts·n), rounds = nodes used.
-    """
-    if int(room.max()) == 1:
-        return _grow_single(rank, count, starts=starts, placed=placed)
-    return _grow_several(rank, room, count, starts=starts, placed=placed, fewest=fewest)
-
-
 _CLOSED = -1e300  # Gain of a node that has been filled: below any other, and nothing when multiplied by no members
 
 
-def _grow_several(
-    rank: Floats, room: Ints, count: int, *, starts: Ints, placed: Floats | None, fewest: bool
+def grow(
+    rank: Floats, room: Ints, count: int, *, starts: Ints | None, gain: Floats | None, fewest: bool = False
 ) -> tuple[Ints, Floats]:
-    """`grow` where some node takes several members; all in floats, and filled nodes carry `_CLOSED` in the gain."""
-    each, half, limit = np.arange(len(starts)), rank.diagonal() / 2.0, room.astype(np.float64)
-    counts = np.zeros((len(starts), len(room)), np.int64)
-    at, left = starts, np.full(len(starts), float(count))
-    taken = np.minimum(limit[at], left)
-    values = half[at] * (taken * (taken - 1.0))
-    if placed is not None:
-        values += taken * placed[at]
-    counts[each, at] = taken
-    left -= taken
-    gain = rank.take(at, axis=0)
-    gain *= taken[:, None]
-    if placed is not None:
-        gain += placed
-    while np.count_nonzero(left):
-        gain[each, at] = _CLOSED
-        key = np.minimum(limit, left[:, None])
-        if fewest:
-            key[gain == _CLOSED] = 0.0
-            fewer = key < key.max(axis=1, keepdims=True)
-        key -= 1.0
-        key *= half
-        key += gain
-        if fewest:
-            key[fewer] = -np.inf
-        at = key.argmax(axis=1)
-        taken = np.minimum(limit[at], left)  # where nothing is left to place, nothing is taken, wherever that is
+    """Grow one class from each start node, always by the node that adds most per member; every pair counts.
+
+    `room` and `gain`, from members that are there, are (n,) or (starts, n); without `starts` the best node is the first
+    one. m members add a node's gain plus (m − 1)/2 of its own rank, each. With `fewest`, always by one of the nodes
+    that take most members (for `pack`). Returns counts (starts, n), fewer than `count` where there is too little room,
+    and values (starts,). Cost: O(rounds·starts·n), rounds = nodes used.
+    """
+    size = len(room) if starts is None else len(starts)
+    each, half = np.arange(size), rank.diagonal() / 2.0
+    limit = np.broadcast_to(room, (size, len(rank))).astype(np.float64)
+    gain = np.where(limit > 0.0, 0.0 if gain is None else gain, _CLOSED)
+    counts = np.zeros(limit.shape, np.int64)
+    values, left = np.zeros(size), np.full(size, float(count))
+    several, at = int(room.max(initial=0)) > 1, starts
+    while True:
+        if at is None:
+            key = gain
+            if several:
+                members = np.minimum(limit, left[:, None])
+                key = gain + half * (members - 1.0)
+                if fewest:
+                    key[members < members.max(axis=1, keepdims=True)] = -np.inf
+            at = key.argmax(axis=1)
+        taken = np.minimum(limit[each, at], left)  # where nothing is left to place, nothing is taken, wherever that is
+        if not taken.any() and at is not starts:
+            return counts, values
         values += taken * gain[each, at] + half[at] * (taken * (taken - 1.0))
         counts[each, at] += taken.astype(np.int64)
         left -= taken
-        if np.count_nonzero(left):
-            gain += taken[:, None] * rank.take(at, axis=0)
-    return counts, values
-
-
-def _grow_single(rank: Floats, count: int, *, starts: Ints, placed: Floats | None) -> tuple[Ints, Floats]:
-    """`grow` where each node takes one member: taken nodes carry −∞ in the gain itself, which saves the masks."""
-    each = np.arange(len(starts))
-    gain = rank.take(starts, axis=0)
-    if placed is not None:
-        gain += placed
-    values = np.zeros(len(starts)) if placed is None else placed[starts].copy()
-    gain[each, starts] = -np.inf
-    for step in range(1, count):
-        at = gain.argmax(axis=1)
-        values += gain[each, at]
-        if step < count - 1:
-            gain += rank.take(at, axis=0)
-        gain[each, at] = -np.inf
-    return np.isneginf(gain).astype(np.int64), values
+        if not left.any():
+            return counts, values
+        limit[each, at] = 0.0
+        toward = rank.take(at, axis=0)
+        toward *= taken[:, None]
+        gain += toward
+        gain[each, at] = _CLOSED
+        at = None
 
 
 def grow_mixed(demand: Demand, free: Ints, rank: Floats, *, starts: Ints) -> Ints:
@@ -117,34 +89,10 @@ def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *
         one = demand.classes[c]
         room = batch_rooms(demand, counts, c, free)
         own = gain if demand.placed is None else gain + demand.placed[c]
-        first = starts if position == 0 else None
-        counts[:, c] = _fill(rank, room, own, np.full(size, one.count, np.int64), starts=first)
-        gain = gain + counts[:, c] @ rank
+        counts[:, c], _ = grow(rank, room, one.count, starts=starts if position == 0 else None, gain=own)
+        if c != order[-1]:
+            gain = gain + counts[:, c] @ rank
     return counts
-
-
-def _fill(rank: Floats, room: Ints, gain: Floats, left: Ints, *, starts: Ints | None) -> Ints:
-    """Place `left` per start: counts (starts, n); m members gain a node's gain plus (m − 1)/2 of its own rank, each."""
-    each, half = np.arange(len(room)), np.diag(rank) / 2.0
-    room, gain, left = room.copy(), gain.copy(), left.copy()
-    counts = np.zeros_like(room)
-    at = starts
-    while True:
-        if at is None:
-            size = np.minimum(room, left[:, None])
-            key = gain + half * (size - 1)
-            key[room <= 0] = -np.inf
-            at = key.argmax(axis=1)
-        taken = np.minimum(room[each, at], left)
-        if not taken.any() and starts is None:
-            return counts
-        counts[each, at] += taken
-        left -= taken
-        if not left.any():
-            return counts
-        room[each, at] = 0
-        gain += taken[:, None] * rank.take(at, axis=0)
-        at = starts = None
 
 
 def different(plans: Ints, order: Ints, *, most: int) -> list[int]:

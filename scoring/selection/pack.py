@@ -9,9 +9,9 @@ import numpy as np
 
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, at_rows, links, rooms, value_of
+from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
 from scoring.selection.greedy import choose_starts, different, grow
-from scoring.selection.improve import improve, improve_one
+from scoring.selection.improve import improve
 from scoring.selection.quick import fit
 
 GROW_BUDGET = 1_000_000  # Start × node × round steps of the search for one class
@@ -26,10 +26,18 @@ def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     For one class the number of nodes is the least possible; for several it is the least of several greedy fills (least
     possible would be bin packing). `rank` is on the grid. Cost: O(starts·nodes used·n·r) and the moves of `improve`.
     """
-    order = _idle_first(demand, free)
-    inner, open_free, open_rank = at_rows(demand, order), free[order], rank.take(order, axis=0).take(order, axis=1)
-    found = _one_class(inner, open_free, open_rank) if len(demand.classes) == 1 else _mixed(inner, open_free, open_rank)
-    return None if found is None else _back(found, order, len(free))
+    order, n = _idle_first(demand, free), len(free)
+    demand, free, rank = at_rows(demand, order), free[order], rank.take(order, axis=0).take(order, axis=1)
+    plans = _grown(demand, free, rank) if len(demand.classes) == 1 else _filled(demand, free, rank)
+    if not len(plans):
+        found = fit(demand, free)
+        return None if found is None else _back(found, order, n)
+    used = np.count_nonzero(plans.any(axis=1), axis=1)
+    by_value = np.lexsort((-values_of(demand, plans, rank), used))
+    kept = different(plans, by_value[used[by_value] == used.min()], most=KEPT)
+    better = [improve(demand, plans[at], free, rank, most=MOST_MOVES, keep_nodes=True) for at in kept]
+    best = min(better, key=lambda plan: (np.count_nonzero(plan.any(axis=0)), -value_of(demand, plan, rank)))
+    return _back(best, order, n)
 
 
 def pack_idle(demand: Demand, free: Ints) -> Ints | None:
@@ -53,39 +61,24 @@ def _idle_first(demand: Demand, free: Ints) -> Ints:
     return np.array(order[np.any([rooms(one, free) for one in demand.classes], axis=0)[order]])
 
 
-def _one_class(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+def _grown(demand: Demand, free: Ints, rank: Floats) -> Ints:
+    """Placements of one class, (starts, 1, n), each from one of the largest rooms; none: there is too little room."""
     one, placed = demand.classes[0], None if demand.placed is None else demand.placed[0]
     room = rooms(one, free)
     if int(room.sum()) < one.count:
-        return None
+        return np.zeros((0, 1, len(free)), np.int64)
     if not links(demand)[0, 0]:  # only the gain from placed members distinguishes nodes
         rank = np.zeros_like(rank)
     large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
     starts = large[choose_starts(rank[large][:, large], room[large], budget=GROW_BUDGET // one.count)]
-    plans, values = grow(rank, room, one.count, starts=starts, placed=placed, fewest=True)
-    used = np.count_nonzero(plans, axis=1)
-    order = np.lexsort((-values, used))
-    better = [
-        (value + added, plan)
-        for at in different(plans, order[used[order] == used.min()], most=KEPT)
-        for value in (float(values[at]),)
-        for plan, added in (improve_one(plans[at], room, rank, placed=placed, most=MOST_MOVES, keep_nodes=True),)
-    ]
-    return max(better, key=lambda found: found[0])[1][None]  # the first of equals
+    return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[0][:, None]
 
 
-def _mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+def _filled(demand: Demand, free: Ints, rank: Floats) -> Ints:
+    """Placements of several classes, (k, classes, n), node after node; none: it comes to no end this way."""
     firsts = (None, *range(min(MIXED_STARTS, len(free))))
     found = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
-    if not found:
-        return fit(demand, free)
-    plans = np.array(found)
-    values = np.array([value_of(demand, plan, rank) for plan in found])
-    used = np.count_nonzero(plans.any(axis=1), axis=1)
-    order = np.lexsort((-values, used))
-    kept = different(plans, order[used[order] == used.min()], most=KEPT)
-    better = [improve(demand, plans[at], free, rank, most=MOST_MOVES, keep_nodes=True) for at in kept]
-    return min(better, key=lambda plan: (np.count_nonzero(plan.any(axis=0)), -value_of(demand, plan, rank)))
+    return np.array(found, np.int64).reshape(len(found), len(demand.classes), len(free))
 
 
 def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:

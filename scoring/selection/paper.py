@@ -16,8 +16,8 @@ from scoring.selection.demand import Demand, rooms
 def paper(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     """Members per class and node (classes, n), classes in the demand's order; `None`: it came to no end.
 
-    Several classes may fail here although they fit: the paper's jobs have equal members. `rank` is on the grid. For one
-    class `paper_one` does the same in less time. Cost: O(members·n).
+    Several classes may fail here although they fit: the paper's jobs have equal members. `rank` is on the grid.
+    Cost: O(members·n).
     """
     counts = np.zeros((len(demand.classes), len(free)), np.int64)
     left = free.copy()
@@ -50,25 +50,4 @@ def paper(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
                     room[d][at] = min((int(left[at, r]) // need for r, need in asked[d]), default=other.count)
             if room[c][at] <= 0:
                 closed[at] = -np.inf
-    return counts
-
-
-def paper_one(room: Ints, count: int, rank: Floats, *, placed: Floats | None) -> Ints | None:
-    """`paper` for one class, given the room of each node (n,): members per node; `None`: there is too little room."""
-    if int(room.sum()) < count:
-        return None
-    left, counts = room.copy(), np.zeros_like(room)
-    totals: Floats | None = None  # −∞ where this lap has chosen or there is no room
-    last = 0
-    for _ in range(count):
-        if totals is not None:
-            totals += rank[last]
-            totals[last] = -np.inf
-            at = int(totals.argmax())
-        if totals is None or totals[at] == -np.inf:  # all room that is left is open (again)
-            totals = np.where(left > 0, 0.0 if placed is None else placed, -np.inf)
-            at = int(totals.argmax())
-        counts[at] += 1
-        left[at] -= 1
-        last = at
     return counts

@@ -9,9 +9,8 @@ import numpy as np
 
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, rooms, value_of
+from scoring.selection.demand import Demand, Single, rooms, value_of
 from scoring.selection.greedy import fill_by_gain, grow_mixed, order_by_request
-from scoring.selection.single import Single, quick_single
 
 
 def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
@@ -31,6 +30,36 @@ def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
     if plan is None:
         plan = fit(demand, free)
     return None if plan is None else value_of(demand, plan, rank)
+
+
+def quick_single(wanted: Single, rank: Floats) -> float | None:
+    """`quick_value` for one class; `rank` is on the grid. `None`: there is no room."""
+    room, placed, left = wanted.room, wanted.placed, wanted.count
+    if int(room.sum()) < left:
+        return None
+    if not wanted.paired:
+        return 0.0 if placed is None else float(fill_by_gain(placed[None], room[None], left)[0] @ placed)
+    open_nodes = room > 0
+    gain = np.where(open_nodes, 0.0 if placed is None else placed, -np.inf)
+    at = int((rank @ open_nodes.astype(np.float64) + gain).argmax())
+    value, several, limit = 0.0, int(room.max()) > 1, room.astype(np.float64)
+    half = rank.diagonal() / 2.0
+    while True:
+        took = min(int(room[at]), left) if several else 1
+        value += took * float(gain[at]) + (took * (took - 1) * float(half[at]) if several else 0.0)
+        left -= took
+        if not left:
+            return value
+        gain += took * rank[at] if several else rank[at]
+        gain[at] = -np.inf
+        if several:
+            key = np.minimum(limit, left)
+            key -= 1.0
+            key *= half
+            key += gain
+            at = int(key.argmax())
+        else:
+            at = int(gain.argmax())
 
 
 def _grow_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:

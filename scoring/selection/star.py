@@ -61,23 +61,11 @@ def _whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
 
 def _place(demand: Demand, counts: Ints, c: int, free: Ints, rank: Floats) -> Floats:
     """Put all members of class `c` on the best nodes beside what is there, in place; the value that adds."""
-    gain = _toward(np.tensordot(links(demand)[c], counts, axes=(0, 1)), rank)
+    gain = np.tensordot(links(demand)[c], counts, axes=(0, 1)) @ rank
     if demand.placed is not None:
         gain = gain + demand.placed[c]
     counts[:, c] = fill_by_gain(gain, batch_rooms(demand, counts, c, free), demand.classes[c].count)
     return np.asarray((counts[:, c] * gain).sum(axis=1))
-
-
-def _toward(members: Floats, rank: Floats) -> Floats:
-    """`members @ rank` for (starts, n); with few nodes in use, by adding their rows: no product of large matrices."""
-    most = int(np.count_nonzero(members, axis=1).max(initial=0))
-    if most > 4 or len(members) < 32:
-        return np.asarray(members @ rank)
-    total = np.zeros_like(members)
-    nodes = np.argsort(members == 0, axis=1, kind="stable")[:, :most]
-    for at in nodes.T:
-        total += members[np.arange(len(members)), at][:, None] * rank[at]
-    return total
 
 
 def _centres(demand: Demand, free: Ints, rank: Floats, centre: list[int], *, budget: int) -> tuple[Ints, bool]:

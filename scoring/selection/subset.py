@@ -2,7 +2,7 @@
 
 Why not the paper's own: from one reference node the greedy choice depends on the order of the list and on that node
 (PAPERS N3). Steps: 1 leave out nodes without room; 2 no network data: pack; 3 few placements: try all; 4 greedy from
-every start; 5 improve the best by moves; 6 compare with `paper` where it could differ, so as never to be worse.
+every start; 5 improve the best by moves; 6 compare with `paper`, so as never to be worse.
 """
 
 import numpy as np
@@ -10,19 +10,21 @@ import numpy as np
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, rooms, value_of, values_of
 from scoring.selection.exact import exact_mixed
-from scoring.selection.greedy import choose_starts, different, grow_mixed
+from scoring.selection.greedy import choose_starts, different, fill_by_gain, grow_mixed
 from scoring.selection.improve import improve
 from scoring.selection.pack import pack_idle
 from scoring.selection.paper import paper
 from scoring.selection.quick import fit
-from scoring.selection.single import GROW_BUDGET, KEPT, MOST_MOVES, is_uniform
 from scoring.selection.star import star
 
+GROW_BUDGET = 1_500_000  # Start × node × round steps of one greedy search: about 3 ms
+KEPT = 2  # Different greedy results that are improved
+MOST_MOVES = 32
 STAR_BUDGET = 20_000  # Centre × node steps of a search around ps
 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
-    """Several classes: members per class and node (classes, n); `None`: no place, nor by `fit`. Ties by row order."""
+    """Members per class and node (classes, n); `None`: no place, nor by `fit`. Ties by row order."""
     open_rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
     if not len(open_rows):
         return None
@@ -41,7 +43,10 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
     room = [rooms(one, free) for one in demand.classes]
     if any(int(there.sum()) < one.count for there, one in zip(room, demand.classes, strict=True)):
         return None
-    if is_uniform(rank, demand.placed):
+    if len(room) == 1 and not demand.all_reduce:  # only members that are placed already count: the gains are fixed
+        gain = np.zeros((1, len(free))) if demand.placed is None else demand.placed
+        return fill_by_gain(gain, room[0][None], demand.size)
+    if _is_uniform(rank, demand.placed):
         found = [pack_idle(demand, free)]
     elif demand.all_reduce:
         found = _around_all(demand, free, rank, exact_size)
@@ -60,7 +65,8 @@ def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> li
     small = exact_mixed(demand, free, rank) if len(free) <= exact_size else None
     if small is not None:
         return [small]
-    starts = choose_starts(rank, rooms(demand.classes[0], free), budget=GROW_BUDGET // (8 * demand.size))
+    steps = demand.size if len(demand.classes) == 1 else 8 * demand.size
+    starts = choose_starts(rank, rooms(demand.classes[0], free), budget=GROW_BUDGET // steps)
     grown = grow_mixed(demand, free, rank, starts=starts)
     return _improved(demand, free, rank, grown[np.argsort(-values_of(demand, grown, rank), kind="stable")])
 
@@ -72,3 +78,10 @@ def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Int
         plain = fit(demand, free)
         kept = [] if plain is None else [plain]
     return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept]
+
+
+def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
+    """Whether no node is better connected than another: all links equal, and no member placed to be near to."""
+    if placed is not None and placed.size and not (placed == placed.flat[0]).all():
+        return False
+    return bool(((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all())

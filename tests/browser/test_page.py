@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import ROOT, Watched, free_port, served
+from tests.liveness import LIVENESS_S
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
 
@@ -76,7 +77,7 @@ def test_what_people_come_for_is_seen_without_scrolling(watched: Watched, demo: 
     page.set_viewport_size({"width": 1400, "height": 900})
     page.goto(demo)
     expect(page.locator("#demo")).to_be_visible()
-    expect(page.locator("#degraded-list")).to_contain_text("loss: 16 of 16 links bad")
+    expect(page.locator("#degraded-list")).to_contain_text("loss: 16 of 16 links bad", timeout=1000 * LIVENESS_S)
     expect(page.locator("#decision-list")).to_contain_text("demo/case1")
     for first in (
         "#queue-rows tr",

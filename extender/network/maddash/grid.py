@@ -82,7 +82,6 @@ class _Check(msgspec.Struct, rename="camel"):
 
 
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
-_CELLS: Final = msgspec.json.Decoder(list[list[_Check | None] | None])
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _ONE_CHECK: Final = msgspec.json.Decoder(_Check | None)
 _ROW: Final = msgspec.json.Decoder(_Row)
@@ -113,18 +112,7 @@ def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
 
 
 def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
-    """Column number and check of each check of a row, or what is wrong; one by one where the whole row fails."""
-    try:
-        cells = _CELLS.decode(raw_row)
-    except UNREADABLE:
-        yield from _checks_one_by_one(raw_row)
-        return
-    for number, cell in enumerate(cells):
-        for check in cell or ():
-            yield number, check
-
-
-def _checks_one_by_one(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
+    """Column number and check of each check of a row, or what is wrong."""
     try:
         raw_cells = _RAW_LIST.decode(raw_row) or []
     except UNREADABLE as error:

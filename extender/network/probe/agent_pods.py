@@ -8,7 +8,7 @@ and only that pod's `spec.nodeName` counts. What is remembered is bounded.
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -29,24 +29,6 @@ class AgentPod:
     uid: str
     node: str
     address: str
-
-
-class _Metadata(msgspec.Struct):
-    uid: str
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    pod_ip: str = msgspec.field(default="", name="podIP")
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class AgentPods:
@@ -85,9 +67,10 @@ class AgentPods:
 
     async def _read(self, namespace: str, name: str, uid: str) -> AgentPod | None:
         try:
-            found = msgspec.json.decode(await self._get_pod(namespace, name), type=_Pod)
+            found = msgspec.json.decode(await self._get_pod(namespace, name), type=dict[str, Any])
         except NotFoundError:
             return None
-        if found.metadata.uid != uid or not found.spec.node_name:
+        node = found["spec"].get("nodeName")
+        if found["metadata"]["uid"] != uid or not node:
             return None
-        return AgentPod(uid, found.spec.node_name, found.status.pod_ip)
+        return AgentPod(uid, node, found.get("status", {}).get("podIP", ""))

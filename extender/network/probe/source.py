@@ -22,9 +22,8 @@ from extender.ports import Batch
 from extender.schemas.network import AgentsAmiss, ProbeAgents
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
-from scoring.probing.gateways import of_gateways
 from scoring.probing.links import LinkValue
-from scoring.probing.peers import assign_peers
+from scoring.probing.peers import assign_peers, of_gateways
 
 LOOK_S: Final = 5.0  # Between two looks whether peers must be assigned
 _TABLE_S: Final = 30.0  # Between two tables, unless a link turned slow: each is a new matrix, and so a new plan

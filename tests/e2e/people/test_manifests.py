@@ -1,7 +1,9 @@
 """Everything that the chart renders is tried out (`--dry-run=server`, strictly) on a real API server."""
 
 import asyncio
+import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import yaml
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import namespace
-from lab.testbed.parts.helm import Helm, find_helm
+from lab.testbed.parts.helm import CHART, Helm, find_helm
 from lab.testbed.programs.build import ensure_program
 
 Object = dict[str, Any]
@@ -69,3 +71,19 @@ async def test_what_the_chart_renders_is_accepted(cluster: Cluster, helm: Helm) 
     wrong["spec"]["template"]["spec"]["nodeSelektor"] = {}
     with pytest.raises(ControlPlaneError, match=r'unknown field "spec\.template\.spec\.nodeSelektor"'):
         await accepted(cluster, [wrong])
+
+
+async def test_an_older_cluster_is_refused(cluster: Cluster, helm: Helm, tmp_path: Path) -> None:
+    """The chart's own check, which asks the cluster: here one that wants a Kubernetes newer than this."""
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    checks = chart / "templates/_helpers.tpl"
+    checks.write_text(checks.read_text().replace("<1.35.0-0", "<1.99.0-0"))
+    there = replace(helm, kubeconfig=cluster.kubeconfig())
+    options = ("--dry-run=server", "--namespace", INSTALLED_IN, "--take-ownership")
+    for path, words in (
+        (CHART, ""),
+        (chart, f"netgang needs Kubernetes 1.35 or newer; this cluster has v{cluster.version}"),
+    ):
+        ended = await asyncio.to_thread(there.run, "install", "x", str(path), *options)
+        assert (ended.code == 0, words in ended.complaint) == (not words, True), ended

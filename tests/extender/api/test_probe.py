@@ -75,7 +75,8 @@ class Port:
             raise NotFoundError(404, "no such pod")
         uid, node, address = PODS[name]
         status = {"podIP": address} if address else {}
-        pod = {"metadata": {"uid": uid}, "spec": {"nodeName": node, "containers": []}, "status": status}
+        spec = {"nodeName": node, "containers": []}
+        pod = {"kind": "Pod", "metadata": {"uid": uid}, "spec": spec, "status": status}
         return msgspec.json.encode(pod)
 
     async def send(self, document: Any, token: str = "one", method: str = "POST") -> httpx.Response:

@@ -139,6 +139,7 @@ LENGTHS: dict[str, tuple[float | None, dict[str, Any], dict[str, Any] | None]] =
         3600.0, {"annotations": {EXPECTED: "1h"}}, {"spec": {"activeDeadlineSeconds": 7200}},
     ),
     "a job that says nothing": (None, {}, {**KUBEFLOW, "spec": {"runPolicy": {}}}),
+    "a job of another shape": (60.0, {"activeDeadlineSeconds": 60}, {**KUBEFLOW, "spec": {"runPolicy": "1h"}}),
     "the job's annotation, read while its gang runs": (
         600.0, {"nodeName": "n1", "phase": "Running"}, {"metadata": {"name": "j", "annotations": {EXPECTED: "600"}}},
     ),
