@@ -190,10 +190,10 @@ class _Turns:
         before = self._before.get(key)
         if before is not None:
             self._later.begin(key)
-        given = self._moment != self._run.capacity.room.moment
-        if key not in self._apart:
-            self._moment = self._run.capacity.room.moment
         outcome: Placed | Refused | None = self._refused_at_once(demand)
+        given = self._moment != self._run.capacity.room.moment
+        if key not in self._apart or (outcome is None and before is None):
+            self._moment = self._run.capacity.room.moment
         if outcome is None:
             whole = demand if again or key in self._never_late else self._whole(demand, given=given)
             outcome = self._place(whole)
