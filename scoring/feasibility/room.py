@@ -16,6 +16,7 @@ from scoring.model import NodeTable
 from scoring.network.matrix import Ints
 
 _MOST_CELLS: Final = 100_000  # Numbers that are divided in one step
+_FEW_ROWS: Final = 128  # As many are divided sooner than looked through
 MOST_ON_A_NODE: Final = 2**31 - 1  # What nothing limits, a request of nothing at all, fits so many times
 
 
@@ -24,9 +25,12 @@ def fit_counts(free: Ints, request: Ints) -> Ints:
 
     Only rows with room are divided: that is slow, and in a full cluster they are few.
     """
-    asked = [(free[:, column], amount) for column, amount in enumerate(request.tolist()) if amount > 0]
-    if not asked:
+    columns = np.flatnonzero(request)
+    if not len(columns):
         return np.full(len(free), MOST_ON_A_NODE, np.int64)
+    if len(free) <= _FEW_ROWS:
+        return np.minimum(np.maximum((free[:, columns] // request[columns]).min(axis=1), 0), MOST_ON_A_NODE)
+    asked = [(free[:, column], int(request[column])) for column in columns.tolist()]
     able = np.ones(len(free), np.bool_)
     for there, amount in asked:
         able &= there >= amount

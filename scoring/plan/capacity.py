@@ -242,7 +242,8 @@ class Capacity:
         if when is When.NOW:
             return self._counted(member_class)[1]
         if when is When.AT_START:
-            return self._by_zone(self._allowed_counts(member_class, self._counts_at_start(member_class), when))
+            rows = self.rows_taken()
+            return self.zone_counts_if(member_class, rows, self.start[rows], when)
 
         def ever() -> Ints:
             counts = self._view.cache.empty_room_of(self._view.table).counts(self._view.vector(member_class))
@@ -250,14 +251,18 @@ class Capacity:
 
         return remember(self._ever, member_class, ever)
 
-    def _counts_at_start(self, member_class: MemberClass) -> Ints:
-        """Those of now, but for the nodes whose room was given away since."""
-        request, rows = self._view.vector(member_class), self.rows_taken()
-        counts = self.room.counts(request)
-        if len(rows):
-            counts = counts.copy()
-            counts[rows] = fit_counts(self.start[rows], request)
-        return counts
+    def zone_counts_if(self, member_class: MemberClass, rows: Ints, free: Ints, when: When = When.NOW) -> Ints:
+        """Members that would fit each zone, if `free` (rows, resources) were free on these rows. Cost: O(rows)."""
+        request = self._view.vector(member_class)
+        if member_class.constraints.host_ports:  # its nodes are others from moment to moment. Cost: O(nodes)
+            counts = self.room.counts(request).copy()
+            counts[rows] = fit_counts(free, request)
+            return self._by_zone(self._allowed_counts(member_class, counts, when))
+        fits, sums = self._counted(member_class)
+        there = np.where(self.mask(member_class)[rows], fit_counts(free, request), 0)
+        view = self._view
+        more = np.bincount(view.zone_number[rows], weights=there - fits[rows], minlength=len(view.zones))
+        return sums + more.astype(np.int64)
 
     def _allowed_counts(self, member_class: MemberClass, counts: Ints, when: When) -> Ints:
         fits = np.where(self.mask(member_class, when), counts, 0)

@@ -190,11 +190,14 @@ def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     taken = kind.columns[run.capacity.zones_taken()[kind.columns]]
     if not len(taken):
         return False
-    at_start = run.capacity.zone_fits(kind.members, When.AT_START)
-    counts = np.array([count for _, count in kind.members.classes], np.int64)
-    if bool((at_start[:, taken] >= counts[:, None]).all(axis=0).any()):
-        return True
-    return together and bool((at_start[:, kind.columns].sum(axis=1) >= counts).all())
+    able, enough = np.ones(len(taken), np.bool_), together
+    for member_class, count in kind.members.classes:
+        at_start = run.capacity.zone_counts(member_class, When.AT_START)
+        able &= at_start[taken] >= count
+        enough = enough and bool(at_start[kind.columns].sum() >= count)
+        if not (enough or able.any()):
+            return False
+    return True
 
 
 def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
