@@ -29,7 +29,8 @@ def fit_counts(free: Ints, request: Ints) -> Ints:
     if not len(columns):
         return np.full(len(free), MOST_ON_A_NODE, np.int64)
     if len(free) <= _FEW_ROWS:
-        return np.minimum(np.maximum((free[:, columns] // request[columns]).min(axis=1), 0), MOST_ON_A_NODE)
+        fits = (free[:, columns] // request[columns]).min(axis=1)
+        return np.asarray(np.clip(fits, 0, MOST_ON_A_NODE))
     asked = [(free[:, column], int(request[column])) for column in columns.tolist()]
     able = np.ones(len(free), np.bool_)
     for there, amount in asked:

@@ -273,7 +273,8 @@ class _Turns:
         key, before = demand.gang.key, self._before.get(demand.gang.key)
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
             return refused
-        fills = room.fills(demand) and (room.would_help(demand) or demand.options.zone_policy is ZonePolicy.PREFERRED)
+        over_zones = before is not None or demand.options.zone_policy is ZonePolicy.PREFERRED
+        fills = room.fills(demand) and (over_zones or room.would_help(demand))
         alike = (id(kind_of(self._run, demand)), fills)
         known = self._by_ends.get(alike)
         same = known is not None and known[:2] == (self._run.capacity.room.moment, refused)

@@ -30,6 +30,7 @@ from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised
 from scoring.plan.backfill.endings import Endings, rounded
 from scoring.plan.backfill.start_search import StartSearch
+from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
@@ -149,7 +150,7 @@ class KeptRoom:
             return False
         free = run.capacity.room.free[rows] + self._taken[rows]
         return all(
-            run.capacity.zone_counts_if(member_class, rows, free)[zone] >= len(pods)
+            run.capacity.zone_counts_if(member_class, rows, free, When.AT_START)[zone] >= len(pods)
             for member_class, pods in demand.need
         )
 
