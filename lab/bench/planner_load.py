@@ -184,10 +184,10 @@ def cases() -> Iterator[tuple[str, float | None, float]]:
     busy = BusyCluster()
     gc.collect()
     gc.disable()  # as the service does (`extender.collecting`)
-    yield "1,000 unlike gangs, full cluster: full plan", 300.0, busy.full()
+    yield "1,000 unlike gangs, full cluster: full plan", 400.0, busy.full()
     times = busy.events(240)
     ordered = sorted(times.runs_ms)
     yield "1,000 unlike gangs, full cluster: after an event, p50", None, ordered[len(ordered) // 2]
-    yield "1,000 unlike gangs, full cluster: after an event, p99", 30.0, ordered[int(0.99 * (len(ordered) - 1))]
+    yield "1,000 unlike gangs, full cluster: after an event, p99", 100.0, ordered[int(0.99 * (len(ordered) - 1))]
     large = BusyCluster(nodes=5000)
     yield "1,000 unlike gangs on 5,000 nodes: full plan", None, large.full()

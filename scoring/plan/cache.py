@@ -7,21 +7,22 @@ are emptied at their limit, pair scores count by pairs, what belongs to older ne
 what belongs to gangs goes with them (`keep_only`).
 """
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.feasibility.fit_counts import FitCounts
-from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.feasibility.room import Room
+from scoring.ids import GangKey, ZoneName
 from scoring.model import Constraints, MemberClass
+from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.demand import Counting, GangDemand, KnownDemands
-from scoring.plan.order_keys import OrderKeys
+from scoring.plan.demand import GangDemand, Kinds, KnownDemands
 from scoring.plan.running_gangs import RunningGangs
+from scoring.queue.weights import Scale, Weight
 from scoring.score.between_zones import Crossings
 from scoring.score.links import LinkPoints, Links
 from scoring.selection import on_grid
@@ -30,8 +31,7 @@ MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
 _GONE = 32
 """Gangs that may be gone before anything is forgotten"""
-_CLASSES = 512
-"""Counted classes of members that no gang asks for any more before all are counted again"""
+_MOST_DEMANDS = 8192
 _TABLES = 4
 _LAYOUTS = 4
 """Layouts remembered: plans of two snapshots may take turns."""
@@ -52,25 +52,24 @@ def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
-    """What a gang's pending members take at the place they have; valid for the very objects it was made from."""
+class Urgency:
+    """What decides a gang's place in the queue, apart from the moment; of a demand, a policy and the cluster's totals.
+
+    Weighing a thousand gangs again in each run takes 25 ms (docs/adr/0006-planner-caches.md).
+    """
 
     demand: GangDemand
-    members: Mapping[PodUid, NodeName]
-    zones: tuple[ZoneName, ...]
-    layout: int
-    """Of the nodes: not the nodes themselves, which would live as long as this"""
-    parts: tuple[tuple[MemberClass, Ints, Ints], ...]
-    """Per class: rows (different ones) and the amounts (rows, resources) that the class's members take there."""
-    rows: Ints
-    """Those of all parts, one after another; also in the next."""
-    amounts: Ints
-    row_set: frozenset[int]
-    used: frozenset[ZoneName]
-    """Zones of the rows."""
-    simple: bool
-    """The place is that of exactly the pending members, in zones the gang may use, without host ports: as long as room
-    and nodes do, it can be kept as it is."""
+    policy: Policy
+    scale: Scale
+    weight: Weight
+    waiting_s: float | None
+    """When its clock started; `None`: too few pods exist."""
+    starving_s: float
+    """When its clock reaches STARVELIMIT; infinite: it has none."""
+    reserves_s: float
+    """From when room may be reserved for it"""
+    tail: tuple[object, ...]
+    """End of its sort key: weight, creation, name, as the policy's order has them."""
 
 
 @dataclass(slots=True, weakref_slot=True)
@@ -80,24 +79,23 @@ class PlannerCache:
     # -- of gangs, by their keys; all hold the demand they belong to -------------------------------------------------
 
     demands: KnownDemands = field(default_factory=KnownDemands)
-    order_keys: OrderKeys = field(default_factory=OrderKeys)
-    countings: dict[GangKey, tuple[GangDemand, Counting]] = field(default_factory=dict)
-    """gang → its demand, and what counting needs of it"""
-    same_counting: dict[object, Counting] = field(default_factory=dict)
-    """axis, classes with members, zones → what stands for all gangs that ask for these"""
-    footprints: dict[GangKey, Footprint] = field(default_factory=dict)
-    """gang → what its members take at the place it had last"""
+    urgencies: dict[GangKey, Urgency] = field(default_factory=dict)
+    scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
+    """A node table, and the totals of it"""
+    kinds: Kinds = field(default_factory=Kinds)
     running: RunningGangs = field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
-    fit_counts: FitCounts = field(default_factory=FitCounts)
-    """Of the room before a run"""
-    empty_counts: FitCounts = field(default_factory=FitCounts)
-    """Of the room there would be if no pod ran"""
-    masks: dict[int, dict[Constraints, NDArray[np.bool_]]] = field(default_factory=dict)
-    """node table version → (constraints → allowed nodes)"""
+    tables: dict[int, tuple[dict[Constraints, NDArray[np.bool_]], dict[MemberClass, Ints]]] = field(
+        default_factory=dict
+    )
+    """node table version → constraints → allowed nodes, and class → how many of its members could ever fit each zone"""
+    room: Room | None = None
+    """That of the last run, for what it counted"""
+    empty_room: tuple[NodeTable | None, Room | None] = (None, None)
+    """A node table, and the room of its nodes if no pod ran there"""
     layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
     """layout → the names and zones of a node table that it stands for, kept alive"""
 
@@ -131,23 +129,39 @@ class PlannerCache:
                 getattr(self, name).clear()
 
     def keep_only(self, gangs: Collection[GangKey]) -> None:
-        """Forget gangs that are gone, once these are many. Cost: O(known gangs), then.
-
-        All counts are forgotten when most of their classes belong to no gang: an admitted pod is of a class of its own.
-        """
+        """Forget gangs that are gone, once these are many. Cost: O(known gangs), then."""
         known = self.demands.known
         if len(known) <= len(gangs) + _GONE:
             return
         self.demands.known = known = {key: one for key, one in known.items() if key in gangs}
-        self.order_keys.keep_only(gangs)
-        self.countings = {key: one for key, one in self.countings.items() if key in gangs}
-        self.same_counting.clear()
-        self.footprints = {key: one for key, one in self.footprints.items() if key in gangs}
-        asked_for = sum(len(one.need) + len(one.more) for _, _, _, one, _ in known.values())
-        if max(len(self.fit_counts.row_of), len(self.empty_counts.row_of)) > 2 * asked_for + _CLASSES:
-            self.masks.clear()
-            self.countings.clear()
-            self.fit_counts, self.empty_counts = FitCounts(), FitCounts()
+        self.urgencies = {key: one for key, one in self.urgencies.items() if key in gangs}
+
+    def scale_of(self, table: NodeTable) -> Scale:
+        """The cluster's totals; the same object while they are the same. Cost: O(nodes) for another table."""
+        if self.scale[0] is not table:
+            scale = Scale.of(table)
+            self.scale = table, self.scale[1] if scale == self.scale[1] else scale
+        return self.scale[1]
+
+    def kinds_of(self, table: NodeTable, network_version: int, policy: Policy) -> Kinds:
+        """What gangs that ask for the same share; a new one once many demands are known."""
+        stamp = (table.version, network_version, policy)
+        if stamp != self.kinds.stamp or len(self.kinds.by_demand) > _MOST_DEMANDS:
+            self.kinds = Kinds(stamp)
+        return self.kinds
+
+    def room_of(self, table: NodeTable, free: Ints) -> Room:
+        """The room of a run that begins with `free` on the table's nodes."""
+        self.room = Room.after(self.room, table, free)
+        return self.room
+
+    def empty_room_of(self, table: NodeTable) -> Room:
+        """The room of the table's nodes if no pod ran there."""
+        known, room = self.empty_room
+        if known is not table or room is None:
+            room = Room.after(room, table, table.allocatable)
+            self.empty_room = (table, room)
+        return room
 
     def take_over(self, warmed: "PlannerCache") -> None:
         """Use the pair scores of `warmed`, and drop what was computed from other network data."""
@@ -165,7 +179,7 @@ class PlannerCache:
         """
         made = PlannerCache(
             demands=self.demands.copy(),
-            masks={version: dict(masks) for version, masks in self.masks.items()},
+            tables={version: (dict(masks), dict(ever)) for version, (masks, ever) in self.tables.items()},
             layouts=dict(self.layouts),
             next_layout=self.next_layout,
             network_version=self.network_version,
@@ -208,8 +222,8 @@ class PlannerCache:
         self.layouts[self.next_layout] = (names, zones)
         return self.next_layout
 
-    def masks_of(self, table: NodeTable) -> dict[Constraints, NDArray[np.bool_]]:
-        """For a node table: constraints → nodes that they allow."""
-        if table.version not in self.masks and len(self.masks) >= _TABLES:
-            self.masks.pop(next(iter(self.masks)))
-        return self.masks.setdefault(table.version, {})
+    def of_table(self, table: NodeTable) -> tuple[dict[Constraints, NDArray[np.bool_]], dict[MemberClass, Ints]]:
+        """What follows from a node table alone."""
+        if table.version not in self.tables and len(self.tables) >= _TABLES:
+            self.tables.pop(next(iter(self.tables)))
+        return self.tables.setdefault(table.version, ({}, {}))

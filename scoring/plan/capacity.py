@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
-from scoring.feasibility.room import Room, fit_counts, rows_with
+from scoring.feasibility.room import fit_counts, rows_with
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan.cache import Footprint, PlannerCache, remember
+from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
 
 
@@ -35,6 +35,7 @@ class ClusterView:
         self.axis = self.table.axis
         """The resources that there are columns for"""
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
+        self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
         self.zone_number = np.zeros(len(self.table.nodes), np.int64)
         """(nodes,): index of each node's zone in `zones`"""
         for number, rows in enumerate(self.table.zones.values()):
@@ -68,7 +69,7 @@ class ClusterView:
             return tuple(sorted(at))
         if demand.options.zones is not None:
             return tuple(zone for zone in self.zones if zone in demand.options.zones)
-        return self.zones if preferred else tuple(zone for zone in self.zones if zone != NO_ZONE)
+        return self.zones if preferred else self._named
 
     def vector(self, member_class: MemberClass) -> Ints:
         """The class's request over the table's axis."""
@@ -116,14 +117,14 @@ class Capacity:
         self._view = view
         self.start: Ints = view.table.allocatable - view.snapshot.used
         """(nodes, resources): free before the run"""
-        self.room = Room(self.start)
+        self.room = view.cache.room_of(view.table, self.start)
         self.ports: dict[int, set[HostPort]] = {}
         """row → ports given away on that node"""
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
         self._masks: dict[MemberClass, NDArray[np.bool_]] = {}
         """class without host ports → nodes that it may go to now"""
-        self._allowed = view.cache.masks_of(view.table)
-        """constraints → nodes that they let through"""
+        self._allowed, self._ever = view.cache.of_table(view.table)
+        """constraints → nodes that they let through; class → how many of its members could ever fit each zone"""
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}
         """class → a moment of the room, how many of its members fit each node and each zone then"""
 
@@ -139,11 +140,6 @@ class Capacity:
         self.room.take(rows, self._view.vector(member_class))
         self.ports_taken(member_class, rows)
         return {self._view.table.nodes[row].zone for row in set(rows)}
-
-    def take_places(self, places: Sequence[Footprint]) -> None:
-        """Take the room of places that are known to stand; none has host ports."""
-        rows, amounts = (np.concatenate([getattr(one, what) for one in places]) for what in ("rows", "amounts"))
-        self.room.take_places(rows, amounts)
 
     def take_nodes(self, rows: Sequence[int]) -> None:
         """Take all that is free on these nodes."""
@@ -197,13 +193,13 @@ class Capacity:
                 taken.setdefault(index[node], set()).update(ports)
         return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
 
-    def counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
-        """Members of the class that fit each node (nodes,). Not to be written."""
-        return self._counted(member_class, when)[0]
+    def counts(self, member_class: MemberClass) -> Ints:
+        """Members of the class that fit each node now (nodes,). Not to be written."""
+        return self._counted(member_class)[0]
 
     def zone_fits(self, members: MemberSet, when: When = When.NOW) -> Ints:
         """Members of each class that each zone could hold without regard to other classes; shape (classes, zones)."""
-        sums = [self._counted(member_class, when)[1] for member_class, _ in members.classes]
+        sums = [self.zone_counts(member_class, when) for member_class, _ in members.classes]
         return np.array(sums, np.int64).reshape(len(members.classes), len(self._view.zones))
 
     def zones_for(self, classes: Iterable[tuple[MemberClass, int]], *, refusals: bool = True) -> NDArray[np.bool_]:
@@ -222,7 +218,7 @@ class Capacity:
         Not to be written.
         """
         if len(members.classes) == 1:
-            return self._counted(members.classes[0][0], when)[1]
+            return self.zone_counts(members.classes[0][0], when)
         counts = np.array([count for _, count in members.classes], np.int64)
         surplus = self.zone_fits(members, when) - counts[:, None]
         return np.asarray(surplus.min(axis=0, initial=np.iinfo(np.int64).max - members.size) + members.size)
@@ -232,24 +228,45 @@ class Capacity:
         counts = np.array([count for _, count in members.classes], np.int64)
         return np.asarray(np.minimum(self.zone_fits(members, when), counts[:, None]).sum(axis=0))
 
-    def _counted(self, member_class: MemberClass, when: When) -> tuple[Ints, Ints]:
-        """Members that fit each node and each zone. Cost: O(nodes), of now only after a change."""
-        moment = self.room.moment
-        known = self._now.get(member_class) if when is When.NOW else None
+    def _counted(self, member_class: MemberClass) -> tuple[Ints, Ints]:
+        """Members that fit each node and each zone now. Cost: O(nodes), only after a change."""
+        moment, known = self.room.moment, self._now.get(member_class)
         if known is not None and known[0] == moment:
             return known[1:]
-        view, request = self._view, self._view.vector(member_class)
+        fits = self._allowed_counts(member_class, self.room.counts(self._view.vector(member_class)), When.NOW)
+        self._now[member_class] = made = (moment, fits, self._by_zone(fits))
+        return made[1:]
+
+    def zone_counts(self, member_class: MemberClass, when: When) -> Ints:
+        """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""
         if when is When.NOW:
-            fits = np.where(self.mask(member_class), self.room.counts(request), 0)
-        else:
-            free = self.start if when is When.AT_START else view.table.allocatable
-            fits = np.where(self.mask(member_class, when), fit_counts(free, request), 0)
-        if member_class.constraints.host_ports:
-            fits = np.minimum(fits, 1)
-        sums = self._by_zone(fits)
-        if when is When.NOW:
-            self._now[member_class] = (moment, fits, sums)
-        return fits, sums
+            return self._counted(member_class)[1]
+        if when is When.AT_START:
+            rows = self.rows_taken()
+            return self.zone_counts_if(member_class, rows, self.start[rows], when)
+
+        def ever() -> Ints:
+            counts = self._view.cache.empty_room_of(self._view.table).counts(self._view.vector(member_class))
+            return self._by_zone(self._allowed_counts(member_class, counts, when))
+
+        return remember(self._ever, member_class, ever)
+
+    def zone_counts_if(self, member_class: MemberClass, rows: Ints, free: Ints, when: When = When.NOW) -> Ints:
+        """Members that would fit each zone, if `free` (rows, resources) were free on these rows. Cost: O(rows)."""
+        request = self._view.vector(member_class)
+        if member_class.constraints.host_ports:  # its nodes are others from moment to moment. Cost: O(nodes)
+            counts = self.room.counts(request).copy()
+            counts[rows] = fit_counts(free, request)
+            return self._by_zone(self._allowed_counts(member_class, counts, when))
+        fits, sums = self._counted(member_class)
+        there = np.where(self.mask(member_class)[rows], fit_counts(free, request), 0)
+        view = self._view
+        more = np.bincount(view.zone_number[rows], weights=there - fits[rows], minlength=len(view.zones))
+        return sums + more.astype(np.int64)
+
+    def _allowed_counts(self, member_class: MemberClass, counts: Ints, when: When) -> Ints:
+        fits = np.where(self.mask(member_class, when), counts, 0)
+        return np.minimum(fits, 1) if member_class.constraints.host_ports else fits
 
     def _by_zone(self, fits: Ints) -> Ints:
         view = self._view

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
-from scoring.model.policy import GangOptions, Policy, ZonePolicy, gang_options
+from scoring.model.policy import GangOptions, Policy, ScorePolicy, ZonePolicy, gang_options
+from scoring.network.matrix import Ints
+from scoring.plan.result import Refused
 
-"""Gangs whose demands are read between two steps"""
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
 
@@ -79,6 +80,49 @@ class MemberSet:
     all_reduce: bool
     size: int
     """Number of members"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiers:
+    """Feasible zones, as far as their order does not depend on the room."""
+
+    common: ScorePolicy
+    """What the best are compared by."""
+    best: list[ZoneName]
+    """Those that only the network decides between."""
+    others: list[ZoneName]
+    """Those that come after them in any case."""
+
+
+@dataclass(slots=True)
+class Kind:
+    """What gangs that ask for the same share, for one node table, network and policy."""
+
+    members: MemberSet
+    score: ScorePolicy
+    allowed: tuple[ZoneName, ...]
+    columns: Ints
+    """Of the allowed zones, among all of the run's, ascending"""
+    home: frozenset[ZoneName]
+    """Zones of members that have a node."""
+    refused: tuple[object, object, Refused] | None = None
+    """Whose room it is about, at which moment, and the answer to the first of them that was refused; no moment:
+    room only shrinks during a run, so it holds for all of them in the same words"""
+    could_fit: bool | None = None
+    """Whether it would fit the empty cluster, once that was looked at"""
+    tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
+    """feasible zones → their order"""
+
+
+@dataclass(slots=True)
+class Kinds:
+    """Kinds of gangs for one node table, network and policy."""
+
+    stamp: object = None
+    """Stands for these"""
+    by_content: dict[object, Kind] = field(default_factory=dict)
+    by_demand: dict[int, tuple[object, Kind]] = field(default_factory=dict)
+    """id of a demand → the demand, kept alive, and its kind"""
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
@@ -151,22 +195,6 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
             members = by_object[id(pod.member_class)] = grouped.setdefault(pod.member_class, [])
         members.append(pod)
     return tuple((member_class, tuple(members)) for member_class, members in grouped.items())
-
-
-@dataclass(slots=True, eq=False)
-class Counting:
-    """What counting needs of the demands of gangs that ask for the same."""
-
-    demand: GangDemand
-    """The first of them"""
-    axis: object
-    """Of the nodes for which it was made: whether they count a resource decides whether counting is enough"""
-    classes: tuple[tuple[MemberClass, int], ...]
-    """Class, members; empty: counting is not enough"""
-    zones: tuple[ZoneName, ...] | None
-    """Zones that the gangs name"""
-    fits_empty: tuple[object, bool] = (None, False)
-    """Node table, and whether the gang would fit one of its zones if no pod ran there"""
 
 
 @dataclass(slots=True)

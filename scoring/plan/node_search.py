@@ -68,7 +68,7 @@ class NodeSearch:
         """(demand, zones, score policy, room, method) → chosen rows"""
         self._values: dict[Hashable, float | None] = {}
         """(demand, zone, score policy, room) → quick estimate of the best value"""
-        self._estimates: dict[Hashable, tuple[ScorePolicy, tuple[int, int], dict[ZoneName, float | None]]] = {}
+        self._estimates: dict[Hashable, tuple[ScorePolicy, int, dict[ZoneName, float | None]]] = {}
         """(demand, id of a score policy) → the policy, a moment of the room, and zone → its estimate then"""
 
     def place(

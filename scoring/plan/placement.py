@@ -20,9 +20,9 @@ from scoring.model.policy import ScorePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
-from scoring.plan.demand import ByClass, GangDemand, MemberSet, countable
+from scoring.plan.demand import ByClass, GangDemand, Kind, MemberSet, countable
 from scoring.plan.result import Placed, Refused
-from scoring.plan.run import Kind, Run
+from scoring.plan.run import Run
 from scoring.plan.zone_order import in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
 
@@ -34,12 +34,13 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Re
         more = place_more(run, demand, zones, ()) if zones else place_rest(run, demand)
         return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     kind = kind_of(run, demand)
-    if kind.refused is not None and kind.refused[0] in (None, run.capacity.room.moment):
-        return kind.refused[1]
+    known = kind.refused
+    if known is not None and known[0] is run.capacity.room and known[1] in (None, run.capacity.room.moment):
+        return known[2]
     outcome = place_minimum(run, demand, now_s=now_s)
     if isinstance(outcome, Refused):
         if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
-            kind.refused = (run.capacity.room.moment if countable(demand) else None, outcome)
+            kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
         return outcome
     return with_more(run, demand, outcome)
 
@@ -189,11 +190,14 @@ def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     taken = kind.columns[run.capacity.zones_taken()[kind.columns]]
     if not len(taken):
         return False
-    at_start = run.capacity.zone_fits(kind.members, When.AT_START)
-    counts = np.array([count for _, count in kind.members.classes], np.int64)
-    if bool((at_start[:, taken] >= counts[:, None]).all(axis=0).any()):
-        return True
-    return together and bool((at_start[:, kind.columns].sum(axis=1) >= counts).all())
+    able, enough = np.ones(len(taken), np.bool_), together
+    for member_class, count in kind.members.classes:
+        at_start = run.capacity.zone_counts(member_class, When.AT_START)
+        able &= at_start[taken] >= count
+        enough = enough and bool(at_start[kind.columns].sum() >= count)
+        if not (enough or able.any()):
+            return False
+    return True
 
 
 def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
@@ -208,9 +212,6 @@ def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
 
 def could_ever_start(run: Run, demand: GangDemand) -> bool:
     """Whether a gang without placed members would fit an empty cluster, however its members are spread."""
-    known = run.cache.countings.get(demand.gang.key)
-    if known is not None and known[0] is demand and known[1].fits_empty[0] is run.table:
-        return known[1].fits_empty[1]
     kind = kind_of(run, demand)
     if possible(run, demand, kind):
         return True

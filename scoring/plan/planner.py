@@ -12,8 +12,8 @@ Steps:
    (`backfill`); a STARVING gang without known ends keeps what is free (`starvation_reservations`).
 6. Zone order: which zones are tried first (`zone_order`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
-   asked for, together (`placement`). Gangs for which counting shows that no zone has room are refused many at once
-   (`bulk_refusal`).
+   asked for, together (`placement`). Counting comes first: a gang for which some class of its members has less room in
+   every zone than its minimum needs is refused, and nothing is searched.
 8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
 9. Result.
@@ -24,23 +24,20 @@ network data, or a node that does not do any more, make a gang be placed again.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
-from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import MemberClass
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.backfill import KeptRoom, promised_first
-from scoring.plan.bulk_refusal import BulkRefusals
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
-from scoring.plan.demand import GangDemand, whole_of
-from scoring.plan.keep_placements import KeptPlacements, keep_commitment, keep_place, move_aside
+from scoring.plan.demand import GangDemand, countable, whole_of
+from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.node_search import NodeSearch
-from scoring.plan.placement import could_ever_start, place_anywhere, place_minimum, with_more
+from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, place_anywhere, place_minimum, with_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
 from scoring.plan.run import Run
@@ -92,8 +89,8 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
     view = ClusterView(snapshot, policy, cache)
     capacity = Capacity(view)
     search = NodeSearch(view, capacity)
-    nodes = Nodes(view.table.names, view.zone_number, view.zones, view.table.axis)
-    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, nodes)
+    kinds = cache.kinds_of(view.table, snapshot.network.version, policy)
+    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, kinds)
 
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
@@ -147,13 +144,20 @@ class _Turns:
         self._before = self._previous.admitted if same_network else {}
         """Places that gangs may keep"""
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
-        self._kept = KeptPlacements(run, kept) if kept else None
+        self._later = LaterPlaces(run, kept)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = KeptRoom(run, self._previous.promise, now_s=now_s) if backfills else None
-        self._bulk = BulkRefusals(run, demands, apart=order.aged | self._previous.admitted.keys(), promised=self._room)
+        self._reserved: StarvationReservations | None = None
+        """Made for the first gang that room is kept for"""
         self._by_ends: dict[object, tuple[object, Refused, Refused]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
+        self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
+        """Gangs that are placed in their turn or not at all"""
+        self._apart = {*self._never_late, *self._previous.admitted, *run.snapshot.backing_off_until_s}
+        """Gangs about which more than room decides"""
+        self._moment: object = run.capacity.room.moment
+        """Of the room, when one of the others was looked at last"""
         self._late: list[int] = []
         """Gangs of the second look, by place"""
         self.admitted: dict[GangKey, Admission] = {}
@@ -162,7 +166,7 @@ class _Turns:
     @property
     def reservations(self) -> Mapping[GangKey, Reservation]:
         """Room that is kept for gangs that wait."""
-        starving = self._bulk.reserved.made if self._bulk.reserved is not None else {}
+        starving = self._reserved.made if self._reserved is not None else {}
         promised = self._room.reservation if self._room is not None else None
         return starving if promised is None else {**starving, promised.gang: promised}
 
@@ -173,69 +177,41 @@ class _Turns:
 
     def all(self) -> None:
         """Admit or refuse every gang, in order."""
-        by_room_alone = self._quota is None
-        place = 0
-        while place < len(self._demands):
-            refused = self._bulk.refused_from(place, self._kept) if by_room_alone else []
-            for answer in refused:
-                self._refuse(self._demands[place], place, answer)
-                place += 1
-            if refused:
-                continue
-            if not self._keeps_its_place(place):
-                self._decide(place)
-            place += 1
+        for place in range(len(self._demands)):
+            self._decide(place)
         late, self._late = self._late, []
         for place in late:
             self._decide(place, again=True)
-
-    def _keeps_its_place(self, place: int) -> bool:
-        """Whether the gang is admitted where it was, because nothing else can be: the usual case, and a quick one."""
-        demand = self._demands[place]
-        before = self._before.get(demand.gang.key)
-        if before is None or self._kept is None:
-            return False
-        self._kept.begin(demand.gang.key)
-        if demand.gang.key in self._run.snapshot.commitments or self._refused_at_once(demand) is not None:
-            return False
-        if self._quota is not None and self._quota.trimmed(demand) is not demand:
-            return False
-        if not self._kept.stands(demand.gang.key):
-            return False
-        same = before.rank == place + 1 and not before.committed
-        self.admitted[demand.gang.key] = before if same else replace(before, rank=place + 1, committed=False)
-        if self._quota is not None:
-            self._quota.admit(demand, before.members)
-        if self._room is not None:
-            self._room.started(demand, before.members)
-        return True
 
     def _decide(self, place: int, *, again: bool = False) -> None:
         """Admit or refuse one gang; the first that answers counts. `again`: it is the second look."""
         demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
         key = demand.gang.key
+        before = self._before.get(key)
+        if before is not None:
+            self._later.begin(key)
         outcome: Placed | Refused | None = self._refused_at_once(demand)
+        given = self._moment != self._run.capacity.room.moment
+        if key not in self._apart or (outcome is None and before is None):
+            self._moment = self._run.capacity.room.moment
         if outcome is None:
-            if self._kept is not None:
-                self._kept.settle()
-            whole = demand if again else self._whole(demand)
-            outcome = self._place(whole, place)
+            whole = demand if again or key in self._never_late else self._whole(demand, given=given)
+            outcome = self._place(whole)
             if isinstance(outcome, Refused) and self._room is not None:
-                outcome = self._by_end_times(self._room, whole, outcome, final=self._bulk.is_final(place))
+                outcome = self._by_end_times(self._room, whole, outcome)
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
             if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
                 self._late.append(place)
                 return
         if isinstance(outcome, Refused):
-            self._refuse(demand, place, self._reserve(demand, outcome, final=self._bulk.is_final(place)))
+            self._refuse(demand, place, self._reserve(demand, outcome))
             return
-        if self._kept is not None:
-            self._kept.doubt(key, outcome.nodes)
         if self._quota is not None:
             self._quota.admit(demand, outcome.nodes)
         held = key in self._run.snapshot.commitments
-        self.admitted[key] = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
+        made = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
+        self.admitted[key] = before if before is not None and before == made else made
 
     def _refused_at_once(self, demand: GangDemand) -> Refused | None:
         """What no room can help: a broken gang, one that is incomplete, backs off, or is over its namespace's quota."""
@@ -251,13 +227,26 @@ class _Turns:
         over = self._quota.over(demand) if self._quota is not None else None
         return Refused(Reason.OVER_SHARE, over) if over is not None else None
 
-    def _whole(self, demand: GangDemand) -> GangDemand:
-        """All that a gang asks for which has nothing yet, if that is more than its minimum; else `demand` itself."""
-        key, snapshot = demand.gang.key, self._run.snapshot
-        known = key in self._before or key in snapshot.commitments or key in snapshot.claims or key in self._order.aged
-        if known or demand.siblings:
+    def _whole(self, demand: GangDemand, *, given: bool) -> GangDemand:
+        """All that the gang asks for, if that is more than its minimum and it has nothing yet; else `demand` itself.
+
+        Also `demand`, if counting alone shows that there is no room for its minimum and none was `given` away since the
+        gang before: then the gang is told in its turn, for the second look could not place it either.
+        """
+        if demand.siblings or demand.options.zone_policy is ZonePolicy.PREFERRED:
             return demand
-        return demand if demand.options.zone_policy is ZonePolicy.PREFERRED else whole_of(demand)
+        whole = whole_of(demand)
+        if whole is demand or given or demand.gang.key in self._apart or self._quota is not None:
+            return whole
+        if not self._counts_alone(demand) or has_room(self._run, demand):
+            return whole
+        by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
+        return whole if by_ends else demand
+
+    def _counts_alone(self, demand: GangDemand) -> bool:
+        """Whether nothing but the room that is counted decides about the gang's minimum."""
+        excluded = any(self._run.snapshot.excluded(member_class) for member_class, _ in demand.need)
+        return countable(demand) and not excluded and not asks_uncounted(self._run, demand)
 
     def _waits_whole(self, whole: GangDemand) -> bool:
         """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
@@ -266,30 +255,27 @@ class _Turns:
             return False
         return is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
-    def _place(self, demand: GangDemand, place: int) -> Placed | Refused:
+    def _place(self, demand: GangDemand) -> Placed | Refused:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
         run, before = self._run, self._before.get(demand.gang.key)
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        if before is None or self._kept is None:
-            refused = self._bulk.refusal(place)
-            return refused or place_anywhere(run, demand, now_s=self._now_s)
+        if before is None:
+            return place_anywhere(run, demand, now_s=self._now_s)
         return (
             keep_place(run, demand, before)
-            or move_aside(run, demand, self._kept, now_s=self._now_s)
+            or move_aside(run, demand, self._later, now_s=self._now_s)
             or place_anywhere(run, demand, now_s=self._now_s)
         )
 
-    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused, *, final: bool) -> Placed | Refused:
-        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start.
-
-        `final`: it would be refused if nothing were kept.
-        """
+    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused) -> Placed | Refused:
+        """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
         key, before = demand.gang.key, self._before.get(demand.gang.key)
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
             return refused
-        fills = not final and room.fills(demand)
-        alike = (id(kind_of(self._run, demand)), fills, final)
+        over_zones = before is not None or demand.options.zone_policy is ZonePolicy.PREFERRED
+        fills = room.fills(demand) and (over_zones or room.would_help(demand))
+        alike = (id(kind_of(self._run, demand)), fills)
         known = self._by_ends.get(alike)
         same = known is not None and known[:2] == (self._run.capacity.room.moment, refused)
         if known is not None and same and before is None and not room.wants(demand):
@@ -304,19 +290,17 @@ class _Turns:
             if isinstance(found, Placed):
                 return found
         if not room.wants(demand):
-            told = refused if final else room.explained(demand, refused)
+            told = room.explained(demand, refused)
             if room.promise is None or room.promise.gang != key:
                 self._by_ends[alike] = (self._run.capacity.room.moment, refused, told)
             return told
         promise = room.try_to_promise(demand, self.admitted.values())
-        if self._kept is not None:
-            self._kept.distrust(room.rows())
         if promise is None:
             return refused
         after = f"after {promise.after} ends" if promise.after is not None else "next"
         return Refused(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zone}")
 
-    def _reserve(self, demand: GangDemand, refused: Refused, *, final: bool) -> Refused:
+    def _reserve(self, demand: GangDemand, refused: Refused) -> Refused:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
         if refused.reason not in WANTS_ROOM:
             return refused
@@ -324,14 +308,11 @@ class _Turns:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
-        if self._bulk.reserved is None and (claim is not None or starving):
-            self._bulk.reserved = StarvationReservations(self._run, self._previous.reservations)
-        if self._bulk.reserved is None:
+        if self._reserved is None and (claim is not None or starving):
+            self._reserved = StarvationReservations(self._run, self._previous.reservations)
+        if self._reserved is None:
             return refused
-        found, rows = self._bulk.reserved.reserve(demand, refused, claim, starving=starving, final=final)
-        if self._kept is not None:
-            self._kept.distrust(rows)
-        return found
+        return self._reserved.reserve(demand, refused, claim, starving=starving)
 
     def _refuse(self, demand: GangDemand, place: int, refused: Refused) -> None:
         """Say why the gang waits; with the same object as before where it is the same."""

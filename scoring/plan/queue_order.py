@@ -11,14 +11,24 @@ moment from which room may be reserved for it, so that they are the same after a
 pass on, because a gang without a reservation keeps no other from starting.
 """
 
+from typing import Any, TypeAlias
+
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
+from scoring.model.policy import Order, Repair
+from scoring.plan.cache import Urgency
 from scoring.plan.demand import GangDemand
 from scoring.plan.namespace_quota import NamespaceQuota
-from scoring.plan.order_keys import CLAIMS, WAITS, SortKey, Standing, Turn, sort_key
 from scoring.plan.placement import could_ever_start
 from scoring.plan.run import Run
-from scoring.queue.states import leads, period
-from scoring.queue.weights import Weight
+from scoring.queue.states import leads, period, waiting_since_s
+from scoring.queue.weights import Weight, load_of
+
+Turn: TypeAlias = tuple[int, float]
+"""-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
+SortKey: TypeAlias = tuple[Any, ...]
+_WAITS: Turn = (2, 0.0)
+_CLAIMS: Turn = (-1, 0.0)
 
 
 class QueueOrder:
@@ -30,58 +40,62 @@ class QueueOrder:
         self._now_s = now_s
         self._quota = quota if quota is not None or run.policy.queue.share_cap is None else NamespaceQuota(run)
         self.policy = run.policy.queue
-        self._keys = run.cache.order_keys
+        self._scale = run.cache.scale_of(run.table)
         self.aged: set[GangKey] = set()
         """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""
-        run = self._run
-        special = {*run.snapshot.commitments, *run.snapshot.claims}
-        self._keys.renew(run.table, run.policy)
-        known = self._keys.keys(demands, self._now_s)
-        self.aged.update([one.gang.key for one, key in zip(demands, known, strict=True) if key is None])
-        keys = [
-            key if key is not None and one.gang.key not in special else self.key(one)
-            for one, key in zip(demands, known, strict=True)
-        ]
-        return [demands[number] for number in sorted(range(len(demands)), key=keys.__getitem__)]
+        self.aged.update(one.gang.key for one in demands if self._now_s >= self._urgency(one).starving_s)
+        return sorted(demands, key=self.key)
 
     def key(self, demand: GangDemand) -> SortKey:
         """Sort key of a gang; smaller is planned first."""
-        standing = self._standing(demand)
-        if demand.need and demand.gang.key in self._run.snapshot.claims:
-            key = sort_key(demand, CLAIMS, standing.tail, self.policy)
-        elif self._now_s < standing.starving_s:
-            key = standing.waits
-        else:
-            key = sort_key(demand, self.turn(demand), standing.tail, self.policy)
-        return (False, *key[1:]) if self._begun(demand) else key
+        known, snapshot, turn = self._urgency(demand), self._run.snapshot, _WAITS
+        if demand.need and demand.gang.key in snapshot.claims:
+            turn = _CLAIMS
+        elif self._now_s >= known.starving_s:
+            turn = self.turn(demand)
+        first = not (_is_completed_first(demand) or self._begun(demand))
+        if self.policy.order is Order.FIFO:
+            return (first, -demand.gang.priority, turn[0] >= 0, *known.tail)
+        return (first, -demand.gang.priority, *turn, *known.tail)
 
     def turn(self, demand: GangDemand) -> Turn:
         """Whether and since when the gang is STARVING: (0, …) in front, (1, …) while others are."""
-        standing = self._standing(demand)
-        number = period(standing.starving_s, standing.reserves_s, now_s=self._now_s)
-        if number < 0 or not self._may_starve(demand, standing):
-            return WAITS
-        return int(not leads(number)), standing.starving_s
+        known = self._urgency(demand)
+        number = period(known.starving_s, known.reserves_s, now_s=self._now_s)
+        if number < 0 or not self._may_starve(demand, known):
+            return _WAITS
+        return int(not leads(number)), known.starving_s
 
     def starving(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING."""
-        return self.turn(demand) is not WAITS
+        return self.turn(demand) is not _WAITS
 
     def may_reserve(self, demand: GangDemand) -> bool:
         """Whether the gang is STARVING and has waited for long enough that room may be reserved for it."""
-        return self._now_s >= self._standing(demand).reserves_s and self.starving(demand)
+        return self._now_s >= self._urgency(demand).reserves_s and self.starving(demand)
 
     def weight(self, demand: GangDemand) -> Weight:
-        """What the gang weighs. Cost: a few fractions, for people and for single comparisons."""
-        self._keys.renew(self._run.table, self._run.policy)
-        return self._keys.weight(demand)
+        """What the gang weighs."""
+        return self._urgency(demand).weight
 
-    def _standing(self, demand: GangDemand) -> Standing:
-        self._keys.renew(self._run.table, self._run.policy)
-        return self._keys.of(demand)
+    def _urgency(self, demand: GangDemand) -> Urgency:
+        """Of a gang, whether it waits or runs."""
+        policy, gang = self._run.policy, demand.gang
+        known = self._run.cache.urgencies.get(gang.key)
+        if known is None or known.demand is not demand or known.scale is not self._scale or known.policy is not policy:
+            word, since_s = demand.options.weight, waiting_since_s(gang)
+            given = None if word is None else Weight(word.numerator, word.denominator, given=True)
+            weight = given or self._scale.weight(load_of(gang))
+            limit_s = float("inf") if since_s is None else since_s + self.policy.starve_limit_s
+            reserves_s = limit_s if since_s is None else max(limit_s, since_s + self.policy.reserve_after_s)
+            heaviest_first = () if self.policy.order is Order.FIFO else weight.key
+            tail = (*heaviest_first, gang.created_s, gang.key)
+            known = Urgency(demand, policy, self._scale, weight, since_s, limit_s, reserves_s, tail)
+            self._run.cache.urgencies[gang.key] = known
+        return known
 
     def _begun(self, demand: GangDemand) -> bool:
         """Whether some of the missing minimum are committed and others are not: it must be completed first.
@@ -93,13 +107,13 @@ class QueueOrder:
             p.uid not in commitment.assignment for _, pods in demand.need for p in pods
         )
 
-    def _may_starve(self, demand: GangDemand, standing: Standing) -> bool:
+    def _may_starve(self, demand: GangDemand, known: Urgency) -> bool:
         """Only a gang that could start as it is, were there room, ever starves. Cost: O(nodes) for a new one.
 
         docs/safety.md S14.
         """
         gang, run = demand.gang, self._run
-        if not demand.need or demand.siblings or gang.problem is not None or standing.waiting_s is None:
+        if not demand.need or demand.siblings or gang.problem is not None or known.waiting_s is None:
             return False
         if gang.key in run.snapshot.commitments or demand.blocked or demand.incomplete is not None:
             return False
@@ -108,3 +122,10 @@ class QueueOrder:
             return False
         within = self._quota is None or self._quota.over(demand) is None
         return within and could_ever_start(run, demand)
+
+
+def _is_completed_first(demand: GangDemand) -> bool:
+    """Whether the gang runs in part; one that had started and asks for `repair: none` waits for its turn instead."""
+    if not demand.partial:
+        return False
+    return demand.options.repair is not Repair.NONE or not quorum_of(demand.gang, lost_nodes=demand.lost).started

@@ -4,51 +4,16 @@ What can be reused by later runs is in the cache; what changes during a run is h
 Made by `scoring.plan.planner.begin_run`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from scoring.feasibility.fit_counts import Nodes
 from scoring.ids import ZoneName
-from scoring.model.policy import Policy, ScorePolicy
+from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.network.matrix import Ints
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
-from scoring.plan.demand import MemberSet
+from scoring.plan.demand import Kinds
 from scoring.plan.node_search import NodeSearch
 from scoring.plan.pair_scores import PairScores
-from scoring.plan.result import Refused
-
-
-@dataclass(frozen=True, slots=True)
-class Tiers:
-    """Feasible zones, as far as their order does not depend on the room."""
-
-    common: ScorePolicy
-    """What the best are compared by."""
-    best: list[ZoneName]
-    """Those that only the network decides between."""
-    others: list[ZoneName]
-    """Those that come after them in any case."""
-
-
-@dataclass(slots=True)
-class Kind:
-    """What gangs that ask for the same share in one run. Not shared between runs."""
-
-    members: MemberSet
-    score: ScorePolicy
-    allowed: tuple[ZoneName, ...]
-    columns: Ints
-    """Of the allowed zones, among all of the run's, ascending"""
-    home: frozenset[ZoneName]
-    """Zones of members that have a node."""
-    refused: tuple[object, Refused] | None = None
-    """The answer to the first of them that was refused, and a moment of the room that it is about; `None`: room only
-    shrinks during a run, so it holds for all of them in the same words"""
-    could_fit: bool | None = None
-    """Whether it would fit the empty cluster, once that was looked at"""
-    tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
-    """feasible zones → their order"""
 
 
 @dataclass(slots=True)
@@ -65,10 +30,5 @@ class Run:
     table: NodeTable
     zones: tuple[ZoneName, ...]
     """All, in the order in which results are indexed"""
-    nodes: Nodes
-    token: object = field(default_factory=object)
-    """Stands for the snapshot's room and filters in what is kept from run to run"""
-    kinds: dict[object, Kind] = field(default_factory=dict)
+    kinds: Kinds
     """What gangs ask for → what they share"""
-    kind_of: dict[int, tuple[object, Kind]] = field(default_factory=dict)
-    """id of a demand → the demand, kept alive, and its kind"""

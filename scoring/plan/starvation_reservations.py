@@ -74,40 +74,37 @@ class StarvationReservations:
         """What is held, by gang."""
         return {kept.reserved.gang: kept.reserved for kept in self._all()}
 
-    def reserve(
-        self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool, final: bool
-    ) -> tuple[Refused, frozenset[int]]:
+    def reserve(self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool) -> Refused:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
-        Gives the refusal in its final words, and the rows of which room is kept. `final`: the refusal would be the same
-        if nothing were reserved.
+        Gives the refusal in its final words.
         """
         if claim is not None:
-            rows = self._claim(demand, claim)
+            self._claim(demand, claim)
             givers = ", ".join(claim.givers) or "others"
-            return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to"), rows
-        rows = self._starving(demand) if starving else frozenset()
-        if not rows:
-            return refused if final else self.explained(demand, refused), rows
+            return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
+        nodes = self._starving(demand) if starving else 0
+        if not nodes:
+            return self.explained(demand, refused)
         zones = ", ".join(self.made[demand.gang.key].zones)
-        return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it"), rows
+        return Refused(refused.reason, f"{refused.detail}; {nodes} nodes of zone {zones} are held for it")
 
-    def _starving(self, demand: GangDemand) -> frozenset[int]:
-        """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the rows.
+    def _starving(self, demand: GangDemand) -> int:
+        """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the number of nodes.
 
         All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
         """
         kind = resource_class(demand)
         if kind in self._kept:
-            return frozenset()
+            return 0
         member_set = kind_of(self._run, demand).members
         rows = self._former(demand, member_set)
         if rows is None:
             rows = self._best(demand, member_set)
         if rows is None:
-            return frozenset()
+            return 0
         self._kept[kind] = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
-        return frozenset(rows.tolist())
+        return len(rows)
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _Kept:
         """Take this room of these rows from the run."""
@@ -116,11 +113,8 @@ class StarvationReservations:
         names = tuple(run.table.names[row] for row in rows.tolist())
         return _Kept(Reservation(demand.gang.key, run.view.zones_of(names), names), rows, room, claims)
 
-    def _claim(self, demand: GangDemand, claim: Claim) -> frozenset[int]:
-        """Keep for the gang what is free by now of the room that others leave for it; gives the rows.
-
-        Cost: O(nodes).
-        """
+    def _claim(self, demand: GangDemand, claim: Claim) -> None:
+        """Keep for the gang what is free by now of the room that others leave for it. Cost: O(nodes)."""
         run = self._run
         needed = np.zeros_like(run.capacity.room.free)
         rows: set[int] = set()
@@ -134,7 +128,6 @@ class StarvationReservations:
         at = np.array(sorted(rows), np.int64)
         room = np.minimum(needed[at], np.maximum(run.capacity.room.free[at], 0))
         self._claimed[demand.gang.key] = self._keep(demand, at, room, claims=True)
-        return frozenset(rows)
 
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
@@ -154,14 +147,6 @@ class StarvationReservations:
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
         return None
-
-    def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
-        """For each reservation its rows, what would be free there if it were given back, and its zones' places."""
-        run = self._run
-        return [
-            (one.rows, run.capacity.room.free[one.rows] + one.room, run.view.columns(one.reserved.zones))
-            for one in self._all()
-        ]
 
     def __bool__(self) -> bool:
         """Whether anything is held."""

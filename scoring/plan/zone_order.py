@@ -14,8 +14,8 @@ from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
-from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.run import Kind, Run, Tiers
+from scoring.plan.demand import GangDemand, Kind, MemberSet, Tiers
+from scoring.plan.run import Run
 from scoring.score.between_zones import mean_between
 from scoring.score.zone_distance import fewest_zones, rank_zones, zone_distances
 
@@ -27,17 +27,19 @@ _MOST_TOGETHER = 4_000
 
 def kind_of(run: Run, demand: GangDemand) -> Kind:
     """The kind of the gang's minimum set, made when it is asked for first."""
-    seen = run.kind_of.get(id(demand))
+    seen = run.kinds.by_demand.get(id(demand))
     if seen is not None:
         return seen[1]
     classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
     key = (classes, demand.siblings, demand.all_reduce, demand.options)
-    known = run.kinds.get(key)
+    known = run.kinds.by_content.get(key)
     if known is None:
         home = frozenset(run.view.zones_of(node for _, node in demand.siblings))
         members, allowed = run.view.member_set(demand.need, demand), run.view.candidate_zones(demand)
-        known = run.kinds[key] = Kind(members, run.view.score(demand), allowed, run.view.columns(allowed), home)
-    run.kind_of[id(demand)] = (demand, known)
+        known = run.kinds.by_content[key] = Kind(
+            members, run.view.score(demand), allowed, run.view.columns(allowed), home
+        )
+    run.kinds.by_demand[id(demand)] = (demand, known)
     return known
 
 

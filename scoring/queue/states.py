@@ -9,7 +9,7 @@ nor a clock. Rules:
 WAITING.
 - COMPLETED when its workers are done; a ps left over is its operator's to remove.
 - STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, over its namespace's share,
-  backing off) is never STARVING, whatever its clock says; `scoring.plan.order_keys` decides that.
+  backing off) is never STARVING, whatever its clock says; `scoring.plan.queue_order` decides that.
 """
 
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ def leads(period: int) -> bool:
 
 
 def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:
-    """What the gang is. `starving`: it would be, if it waits (`scoring.plan.order_keys` knows).
+    """What the gang is. `starving`: it would be, if it waits (`scoring.plan.queue_order` knows).
 
     >>> from tests.builders import bound, gang, pod
     >>> from scoring.feasibility.quorum import quorum_of

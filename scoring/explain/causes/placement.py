@@ -75,8 +75,10 @@ def placement_cause(
             f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
             "Drop hostPort from the pod template, or lower the minimum.",
         )
-    at_start = run.capacity.counts(member_class, When.AT_START)[run.table.zones[room.zone]]  # if no gang were starting
-    if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted <= int(at_start.sum()):
+    at_start = run.capacity.zone_counts(member_class, When.AT_START)[
+        run.zones.index(room.zone)
+    ]  # if no gang were starting
+    if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted <= int(at_start):
         starting = len(turn.ahead.starting)
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
         text = f"The room that it needs is committed to {gangs}: {room.text()} beside them."

@@ -29,11 +29,12 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.backfill.earliest import Promised
 from scoring.plan.backfill.endings import Endings, rounded
-from scoring.plan.backfill.start_search import StartSearch, classes_of, zones_with_room
+from scoring.plan.backfill.start_search import StartSearch
+from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
-from scoring.plan.starvation_reservations import WANTS_ROOM, resource_class
+from scoring.plan.starvation_reservations import resource_class
 from scoring.plan.zone_order import kind_of
 
 _FAR: Final = np.iinfo(np.int64).max // 4
@@ -139,27 +140,26 @@ class KeptRoom:
         self._keep()
         return promise
 
-    def held_back(self) -> list[tuple[Ints, Ints, Ints]]:
-        """Rows of what is kept, what would be free there otherwise, and its zone's place; as of reservations."""
-        rows, run = rows_with(self._taken), self._run
-        if self._kept is None or not len(rows):
-            return []
-        return [(rows, run.capacity.room.free[rows] + self._taken[rows], run.view.columns((self._kept.promise.zone,)))]
-
-    def rows(self) -> frozenset[int]:
-        """Where room is kept."""
-        return frozenset(rows_with(self._taken).tolist())
+    def would_help(self, demand: GangDemand) -> bool:
+        """Whether the zone of the promise would have room for each class of the gang's minimum if nothing were kept."""
+        kept, run = self._kept, self._run
+        if kept is None or kept.promise.zone not in kind_of(run, demand).allowed:
+            return False
+        rows, zone = kept.at.rows, run.zones.index(kept.promise.zone)
+        if not self._taken[rows].any():
+            return False
+        free = run.capacity.room.free[rows] + self._taken[rows]
+        return all(
+            run.capacity.zone_counts_if(member_class, rows, free, When.AT_START)[zone] >= len(pods)
+            for member_class, pods in demand.need
+        )
 
     def explained(self, demand: GangDemand, refused: Refused) -> Refused:
-        """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another. O(nodes)."""
-        kept, run = self._kept, self._run
-        if refused.reason not in WANTS_ROOM or kept is None or demand.gang.key == kept.promise.gang:
+        """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another."""
+        kept = self._kept
+        if kept is None or demand.gang.key == kept.promise.gang or not self.would_help(demand):
             return refused
-        zone, classes = kept.promise.zone, classes_of(run, demand)
-        if zone not in kind_of(run, demand).allowed or not len(rows_with(self._taken)):
-            return refused
-        if not zones_with_room(run, classes, run.capacity.room.free + self._taken)[run.zones.index(zone)]:
-            return refused
+        zone = kept.promise.zone
         return Refused(Reason.RESERVED, f"room of zone {zone} is kept for {kept.promise.gang}, which starts next there")
 
     def _keep(self) -> None:

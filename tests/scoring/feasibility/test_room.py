@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scoring.feasibility.overcommit import overcommits, suspects
-from scoring.feasibility.room import Room, fit_counts, scatter_add
-from scoring.model import Phase, Pod
+from scoring.feasibility.room import Room, fit_counts, fit_counts_of_each, scatter_add
+from scoring.model import NodeTable, Phase, Pod
 from scoring.network.matrix import Ints
 from tests.builders import node, pod, snapshot
 
@@ -32,6 +32,33 @@ def test_counts_are_the_most_that_fit(free: Ints, request_: Ints) -> None:
         for row, count in zip(free[:, asked], counts, strict=True):
             assert count == 0 or (count * request_[asked] <= row).all()
             assert ((count + 1) * request_[asked] > row).any()
+
+
+@given(FREE, st.lists(REQUEST, min_size=1, max_size=3))
+def test_many_requests_are_counted_as_each_alone(free: Ints, requests: list[Ints]) -> None:
+    """One rule, for one request and for many."""
+    together = fit_counts_of_each(free, np.array(requests))
+    assert together.tolist() == [fit_counts(free, request_).tolist() for request_ in requests]
+
+
+NAMES = st.sets(st.sampled_from("abcdef"), min_size=1).map(sorted)
+
+
+@given(st.lists(st.tuples(NAMES, arrays(np.int64, (6, 1), elements=st.integers(-2, 5)), st.booleans()), max_size=5))
+def test_counts_of_a_run_before_are_those_of_the_room_now(runs: list[tuple[list[str], Ints, bool]]) -> None:
+    """Whichever nodes came, went or changed in between, and whatever was asked for and taken in each run."""
+    room = None
+    for names, amounts, takes in runs:
+        table = NodeTable.of([node(name, cpu="9") for name in names])
+        free = np.repeat(amounts[: len(names)], len(table.axis), axis=1)
+        before, room = room, Room.after(room, table, free)
+        requests = [np.full(len(table.axis), amount, np.int64) for amount in ((1, 2, 3) if takes else (2, 3))]
+        for _ in range(2):
+            for request_ in requests:
+                assert room.counts(request_).tolist() == fit_counts(room.free, request_).tolist()
+            room.take([0] if takes else [], requests[0])
+        if before is not None:
+            assert before.counts(requests[0]).tolist() == fit_counts(before.free, requests[0]).tolist()
 
 
 STEP = st.one_of(

@@ -1,19 +1,24 @@
 """The planner's cache: it saves time and nothing else, and it stays bounded."""
 
+import random
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, HostPort
-from scoring.model.policy import Policy, Ratios, ScorePolicy, Selection, ZonePolicy
+from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selection, ZonePolicy
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
 from scoring.plan.pair_scores import warmed
 from scoring.score.links import Links, among
 from tests.builders import gang, mesh, node, pod, snapshot
+from tests.example_counts import FEW
+from tests.scoring.plan.changing import world
 from tests.scoring.plan.planned import POLICY, dressed
 
 WEB = HostPort("TCP", "0.0.0.0", 80)
@@ -95,6 +100,20 @@ def test_whatever_changes_run_after_run() -> None:
         assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0), name
 
 
+@pytest.mark.slow
+@FEW
+@given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
+def test_a_changing_cluster_is_planned_as_without_a_cache(seed: int, starve_limit_s: float) -> None:
+    """Plan after plan: the same places, reasons and words."""
+    policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
+    cache, before = PlannerCache(), None
+    for number, now in enumerate(world(random.Random(seed))):
+        now_s = 1000.0 + number
+        made = plan(now, policy, now_s=now_s, previous=before, cache=cache)
+        assert made == plan(now, policy, now_s=now_s, previous=before)
+        before = made
+
+
 def test_a_second_run_scores_nothing_again() -> None:
     """The same snapshot again finds the pair scores in the cache."""
     cache = PlannerCache()
@@ -115,19 +134,6 @@ def test_equal_classes_are_one_key() -> None:
     assert {one: 1, other: 2}[equal] == 1
     assert replace(other, requests=one.requests) in {one}
     assert replace(one, constraints=replace(one.constraints, claims=("c",))) not in {one}
-
-
-def test_classes_of_gangs_that_are_gone_are_forgotten() -> None:
-    """A cluster whose gangs come and go keeps few of their classes, and plans as without a cache."""
-    cache, most = PlannerCache(), 0
-    for begin in range(0, 3000, 100):
-        gangs = [gang(f"g{i}", 2, memory=f"{i + 1}Mi") for i in range(begin, begin + 100)]
-        found = replace(state(), gangs={one.key: one for one in gangs}, version=begin + 9)
-        made = plan(found, POLICY, now_s=0.0, cache=cache)
-        assert begin % 1000 or made == plan(found, POLICY, now_s=0.0)
-        most = max(most, len(cache.fit_counts.row_of))
-    assert 500 < most < 1200
-    assert len(cache.demands.known) <= 300
 
 
 def test_tables_are_emptied_at_their_limit() -> None:
@@ -179,10 +185,10 @@ def test_what_is_kept_of_gangs_goes_with_them() -> None:
     """Gangs that are gone do not stay."""
     cache = PlannerCache()
     filler: dict[Any, Any] = {f"default/{i}": None for i in range(100)}
-    cache.demands.known, cache.footprints, cache.countings = dict(filler), dict(filler), dict(filler)
+    cache.demands.known, cache.urgencies = dict(filler), dict(filler)
     first = plan(state(), POLICY, now_s=0.0, cache=cache)
     plan(state(), POLICY, now_s=0.0, cache=cache, previous=first)
-    assert set(cache.demands.known) == set(cache.footprints) == {WANTED.key} >= set(cache.countings)
+    assert set(cache.demands.known) == set(cache.urgencies) == {WANTED.key}
 
 
 def test_a_demand_is_derived_again_only_when_it_can_differ() -> None:

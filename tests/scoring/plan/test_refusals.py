@@ -1,46 +1,15 @@
-"""Gangs that are refused many at once: in the same words as one by one."""
+"""What a gang that finds no room is told."""
 
-import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from scoring.feasibility import fit_counts
-from scoring.model.policy import Policy, QueuePolicy
+from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.plan import PlannerCache, plan
-from scoring.plan.bulk_refusal import BulkRefusals
-from scoring.plan.result import Refused
 from tests.builders import bound, gang, node, pod, snapshot
-from tests.example_counts import FEW
-from tests.scoring.plan.changing import world
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
-
-
-def none_at_once(*_: object) -> list[Refused]:
-    """Counting is never enough."""
-    return []
-
-
-@pytest.mark.slow
-@FEW
-@given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
-def test_all_at_once_is_as_one_by_one(seed: int, starve_limit_s: float) -> None:
-    """Plans of a changing cluster, looking ahead and with a cache, or neither: the same places, reasons and words."""
-    policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
-    cache, before = PlannerCache(), None
-    for number, state in enumerate(world(random.Random(seed))):
-        now_s = 1000.0 + number
-        ahead = plan(state, policy, now_s=now_s, previous=before, cache=cache)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(BulkRefusals, "refused_from", none_at_once)
-            patch.setattr(BulkRefusals, "refusal", none_at_once)
-            assert ahead == plan(state, policy, now_s=now_s, previous=before)
-        before = ahead
-
 
 WORDS = {  # case: (gang, the answer, who runs)
     "no zone has room": (gang("g", 4, cpu="4"), (Reason.IMPOSSIBLE, "4 members at once fit in no allowed zone, even")),
@@ -76,18 +45,6 @@ def test_a_long_queue_is_told_the_same_objects_again() -> None:
     assert all(again.waiting[key] is first.waiting[key] for key in first.waiting)
 
 
-@pytest.mark.parametrize("place", [1, 40], ids=["no place for all classes", "classes of before leave"])
-def test_where_memory_ends_gangs_are_told_the_same(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
-    """Classes that find no place among the counts are looked at one by one."""
-    monkeypatch.setattr(fit_counts, "MOST_CLASSES", place)
-    monkeypatch.setattr(fit_counts, "_FORGOTTEN_AFTER", 1)
-    cache = PlannerCache()
-    for begin in range(0, 120, 30):
-        gangs = [gang(f"g{i:03}", 3, cpu="3", memory=f"{i + 1}Mi") for i in range(begin, begin + 30)]
-        state = snapshot(NODES, gangs, version=begin)
-        assert plan(state, Policy(), now_s=0.0, cache=cache) == plan(state, Policy(), now_s=0.0)
-
-
 def test_gangs_of_many_kinds_are_told_the_same() -> None:
     """A gang of more classes than are counted together."""
     nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
@@ -95,3 +52,18 @@ def test_gangs_of_many_kinds_are_told_the_same() -> None:
     full = [bound(pod(f"x{i}", cpu="3", gang=None), f"n{i}") for i in range(3)]
     found = plan(snapshot(nodes, [many], pods=full), Policy(), now_s=0.0)
     assert found.waiting[many.key].reason is Reason.IMPOSSIBLE
+
+
+def test_a_gang_that_asks_for_more_than_its_minimum_is_told_in_its_turn() -> None:
+    """Not what is left once those behind it have had their room."""
+    nodes = [node("n", cpu="3")]
+    large, later = gang("large", 6, min_member=4, created_s=1.0), gang("later", 3, created_s=2.0)
+    found = plan(snapshot(nodes, [large, later]), Policy(queue=QueuePolicy(order=Order.FIFO)), now_s=3.0)
+    assert later.key in found.admitted
+    assert found.waiting[large.key].reason is Reason.IMPOSSIBLE
+    roomy = snapshot([*nodes, node("m", cpu="4")], [large, later], pods=[bound(pod("x", cpu="4", gang=None), "m")])
+    found = plan(roomy, Policy(queue=QueuePolicy(order=Order.FIFO)), now_s=3.0)
+    assert (found.waiting[large.key].reason, found.waiting[large.key].detail) == (
+        Reason.NO_ROOM,
+        "most room in zone a: 3 of 4 members",
+    )
