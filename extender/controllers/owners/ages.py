@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 
-from extender.cache import ClusterCache
 from extender.cache.gangs import JobSays
+from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
-from extender.ports import Clock, ClusterApi
+from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
 from scoring.lengths import EXPECTED_DURATION, MOST_S
@@ -50,10 +50,8 @@ class _Read:
 class OwnerAges:
     """Owners that are to be read. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, api: ClusterApi, clock: Clock) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
+    def __init__(self, context: ControllerContext) -> None:
+        self._cache, self._api, self._clock = context.cache, context.api, context.clock
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, and its turn"""

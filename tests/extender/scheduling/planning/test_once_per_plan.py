@@ -29,7 +29,7 @@ def planner_of(clock: Clock, *, singles: int) -> Planner:
 async def test_the_same_plan_is_answered_once() -> None:
     clock = FakeClock()
     planner = planner_of(clock, singles=4)
-    asks = Preempting(planner, clock)
+    asks = Preempting(planner)
     assert await asks(NONE, NONE) is None
     await planner.replan()
     first = await asks(NONE, NONE)
