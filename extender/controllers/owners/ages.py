@@ -21,7 +21,6 @@ from extender.controllers.owners.failure_budget import KINDS, controller_of, dec
 from extender.controllers.owners.finishing import desired_pods
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
-from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
 from scoring.lengths import EXPECTED_DURATION, MOST_S
