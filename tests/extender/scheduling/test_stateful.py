@@ -182,6 +182,7 @@ class ServiceMachine(RuleBasedStateMachine):
                 for field in ("nodeName", "affinity", "schedulingGates"):
                     pod["spec"].pop(field, None)
                 pod["metadata"]["annotations"] = {}
+                pod["status"] = {}
                 if self.gated[name]:
                     pod["spec"] |= GATED
                 self.api.add(pod)
