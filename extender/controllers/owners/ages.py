@@ -93,7 +93,8 @@ class OwnerAges:
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
-                    known = gang, _owners(gang), _turn(gang)
+                    owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
+                    known = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, _turn(gang)
                 self._seen[gang.key] = known
             yield
         yield
@@ -132,11 +133,6 @@ def _turn(gang: Gang) -> int | None:
     if gang.pending or gang.later:
         return _WAITS
     return _RUNS if any(not pod.terminal for pod in gang.placed) else None
-
-
-def _owners(gang: Gang) -> dict[str, Controller]:
-    found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
-    return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}
 
 
 def said_length(owner: bytes) -> JobSays | None:

@@ -76,7 +76,10 @@ class KubeScheduler:
             self._written(world, pod, "SchedulerError", "the extender failed")
 
     def _written(self, world: World, pod: dict[str, Any], reason: str, message: str) -> str:
-        """Write why the pod got no node; the pod's resourceVersion after it, which wakes nobody here."""
+        """Write why the pod got no node; the pod's resourceVersion after it.
+
+        With kube-scheduler such a write wakes the pod once; here it does not, so that nothing counts on that.
+        """
         metadata = pod["metadata"]
         said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
         patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [said]}}
