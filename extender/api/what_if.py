@@ -20,7 +20,6 @@ from pydantic import BaseModel, ValidationError
 
 from extender.cache import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
-from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from extender.settings.layers import merge
 from extender.settings.settings import Settings
@@ -43,7 +42,6 @@ class WhatIfs:
     """Questions about the running cluster, answered one after the other."""
 
     planner: Planner
-    clock: Clock
     settings: Settings
     empty_cache: Callable[[], ClusterCache]
     _asked: int = field(default=0, init=False)
@@ -58,7 +56,7 @@ class WhatIfs:
             raise BusyError("the first plan is not made yet")
         if self._asked > MOST_WAITING:
             raise BusyError("others are being answered")
-        base = Situation(planner.snapshot, planner.policy, self.clock.now_s())
+        base = Situation(planner.snapshot, planner.policy, planner.now_s)
         answer = partial(
             supposed, base, planner.current, what, self.settings, self.empty_cache,
             cache=planner.cache.borrowed(),

@@ -91,11 +91,12 @@ def following(
     reflectors = reflectors_of(settings, cache, groups, follow, unreadable, notes)
     feeds = feeds_of(settings, follow, unreadable, notes)
     common = Common(
-        settings, cache, api, clock, rng,
-        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds,
-        limits=limits, worker=worker, questions=questions, started_store=started_store,
+        settings, cache, groups, api, clock, rng,
+        notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, limits=limits,
+        worker=worker, questions=questions, started_store=started_store, sources=sources, reviews=reviews,
+        heard=comeback.heard,
     )  # fmt: skip
-    return assemble(common, groups, sources, reviews=reviews, heard=comeback.heard)
+    return assemble(common)
 
 
 def reflectors_of(
@@ -150,8 +151,10 @@ def in_memory(
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json, clock)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    common = Common(settings, cache, api, clock, rng, notes=Notes(secrets.token_bytes(32)))
-    return assemble(common, SeenGroups(cache.pod_groups), sources, callers=Callers.SCHEDULER)
+    groups, notes = SeenGroups(cache.pod_groups), Notes(secrets.token_bytes(32))
+    return assemble(
+        Common(settings, cache, groups, api, clock, rng, notes=notes, sources=sources, callers=Callers.SCHEDULER)
+    )
 
 
 def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:

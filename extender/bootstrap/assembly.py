@@ -6,7 +6,6 @@ Rule: nothing runs before `Service.run`.
 
 import asyncio
 import gc
-import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,38 +18,24 @@ from extender.bootstrap.probe import Probing
 from extender.bootstrap.scheduling import Starting
 from extender.bootstrap.service import Service, service_of
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.mapping import mapping_config
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
-from extender.ports import Reviews
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.admission.degraded_nodes import Degrading
 from extender.scheduling.planning.housekeeping import Housekeeping
-from extender.scheduling.watch_catchup import CatchUp
-from extender.server.dispatch import Callers
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
 
 
-def assemble(
-    common: Common,
-    groups: SeenGroups,
-    sources: Sequence[Polled],
-    *,
-    callers: Callers = Callers.SCHEDULER_AND_CURL,
-    reviews: Reviews | None = None,
-    heard: Callable[[], None] = lambda: None,
-) -> Service:
-    """The service; `heard`: the API server answered the election."""
-    cache, clock = common.cache, common.clock
-    starting = Starting(common, groups)
-    caring = Caring(common, starting)
-    catch_up = CatchUp(cache, clock)
+def assemble(common: Common) -> Service:
+    """The service."""
+    starting = Starting(common)
+    caring, catch_up = Caring(common, starting), starting.catch_up
     probing = Probing(common) if common.settings.probe.enabled else None
-    refresh = _refresh_of(common, [*sources, probing.polled] if probing is not None else sources)
+    refresh = _refresh_of(common, [*common.sources, probing.polled] if probing is not None else common.sources)
     housekeeping = _listening(common, starting, caring, refresh)
 
     def changed() -> None:
@@ -61,17 +46,15 @@ def assemble(
         common.planner.mark_expected()
         catch_up.changed()
 
-    cache.on_change, cache.on_expected_change = changed, came_true
+    common.cache.on_change, common.cache.on_expected_change = changed, came_true
     terms = Terms(common, starting, caring, housekeeping, refresh)
     tasks = terms.tasks() | {"housekeeping": housekeeping.run}
     if refresh is not None:
         tasks["network"] = refresh.run
     if common.leadership is not None:
-        common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=heard, over=terms.over)
+        common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=common.heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
-    return service_of(
-        common, starting, caring, catch_up, refresh, tasks, callers=callers, reviews=reviews, probing=probing
-    )
+    return service_of(common, starting, caring, probing, refresh, tasks)
 
 
 def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
@@ -99,36 +82,25 @@ async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
 
 
 def _listening(common: Common, starting: Starting, caring: Caring, refresh: NetworkRefresh | None) -> Housekeeping:
-    settings, cache, planner, clock = common.settings, common.cache, common.planner, common.clock
+    planner = common.planner
     housekeeping = Housekeeping(
-        cache,
+        starting.context,
         planner,
         starting.binds,
         starting.parking,
         starting.wakes,
         starting.admissions,
         starting.health,
-        clock,
-        also=caring.looks,
-        acting=common.acting,
+        caring.looks,
     )
     planner.subscribe(housekeeping.plan_made)
     planner.subscribe(lambda plan: starting.wakes.add(starting.plain.woken_by(plan)))
-    hard_ttl_s = settings.network.hard_ttl_s.loss
-    degrading = Degrading(
-        cache,
-        starting.binds,
-        clock,
-        common.log,
-        hard_ttl_s=math.inf if hard_ttl_s is None else hard_ttl_s,
-        exclusion_ttl_s=common.policy.exclusion_ttl_s,
-    )
-    planner.subscribe(degrading.look)
+    planner.subscribe(Degrading(starting.context, starting.binds).look)
     planner.subscribe(lambda _: starting.context.quiet.look())
     planner.subscribe(lambda _: caring.overcommits.look())
     planner.subscribe(caring.waiting_times.plan_made)
     if refresh is not None:
-        planner.subscribe(_when_nodes_changed(cache, refresh.nodes_changed))
+        planner.subscribe(_when_nodes_changed(common.cache, refresh.nodes_changed))
     return housekeeping
 
 
@@ -157,7 +129,7 @@ class Terms:
     planned: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.ages = OwnerAges(self.common.cache, self.common.api, self.common.clock)
+        self.ages = OwnerAges(self.starting.context)
 
     async def plan_once_synced(self) -> None:
         """Wait for what the first plan needs, then plan until cancelled."""
@@ -246,6 +218,6 @@ class Terms:
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
         if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
             tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
-        if caring.elastic is not None:
-            tasks["elastic"] = caring.elastic.run
+        if caring.resizing is not None:
+            tasks["elastic"] = caring.resizing.elastic.run
         return tasks

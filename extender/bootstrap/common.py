@@ -2,13 +2,14 @@
 
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Final, cast
 
 from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
+from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
@@ -19,17 +20,18 @@ from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.leadership.lease_loop import FencedApi, Leadership
 from extender.network.probe.agents import ProbeOptions
 from extender.network.probe.bursts import BurstOptions
+from extender.network.refresh import Polled
 from extender.notes import Notes
-from extender.ports import Clock, ClusterApi, TextStore
+from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
+from extender.server.dispatch import Callers
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy
-from scoring.plan import Plan
 from scoring.scaling.job import MetricOptions
 
 
@@ -96,6 +98,7 @@ class Common:
 
     settings: Settings
     cache: ClusterCache
+    groups: SeenGroups
     api: ClusterApi  # Nothing is written through it by a process that lost the lease
     clock: Clock
     rng: random.Random
@@ -109,6 +112,10 @@ class Common:
     worker: Worker = at_once  # What plans
     questions: Worker = at_once  # What explains, and decides who is resized or leaves
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
+    sources: Sequence[Polled] = ()
+    reviews: Reviews | None = None  # Whose tokens reports carry
+    callers: Callers = Callers.SCHEDULER_AND_CURL
+    heard: Callable[[], None] = lambda: None  # The API server answered the election
 
     def __post_init__(self, stands: Candidacy | None) -> None:
         clock, self.telemetry = self.clock, Telemetry()
@@ -136,11 +143,3 @@ class Common:
         """Lists that were read again, and take-overs: each restarts the quiet time."""
         relists = sum(reflector.status().relists for reflector in self.followed.values())
         return relists + (self.leadership.terms if self.leadership is not None else 0)
-
-    def synced(self) -> bool:
-        """Whether there is a plan."""
-        return self.planner.snapshot is not None
-
-    def current(self) -> Plan | None:
-        """The plan of now; `None`: there was no first one yet."""
-        return self.planner.current if self.synced() else None

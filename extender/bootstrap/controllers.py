@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
+from extender.bootstrap.feeds import Feeds
 from extender.bootstrap.scheduling import Starting
+from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
-from extender.controllers.elastic.elastic_context import Parts
+from extender.controllers.elastic.elastic_context import Parts, Retries
 from extender.controllers.elastic.records import Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import Reports
@@ -32,36 +34,35 @@ from extender.controllers.starts.waiting_times import WaitingTimes
 from extender.scheduling.planning.housekeeping import Look
 from extender.scheduling.planning.once_per_plan import Preempting as Decision
 from extender.scheduling.planning.once_per_plan import Stranding
-from scoring.explain.gang import explain
 from scoring.model.policy import Preempting
 
 
-class Reported:
-    """The records of what jobs reported and what was done about it, and their readers; nothing is served yet."""
+class Resizing:
+    """The controller of elastic jobs, what jobs reported to it, and the reader of its records; nothing runs yet."""
 
-    def __init__(self, common: Common) -> None:
-        clock, book = common.clock, SeriesBook()
-        self.records = Records(common.telemetry)
-        self.reports = Reports(lambda: self.records.views, book, clock)
-        self.demands = MetricDemands(book, common.settings.elastic.options(common.limits.metrics).metrics, clock)
-        self.view = JobsView(common.cache, common.planner, self.records, book, clock, demands=self.demands)
+    def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
+        clock, book, options = common.clock, SeriesBook(), common.settings.elastic.options(common.limits.metrics)
+        records, demands = Records(common.telemetry), MetricDemands(book, options.metrics, clock)
+        self.reports, self._demands = Reports(lambda: records.views, book, clock), demands
+        self.view = JobsView(common.planner, records, book, demands)
+        parts = Parts(context, feeds.jobs, feeds.autoscalers, records, Retries(common.rng))
+        self.elastic = Elastic(parts, options, ready=feeds.ready, synced=feeds.synced, demands=demands.in_steps)
 
     def forget(self) -> None:
-        """Forget all reports and demands: a term starts or ends."""
-        self.reports.forget()
-        self.demands.forget()
+        """A term starts or ends."""
+        for book in (self.elastic, self.reports, self._demands):
+            book.forget()
 
 
 class Caring:
     """The parts; `None`: switched off. Nothing runs yet."""
 
     def __init__(self, common: Common, starting: Starting) -> None:
-        cache, clock, policy, planner = common.cache, common.clock, common.policy, common.planner
-        context, events, health = starting.context, starting.events, starting.health
-        self.elastic, self.reported = _elastic_of(common, starting)
-        levels = policy.preemption is Preempting.LEVELS
-        self.restarts = Restarts(context, lost_of=health.lost_under, limits=policy.restarts, levels=levels)
-        stranding = Stranding(planner, clock)
+        cache, clock, planner = common.cache, common.clock, common.planner
+        context, events = starting.context, starting.events
+        self.resizing = Resizing(common, context, common.feeds) if common.feeds is not None else None
+        self.restarts = Restarts(context)
+        stranding = Stranding(planner)
         self.repins = Repins(
             context,
             self.restarts,
@@ -69,36 +70,22 @@ class Caring:
             removed=starting.admissions.name_no_nodes,
             timeout_s=common.limits.repin_timeout_s,
         )
-        self.repairs = Repairs(
-            context,
-            policy,
-            self.restarts,
-            lost_of=health.lost_under,
-            silent=health.silent,
-            wants_no_more=self.restarts.judge.wants_no_more,
-        )
+        self.repairs = Repairs(context, self.restarts, silent=starting.health.silent)
         self.preemptions: Preemptions | None = None
         if common.settings.preemption is not Preempting.OFF:
             words = PreemptionWords(context)
             claims = PreemptionClaims(context, words, self.restarts)
-            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=Decision(planner, clock))
+            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=Decision(planner))
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard
-        label_problems = LabelProblems(context, policy)
+        label_problems = LabelProblems(context)
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
-        planned = lambda: (planner.snapshot, planner.current) if planner.snapshot is not None else None  # noqa: E731
-        self.expected = ExpectedStarts(policy, clock, planned, planner.questions)
-        waits = Waits(
-            context,
-            explain=lambda gang: planner.ask(
-                explain, cache.snapshot(), planner.current, gang, policy, now_s=clock.now_s(), closest=1
-            ),
-            expected=self.expected.of,
-        )
+        self.expected = ExpectedStarts(context, planner.questions)
+        waits = Waits(context, self.expected.of)
         self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
         self.overcommits = Overcommits(context)
-        self.alarms = NetworkAlarms(context, policy.score)
+        self.alarms = NetworkAlarms(context)
         store = common.started_store
         self.started = StartedGangs(store, cache, clock, acting=common.acting) if store is not None else None
         self.waiting_times = WaitingTimes(context)
@@ -109,7 +96,7 @@ class Caring:
             self.waiting_times.look,
             Finishing(context).look,
             *([self.preemptions.look] if self.preemptions is not None else []),
-            *([self.reported.reports.tidy] if self.reported is not None else []),
+            *([self.resizing.reports.tidy] if self.resizing is not None else []),
             label_problems.look,
             Mistakes(context, frozenset(common.settings.scheduler_names)).look,
             self.unreadable.look,
@@ -124,30 +111,14 @@ class Caring:
         """Find again what another process, or this one before, had started."""
         if self.preemptions is not None:
             self.preemptions.claims.recover()
-        if self.elastic is not None:
-            self.elastic.recover()
+        if self.resizing is not None:
+            self.resizing.elastic.recover()
 
     def forget(self) -> None:
         """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
         if self.started is not None:
             self.started.read_again()
         self.waiting_times.forget()
-        for book in (self.elastic, self.reported, self.preemptions):
+        for book in (self.resizing, self.preemptions):
             if book is not None:
                 book.forget()
-
-
-def _elastic_of(common: Common, starting: Starting) -> tuple[Elastic | None, Reported | None]:
-    feeds = common.feeds
-    if feeds is None:
-        return None, None
-    reported = Reported(common)
-    parts = Parts(starting.context, common.planner, feeds.jobs, feeds.autoscalers, reported.records, common.rng)
-    elastic = Elastic(
-        parts,
-        common.settings.elastic.options(common.limits.metrics),
-        ready=feeds.ready,
-        synced=feeds.synced,
-        demands=reported.demands.in_steps,
-    )
-    return elastic, reported

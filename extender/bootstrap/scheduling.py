@@ -3,7 +3,6 @@
 import socket
 
 from extender.bootstrap.common import Common
-from extender.cache.sinks import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.gates.wakes import Gates, Wakes
@@ -15,13 +14,15 @@ from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.offered_nodes import Offers
 from extender.scheduling.parked_pods import Parking
 from extender.scheduling.plain_pods import PlainPods
-from extender.scheduling.unfit_nodes import NodeHealth
+from extender.scheduling.unfit_nodes import Learning, NodeHealth
+from extender.scheduling.verbs import Verbs
+from extender.scheduling.watch_catchup import CatchUp
 
 
 class Starting:
     """The parts; nothing runs yet."""
 
-    def __init__(self, common: Common, groups: SeenGroups) -> None:
+    def __init__(self, common: Common) -> None:
         limits, cache, api, clock = common.limits, common.cache, common.api, common.clock
         telemetry, log, planner = common.telemetry, common.log, common.planner
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
@@ -30,7 +31,7 @@ class Starting:
         self.events = Events(api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,
-            groups,
+            common.groups,
             api,
             clock,
             telemetry,
@@ -39,42 +40,23 @@ class Starting:
             quiet=Quiet(clock, relists=common.interruptions),
             disruptions=Disruptions(api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
             post_event=self.events.post,
-            plan=common.current,
+            planner=planner,
+            lost_of=self.health.lost_under,
             acting=common.acting,
         )
-        self.lapses = Lapses(cache, clock, log, post_event=self.events.post, timeout_s=limits.admit_timeout_s)
-        self.admissions = Admissions(
-            cache,
-            planner,
-            self.lapses,
-            clock,
-            log,
-            notes=common.notes,
-            post_event=self.events.post,
-            timeout_s=limits.admit_timeout_s,
-            exclusion_ttl_s=common.policy.exclusion_ttl_s,
-        )
+        self.lapses = Lapses(self.context, timeout_s=limits.admit_timeout_s)
+        self.admissions = Admissions(self.context, planner, self.lapses, timeout_s=limits.admit_timeout_s)
         self.wakes = Wakes(
-            cache,
-            api,
-            clock,
-            telemetry,
+            self.context,
             Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
             per_s=limits.writes_per_s,
             rng=common.rng,
-            acting=common.acting,
         )
         self.binds = Binds(
-            cache,
-            api,
-            clock,
+            self.context,
             planner,
             self.health,
-            telemetry,
-            log,
-            self.lapses,
             self.admissions,
-            hold_s=common.policy.hold_limit_s,
             commit_s=limits.commit_timeout_s,
             held_max=limits.max_held_binds,
             nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
@@ -82,3 +64,9 @@ class Starting:
         )
         evictions = Evictions(self.context, refused=self.binds.eviction_refused)
         self.plain = PlainPods(cache, planner, clock)
+        self.catch_up = CatchUp(cache, clock)
+        ttl_s, sees_all_nodes = common.policy.exclusion_ttl_s, common.settings.sees_all_nodes
+        learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=sees_all_nodes)
+        self.verbs = Verbs(
+            self.context, planner, self.binds, self.offers, self.parking, learning, self.plain, self.catch_up
+        )

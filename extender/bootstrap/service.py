@@ -14,7 +14,7 @@ from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
-from extender.bootstrap.controllers import Caring, Reported
+from extender.bootstrap.controllers import Caring, Resizing
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
 from extender.bootstrap.scheduling import Starting
@@ -26,22 +26,17 @@ from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
 from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh
-from extender.ports import Reviews
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.verbs import Verbs
-from extender.scheduling.watch_catchup import CatchUp
 from extender.schemas.readiness import Watch
 from extender.server.app import ForPeople, create_app
-from extender.server.dispatch import PATHS, Callers
+from extender.server.dispatch import PATHS
 from extender.server.tls.rotation import Rotation
 from extender.settings.settings import Settings
 from extender.web.page_sections import sections_of, version
 from extender.web.routes import Shown, page_router
-from scoring.model.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,6 @@ class Service:
     cache: ClusterCache
     planner: Planner
     binds: Binds
-    admissions: Admissions
     verbs: Verbs
     views: Views
     telemetry: Telemetry
@@ -60,9 +54,9 @@ class Service:
     health_app: ASGIApp  # `app` for probes and metrics alone
     tls: Rotation | None
     tasks: Mapping[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
-    leadership: Leadership | None = None
-    reports_app: ASGIApp | None = None  # For training jobs alone: what they report. None: they cannot.
-    restarts: Restarts | None = None
+    leadership: Leadership | None
+    reports_app: ASGIApp | None  # For training jobs alone: what they report. None: they cannot.
+    restarts: Restarts
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
@@ -80,49 +74,16 @@ class Service:
             await self.leadership.resign()
 
 
-def verbs_of(common: Common, starting: Starting, catch_up: CatchUp) -> Verbs:
-    """filter, prioritize and bind; a process that does not lead says so."""
-    settings, cache, clock, synced = common.settings, common.cache, common.clock, common.synced
-    learning = Learning(
-        lambda pod, node: cache.exclude(
-            pod.member_class,
-            node,
-            clock.now_s() + common.policy.exclusion_ttl_s,
-            by=pod.group.key if pod.group is not None else None,
-        ),
-        sees_all_nodes=settings.sees_all_nodes,
-    )
-    return Verbs(
-        cache,
-        common.planner,
-        starting.binds,
-        starting.offers,
-        starting.parking,
-        learning,
-        starting.plain,
-        catch_up,
-        clock,
-        common.log,
-        synced=synced if common.leadership is None else lambda: synced() and common.acting(),
-        otherwise=lambda: Reason.NOT_LEADER if synced() else Reason.NOT_SYNCED,
-        zone_label=settings.zone_label,
-    )
-
-
 def service_of(
     common: Common,
     starting: Starting,
     caring: Caring,
-    catch_up: CatchUp,
+    probing: Probing | None,
     refresh: NetworkRefresh | None,
     tasks: Mapping[str, Callable[[], Any]],
-    *,
-    callers: Callers,
-    reviews: Reviews | None,
-    probing: Probing | None = None,
 ) -> Service:
     """The service, which runs `tasks` and those of what answers; nothing is served yet."""
-    settings, cache, clock, planner = common.settings, common.cache, common.clock, common.planner
+    settings, planner, verbs = common.settings, common.planner, starting.verbs
 
     def statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
         return {name: reflector.status() for name, reflector in reflectors.items()}
@@ -134,14 +95,12 @@ def service_of(
     if settings.record.enabled:
         recorder = Recorder(planner.policy, failed=common.telemetry.internal_error)
         planner.recorded = recorder.record
-    preemptions, reported = caring.preemptions, caring.reported
+    preemptions, resizing = caring.preemptions, caring.resizing
     views = Views(
-        cache,
+        starting.context,
         planner,
         starting.binds,
-        starting.admissions,
-        clock,
-        jobs=reported.view if reported is not None else None,
+        jobs=resizing.view if resizing is not None else None,
         recorder=recorder,
         sync=partial(statuses, common.reflectors),
         network_status=network,
@@ -151,26 +110,21 @@ def service_of(
         repair=caring.repairs.words,
         preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
         recent=common.recent,
-        acting=common.acting,
-        what_ifs=WhatIfs(planner, clock, settings, partial(empty_cache, settings)),
-        circumstances=Circumstances(cache, common.api, clock).notes,
+        what_ifs=WhatIfs(planner, settings, partial(empty_cache, settings)),
+        circumstances=Circumstances(starting.context).notes,
         unreadable_objects=caring.unreadable,
         ignored_notes=caring.ignored.of,
-        expected_start_of=caring.expected.of,
-        expected_starts_looks=lambda: caring.expected.looks,
-        notes_problem=common.notes.problem,
+        expected=caring.expected,
         started_problem=lambda: caring.started.problem if caring.started is not None else "",
         demo=settings.snapshot is not None,
     )
     shown = Shown(partial(sections_of, views), partial(version, views))
-    verbs = verbs_of(common, starting, catch_up)
-    app = create_app(verbs, views, common.telemetry, callers=callers, routers=[page_router(shown, views)])
-    tls = Rotation(settings.tls, clock, common.telemetry) if settings.tls.cert_file is not None else None
+    app = create_app(verbs, views, common.telemetry, callers=common.callers, routers=[page_router(shown, views)])
+    tls = Rotation(settings.tls, common.clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
-        cache,
+        common.cache,
         planner,
         starting.binds,
-        starting.admissions,
         verbs,
         views,
         common.telemetry,
@@ -183,21 +137,19 @@ def service_of(
             **({"certificates": tls.follow} if tls is not None else {}),
         },
         common.leadership,
-        _reports_port(common, reported, reviews, probing.port if probing is not None else None),
+        _reports_port(common, resizing, probing.port if probing is not None else None),
         caring.restarts,
     )
 
 
-def _reports_port(
-    common: Common, reported: Reported | None, reviews: Reviews | None, probe: ProbePort | None
-) -> ASGIApp | None:
+def _reports_port(common: Common, resizing: Resizing | None, probe: ProbePort | None) -> ASGIApp | None:
     chosen = common.settings.reports
-    if chosen.port is None or (reported is None and probe is None):
+    if chosen.port is None or (resizing is None and probe is None):
         return None
-    if reviews is None:
+    if common.reviews is None:
         raise ValueError("reports.port is set, and no API server is there to review tokens")
-    app = create_reports_app(reported.reports if reported is not None else None, acting=common.acting, probe=probe)
-    reporters = Reporters(reviews, chosen.audiences, agents=probe.account if probe is not None else None)
+    app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
+    reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
     telemetry = common.telemetry
     return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
 

@@ -8,10 +8,11 @@ from extender.cache.sinks import SeenGroups
 from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.controllers.removal.removals import Disruptions, Quiet, owner_subject
 from extender.notes import Notes
-from extender.ports import Clock, ClusterApi
+from extender.ports import Clock, ClusterApi, CurrentPlan
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Background
 from extender.runtime.telemetry import Telemetry
+from scoring.ids import NodeName
 from scoring.model import Gang, Pod
 from scoring.plan import Plan
 
@@ -30,8 +31,13 @@ class ControllerContext:
     quiet: Quiet
     disruptions: Disruptions
     post_event: PostEvent
-    plan: Callable[[], Plan | None]  # The current plan; `None`: the cluster is not read yet
+    planner: CurrentPlan
+    lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]  # Nodes of these pods that are gone or silent for too long
     acting: Callable[[], bool]  # Whether this replica leads
+
+    def plan(self) -> Plan | None:
+        """The current plan; `None`: the cluster is not read yet."""
+        return self.planner.current if self.planner.snapshot is not None else None
 
     def decided(self, decision: Decision) -> None:
         """A line in the log of decisions, as of now."""

@@ -117,19 +117,15 @@ def shallow(body: bytes, *, levels: int = LEVELS) -> bytes:
     return b"".join(kept)
 
 
-def note_from_json(decoder: msgspec.json.Decoder[T], text: object, *, what: str, most_chars: int = NOTE_CHARS) -> T:
-    """Read the JSON in an annotation. ValueError, with `what` it was meant to be: it is no text, or not such a one."""
-    if not isinstance(text, str):
-        raise ValueError(f"{what}: not a text")
-    if len(text) > most_chars:
-        raise ValueError(f"{what}: longer than {most_chars} characters")
+def note_from_json(decoder: msgspec.json.Decoder[T], text: object) -> T | None:
+    """The JSON in an annotation; `None`: it is no text, or cannot be read (ours may be of another release's making)."""
+    if not isinstance(text, str) or len(text) > NOTE_CHARS:
+        return None
     try:
         raw = text.encode()
-        if shallow(raw, levels=NOTE_LEVELS) != raw:
-            raise ValueError(f"{what}: nested more than {NOTE_LEVELS} levels deep")
-        return decoder.decode(raw)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise ValueError(f"{what}: {error}") from error
+        return decoder.decode(raw) if shallow(raw, levels=NOTE_LEVELS) == raw else None
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
 
 
 class Head(msgspec.Struct, gc=False):

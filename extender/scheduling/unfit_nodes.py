@@ -7,7 +7,7 @@ may be lag. It holds for the pod's like, and so for its successor (docs/safety.m
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
 from extender.cache import ClusterCache
@@ -63,8 +63,8 @@ _REMEMBERED_MAX = 10_000
 class Learning:
     """First refusals that wait for their second."""
 
-    def __init__(self, exclude: Callable[[Pod, NodeName], None], *, sees_all_nodes: bool) -> None:
-        self._exclude = exclude
+    def __init__(self, cache: ClusterCache, clock: Clock, *, ttl_s: float, sees_all_nodes: bool) -> None:
+        self._cache, self._clock, self._ttl_s = cache, clock, ttl_s
         self._sees_all_nodes = sees_all_nodes
         self._first: OrderedDict[tuple[MemberClass, NodeName], float] = OrderedDict()
 
@@ -86,5 +86,6 @@ class Learning:
             return False
         del self._first[key]
         for node in {planned, *absent}:
-            self._exclude(pod, node)
+            by = pod.group.key if pod.group is not None else None
+            self._cache.exclude(pod.member_class, node, self._clock.now_s() + self._ttl_s, by=by)
         return True

@@ -7,19 +7,19 @@ Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from extender.cache import ClusterCache
-from extender.convert import ZONE_LABEL, node_from_json, pod_from_json
+from extender.controllers.context import ControllerContext
+from extender.convert import node_from_json, pod_from_json
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.errors import BadRequestError
-from extender.ports import Binding, Clock
-from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.ports import Binding
+from extender.runtime.decision_lines import Decision
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.offered_nodes import Offers
 from extender.scheduling.parked_pods import Parking
@@ -48,7 +48,7 @@ _ENDED_BY_ROOM = frozenset(
 class Verbs:
     """The service behind /filter, /prioritize and /bind."""
 
-    cache: ClusterCache
+    context: ControllerContext
     planner: Planner
     binds: Binds
     offers: Offers
@@ -56,12 +56,6 @@ class Verbs:
     learning: Learning
     plain: PlainPods
     catch_up: CatchUp
-    clock: Clock
-    log: DecisionLog
-    _: KW_ONLY
-    synced: Callable[[], bool]  # Whether filter and bind may be answered; a standby's are not
-    otherwise: Callable[[], Reason] = lambda: Reason.NOT_SYNCED  # Why not
-    zone_label: str = ZONE_LABEL
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
     _native: NativeZones = field(default_factory=NativeZones, init=False)
     _beside: tuple[int, Plan, PlanPlaces] | None = field(default=None, init=False)
@@ -70,7 +64,7 @@ class Verbs:
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
         """What to wait for before the answer, for some milliseconds: the watch, and a plan; `None`: nothing."""
-        if args.debug or not self.synced():
+        if args.debug or self._not_now() is not None:
             return None
         wait = self._behind(args)
         return self.planned(args) if wait is None else self._planned_after(wait, args)
@@ -81,13 +75,13 @@ class Verbs:
         So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
         """
         idle = self.catch_up.asked()
-        pod = self.cache.pod(args.pod.uid)
-        new = pod is None or self.clock.now_s() - pod.created_s < _NEW_S
+        pod = self.context.cache.pod(args.pod.uid)
+        new = pod is None or self.context.clock.now_s() - pod.created_s < _NEW_S
         if idle and new and (wait := self.catch_up.for_gang(args.pod.uid)) is not None:
             return wait
         if pod is None:
             return self.catch_up.for_pod(args.pod.uid)
-        gang = self.cache.gang_of(pod.uid)
+        gang = self.context.cache.gang_of(pod.uid)
         waiting = self.planner.current.waiting.get(gang.key) if gang is not None else None
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
             return self.catch_up.for_room(pod, args.node_names)
@@ -100,16 +94,16 @@ class Verbs:
 
     def planned(self, args: FilterArgs) -> Coroutine[Any, Any, None] | None:
         """Learn from the question. Gives a short wait for a plan, if the one there is does not know what it should."""
-        pod = self.cache.pod(args.pod.uid)
-        gang = self.cache.gang_of(pod.uid) if pod is not None else None
-        if pod is None or gang is None or pod.node is not None or not self.cache.is_own(pod):
+        pod = self.context.cache.pod(args.pod.uid)
+        gang = self.context.cache.gang_of(pod.uid) if pod is not None else None
+        if pod is None or gang is None or pod.node is not None or not self.context.cache.is_own(pod):
             return None
         if gang.source is GangSource.NATIVE or _is_of_later_run(pod, gang):
             return None
-        self.binds.lapses.asked(gang.key)
-        if self.cache.passed(pod, args.node_names):
-            self.binds.lapses.revoked(gang.key)
-        committed = self.cache.committed_node(gang.key, pod.uid) is not None
+        self.binds.admissions.lapses.asked(gang.key)
+        if self.context.cache.passed(pod, args.node_names):
+            self.binds.admissions.lapses.revoked(gang.key)
+        committed = self.context.cache.committed_node(gang.key, pod.uid) is not None
         if not committed and self.planner.is_worth_a_wait(gang):
             return self._planned_and_learned(pod, gang, args.node_names)
         return self.planner.soon() if self._learned(pod, gang, args.node_names) else None
@@ -121,31 +115,31 @@ class Verbs:
 
     def _learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> bool:
         """Whether the question taught that others refuse the planned node, so that the gang goes elsewhere."""
-        node = self.cache.committed_node(gang.key, pod.uid) or self.planner.current.node_of.get(pod.uid)
+        node = self.context.cache.committed_node(gang.key, pod.uid) or self.planner.current.node_of.get(pod.uid)
         if node is None or node in asked or pod.nominated_node is not None or self.binds.too_few_live(gang):
             return False
         if (
             gang.source.is_native
         ):  # its members are tried together, also zone by zone: a node is left out for that alone
             return False
-        other, now_s = self._other(gang, pod, asked), self.clock.monotonic_s()
+        other, now_s = self._other(gang, pod, asked), self.context.clock.monotonic_s()
         if other.node is not None or not self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
             return False
-        self.binds.lapses.abandoned(gang.key)
+        self.binds.admissions.lapses.abandoned(gang.key)
         self.binds.abandon(gang.key)
         return True
 
     def filter(self, args: FilterArgs) -> FilterAnswer:
         """Which of the nodes the pod may use."""
-        if not self.synced():
-            return Failed(self.otherwise())
+        if (not_now := self._not_now()) is not None:
+            return Failed(not_now)
         pod = self._pod(args)
-        gang = self.cache.gang_of(pod.uid)
+        gang = self.context.cache.gang_of(pod.uid)
         native = pod.group is not None and pod.group.source is GangSource.NATIVE  # kube-scheduler itself gangs these
-        if gang is None and pod.group is not None and not native and self.cache.is_own(pod):
+        if gang is None and pod.group is not None and not native and self.context.cache.is_own(pod):
             # The watch will bring it in a moment.
             answer: FilterAnswer = self._refuse(args, pod, Reason.UNKNOWN_POD, planned=None)
-        elif gang is None or not self.cache.is_own(pod):
+        elif gang is None or not self.context.cache.is_own(pod):
             answer = self._pass_plain(args, pod, None)
         elif native:
             answer = self._pass_plain(args, pod, gang)
@@ -163,14 +157,14 @@ class Verbs:
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
         """Bind the pod, after its gang's quorum if it has one. `None`: the API server confirmed it."""
-        if not self.synced():
-            return self.otherwise()
+        if (not_now := self._not_now()) is not None:
+            return not_now
         pod = await self._pod_to_bind(args)
         if isinstance(pod, Reason):
             return pod
         if pod.node is not None:
             return None if pod.node == args.node else Reason.POD_CHANGED
-        gang = self.cache.gang_of(pod.uid)
+        gang = self.context.cache.gang_of(pod.uid)
         if gang is None or gang.source is GangSource.NATIVE:
             with self.plain.binding(pod, args.node) as may_go:
                 if not may_go:
@@ -190,12 +184,12 @@ class Verbs:
 
     async def _pod_to_bind(self, args: BindArgs) -> Pod | Reason:
         """The pod, if it is ours and was offered this node; else why not. Waits for the watch if it is behind."""
-        pod = self.cache.pod(args.uid)
+        pod = self.context.cache.pod(args.uid)
         if pod is not None and pod.node is not None:
             return pod
-        if pod is not None and not self.cache.is_own(pod):
+        if pod is not None and not self.context.cache.is_own(pod):
             return Reason.NOT_OURS
-        if not self.offers.allows(args.uid, args.node, now_s=self.clock.monotonic_s()):
+        if not self.offers.allows(args.uid, args.node, now_s=self.context.clock.monotonic_s()):
             return Reason.NEVER_OFFERED
         if pod is not None:
             return pod
@@ -204,7 +198,7 @@ class Verbs:
         pod = await self.catch_up.until_known(args.uid)
         if pod is None:
             return Reason.UNKNOWN_POD
-        return pod if self.cache.is_own(pod) else Reason.NOT_OURS
+        return pod if self.context.cache.is_own(pod) else Reason.NOT_OURS
 
     # -- filter -------------------------------------------------------------------------------------------------------
 
@@ -221,17 +215,17 @@ class Verbs:
             asked = args.node_names  # the request's own list is the cheapest answer
         near: Sequence[NodeName] = asked
         if native is not None:
-            now_s = None if args.debug else self.clock.monotonic_s()
-            planner, snapshot = self.planner, self.cache.snapshot()
+            now_s = None if args.debug else self.context.clock.monotonic_s()
+            planner, snapshot = self.planner, self.context.cache.snapshot()
             near = self._native.allowed(native, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
-            if self.cache.is_own(pod):
+            if self.context.cache.is_own(pod):
                 # Reserved room is looked at again at /bind; what else was refused here is not offered.
                 names_json = args.names_json if near is asked else msgspec.json.encode(near)
                 names_json = names_json or msgspec.json.encode(args.node_names)
-                self.offers.note_asked(pod.uid, names_json, now_s=self.clock.monotonic_s())
+                self.offers.note_asked(pod.uid, names_json, now_s=self.context.clock.monotonic_s())
             self.plain.passed(pod)
         if near is args.node_names:
             return Passed(near)
@@ -244,7 +238,7 @@ class Verbs:
         if _is_of_later_run(pod, gang):
             return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
         plan = self.planner.current
-        node = self.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
+        node = self.context.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
         if node is not None and self.binds.too_few_live(gang):
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
@@ -253,7 +247,7 @@ class Verbs:
             node, offered = (node, False) if other.node is None else (other.node, True)
         if node is not None and offered:
             if not args.debug:
-                now_s = self.clock.monotonic_s()
+                now_s = self.context.clock.monotonic_s()
                 self.offers.note(pod.uid, node, now_s=now_s)
                 self.parking.offered(pod.uid, now_s=now_s)
                 self._guard.forget(pod.uid)
@@ -268,7 +262,7 @@ class Verbs:
         return known[3]
 
     def _alternatives(self) -> PlanPlaces:
-        snapshot, plan = self.cache.snapshot(), self.planner.current
+        snapshot, plan = self.context.cache.snapshot(), self.planner.current
         if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
             made = PlanPlaces(snapshot, plan, self.planner.policy, cache=self.planner.cache)
             self._beside = (snapshot.version, plan, made)
@@ -278,7 +272,7 @@ class Verbs:
         """Refuse, remember which pod is parked for it, and break a storm of the same question."""
         if args.debug:
             return Refused(reason)
-        now_s = self.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         if self._guard.holds(pod.uid, reason, now_s=now_s, changed_s=self.planner.changed_s):
             return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
         moment = reason in _OF_THE_MOMENT
@@ -292,15 +286,15 @@ class Verbs:
         node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
         version = self.planner.current.version
         decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
-        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
+        self.context.decided(decision)
 
     # -- prioritize ---------------------------------------------------------------------------------------------------
 
     def _scores_for(self, pod: Pod, args: FilterArgs) -> "_Scores":
-        gang = self.cache.gang_of(pod.uid)
+        gang = self.context.cache.gang_of(pod.uid)
         plan, policy = self.planner.current, self.planner.policy
-        current = self.cache.snapshot()
-        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=self.zone_label)
+        current = self.context.cache.snapshot()
+        snapshot = current if args.nodes_json is None else _with_nodes(current, args, zone_label=policy.zone_label)
         if snapshot is not current or self._known(args) is None:  # the next request may differ
             cache = self.planner.cache if snapshot is current else None
             return _by_row(snapshot, prefer(snapshot, plan, pod, gang, policy, cache=cache))
@@ -315,6 +309,12 @@ class Verbs:
 
     # -- both ---------------------------------------------------------------------------------------------------------
 
+    def _not_now(self) -> Reason | None:
+        """Why filter and bind may not be answered: there is no plan yet, or another replica answers."""
+        if self.planner.snapshot is None:
+            return Reason.NOT_SYNCED
+        return None if self.context.acting() else Reason.NOT_LEADER
+
     def _pod(self, args: FilterArgs) -> Pod:
         """The pod as the watch shows it; a pod that is not there yet, as the request shows it."""
         if (known := self._known(args)) is not None:
@@ -327,8 +327,8 @@ class Verbs:
     def _known(self, args: FilterArgs) -> Pod | None:
         """By uid: a pod of the same name may be a predecessor. Only people leave the uid out."""
         if args.pod.uid:
-            return self.cache.pod(args.pod.uid)
-        return self.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
+            return self.context.cache.pod(args.pod.uid)
+        return self.context.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
 _Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row

@@ -32,16 +32,16 @@ _RESOURCES: Final = 4  # cpu, memory, and the two extended resources that most n
 def version(views: Views) -> tuple[object, ...]:
     """Something else than the last time if anything on the page may have changed. O(1)."""
     status, plan = views.network_status(), views.planner.current
-    changed = (views.cache.version, plan.version, plan.network_version, views.binds.held_count, views.recent.count)
+    changed = (views.context.cache.version, plan.version, plan.network_version, views.recent.count)
     links = views.alarms.bad_now(), views.probe_agents()
     published = status.version if status is not None else None
-    return (*changed, *links, views.expected_starts_looks(), views.acting(), published)
+    return (*changed, *links, views.binds.held_count, views.expected.looks, views.context.acting(), published)
 
 
 async def sections_of(views: Views) -> Sections:
     """Every section as JSON. Cost: as /v1/queue, and O(nodes)."""
     made: dict[str, bytes] = {}
-    snapshot = views.planner.snapshot or views.cache.snapshot()
+    snapshot = views.planner.snapshot or views.context.cache.snapshot()
     for name, section in _small(views, snapshot):
         made[name] = msgspec.json.encode(section)
         await next_slice()
@@ -74,7 +74,7 @@ def _status(views: Views, snapshot: Snapshot) -> Document:
     return {
         "ready": readiness.ready,
         "reasons": readiness.reasons,
-        "leading": views.acting(),
+        "leading": views.context.acting(),
         "nodes": len(snapshot.table.names),
         "usable_nodes": usable,
         "held_binds": views.binds.held_count,
@@ -120,8 +120,8 @@ def _zones(snapshot: Snapshot, views: Views) -> Document:
 
 
 def _gates(views: Views, snapshot: Snapshot) -> Document:
-    binds, admissions = views.binds, views.admissions
-    keys = sorted(admissions.open | binds.gangs_under_way())
+    binds = views.binds
+    keys = sorted(binds.admissions.open | binds.gangs_under_way())
     rows = []
     for key in keys[:MOST_GATES]:
         gang, state = snapshot.gangs.get(key), binds.state(key)

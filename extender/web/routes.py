@@ -85,7 +85,7 @@ class _Meshes:
 
     async def of(self, metric: Metric, zone: str | None) -> bytes | None:
         """As JSON; None: no node is in that zone."""
-        snapshot = self.views.planner.snapshot or self.views.cache.snapshot()
+        snapshot = self.views.planner.snapshot or self.views.context.cache.snapshot()
         network, table, body = self._made.get((metric, zone), (None, None, None))
         if network is not snapshot.network or table is not snapshot.table:
             score = self.views.planner.policy.score

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from extender.api.documents.queue import weight_document
-from extender.cache import ClusterCache
 from extender.controllers.elastic.records import Change, JobView, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import find_jobs
 from extender.controllers.elastic.reports.series import SeriesBook
-from extender.ports import Clock
 from extender.runtime.slices import next_slice
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import jobs as schema
@@ -46,12 +44,10 @@ class _Moment:
 class JobsView:
     """The jobs of a running service."""
 
-    cache: ClusterCache
     planner: Planner
     records: Records
     book: SeriesBook
-    clock: Clock
-    demands: MetricDemands | None = None
+    demands: MetricDemands
 
     async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.Jobs:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
@@ -81,8 +77,8 @@ class JobsView:
         return [self._long(view, moment) for view in views]
 
     async def _moment(self) -> _Moment:
-        planner, now_s = self.planner, self.clock.now_s()
-        snapshot = planner.snapshot or self.cache.snapshot()
+        planner, now_s = self.planner, self.planner.now_s
+        snapshot = planner.snapshot or planner.cluster.snapshot()
         queue = await planner.ask(report, snapshot, planner.current, planner.policy, now_s=now_s)
         run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
@@ -92,7 +88,7 @@ class JobsView:
         key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         changes = self.records.changes_of(view.uid)
-        demand = self.demands.of(key) if self.demands is not None else None
+        demand = self.demands.of(key)
         return schema.Job.copied(
             view,
             job=f"{key.namespace}/{key.name}",

@@ -2,37 +2,18 @@
 
 from collections.abc import Callable
 
-from extender.cache import ClusterCache
-from extender.ports import Clock
-from extender.scheduling.planning.loop import Planner
 from extender.schemas import plan as plan_schema
 from extender.schemas import queue as schema
-from scoring.explain.queue_report import Entry, QueueReport, report
+from scoring.explain.queue_report import Entry, QueueReport
 from scoring.explain.words import expected_text, supposed_text
 from scoring.ids import GangKey
 from scoring.model import Snapshot
-from scoring.plan import Admission, Plan, PlannerCache
+from scoring.plan import Admission, Plan
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.queue.weights import Weight
 from scoring.what_if import Supposed, WhatIf
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
-
-
-async def queue_of(
-    cache: ClusterCache,
-    planner: Planner,
-    clock: Clock,
-    expected_start_of: ExpectedStartOf = lambda _: None,
-) -> schema.Queue:
-    """All gangs, those that wait first, of one moment."""
-    told = (planner.snapshot or cache.snapshot(), planner.current, planner.policy)
-
-    def made(*, cache: PlannerCache) -> schema.Queue:
-        return queue_document(report(*told, now_s=now_s, cache=cache), expected_start_of)
-
-    now_s = clock.now_s()
-    return await planner.ask(made)
 
 
 def queue_document(

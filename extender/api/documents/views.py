@@ -10,17 +10,16 @@ from msgspec import UNSET
 from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
-from extender.api.documents.queue import ExpectedStartOf, expected_start_document, plan_document, queue_of
+from extender.api.documents.queue import expected_start_document, plan_document, queue_document
 from extender.api.what_if import WhatIfs
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.events.left_out import UnreadableWords
 from extender.controllers.events.network_alarms import NetworkAlarms
 from extender.controllers.owners.obstacles import kept_notes
+from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus
-from extender.ports import Clock
 from extender.runtime.decision_lines import RecentDecisions
-from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
 from extender.schemas.explain import Explained, ExplainedPod, PodPlace
@@ -29,8 +28,10 @@ from extender.schemas.plan import PlanInForce
 from extender.schemas.queue import Queue
 from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
 from scoring.explain.gang import explain, wants_nodes
+from scoring.explain.queue_report import report
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
+from scoring.plan import PlannerCache
 
 _NAMED_IN_READINESS: Final = 10
 STALE_S: Final = 300.0
@@ -44,11 +45,9 @@ minutes to bring its first. Below 180 an idle cluster could look stale."""
 class Views:
     """What the service shows. Nothing here changes anything."""
 
-    cache: ClusterCache
+    context: ControllerContext
     planner: Planner
     binds: Binds
-    admissions: Admissions
-    clock: Clock
     _: KW_ONLY
     jobs: JobsView | None
     recorder: Recorder | None
@@ -60,31 +59,34 @@ class Views:
     repair: Callable[[GangKey], str]  # What is wrong with a gang that lost members; empty: nothing
     preemption_blocked: Callable[[GangKey], str | None]
     recent: RecentDecisions
-    acting: Callable[[], bool]
     what_ifs: WhatIfs
     circumstances: Callable[[Gang], Awaitable[tuple[str, ...]]]
     unreadable_objects: UnreadableWords
     ignored_notes: Callable[[Gang], tuple[str, ...]]
-    expected_start_of: ExpectedStartOf
-    expected_starts_looks: Callable[[], int]  # Grows whenever they were computed
-    notes_problem: str  # Why notes do not outlive this process; empty: they do
+    expected: ExpectedStarts
     started_problem: Callable[[], str]  # Why gangs that have started are not kept; empty: they are
     demo: bool  # A saved cluster in memory, and no real one
 
     def plan(self) -> PlanInForce:
         """The current plan."""
-        made = plan_document(self.planner.current, self.planner.snapshot or self.cache.snapshot())
-        commitments = self.cache.snapshot().commitments
+        made = plan_document(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
+        commitments = self.context.cache.snapshot().commitments
         return PlanInForce.copied(
             made,
             committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
-            being_admitted=tuple(sorted(self.admissions.open)),
+            being_admitted=tuple(sorted(self.binds.admissions.open)),
             held_binds=self.binds.held_count,
         )
 
     async def queue(self) -> Queue:
         """The queue in order."""
-        return await queue_of(self.cache, self.planner, self.clock, self.expected_start_of)
+        planner, now_s = self.planner, self.planner.now_s
+        told = (planner.snapshot or self.context.cache.snapshot(), planner.current, planner.policy)
+
+        def made(*, cache: PlannerCache) -> Queue:
+            return queue_document(report(*told, now_s=now_s, cache=cache), self.expected.of)
+
+        return await planner.ask(made)
 
     async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
@@ -92,12 +94,13 @@ class Views:
         read = await self.circumstances(known) if known is not None else ()
         gang = self._gang(namespace, name)  # as it is once the API server has answered
         if gang is None:
-            pod = self.cache.pod_by_name(namespace, name)
+            pod = self.context.cache.pod_by_name(namespace, name)
             if pod is None:
                 return None
-            return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=self.cache.is_own(pod), node=pod.node))
-        planner, snapshot, binds = self.planner, self.cache.snapshot(), self.binds.state(gang.key)
-        members = [self.cache.pod(pod.uid) for pod in gang.pending]
+            own = self.context.cache.is_own(pod)
+            return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=own, node=pod.node))
+        planner, snapshot, binds = self.planner, self.context.cache.snapshot(), self.binds.state(gang.key)
+        members = [self.context.cache.pod(pod.uid) for pod in gang.pending]
         explanation = await planner.ask(
             explain,
             snapshot,
@@ -109,21 +112,21 @@ class Views:
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
             notes=self._notes(gang, read),
         )
-        expected = self.expected_start_of(gang.key) if gang.key in planner.current.waiting else None
+        expected = self.expected.of(gang.key) if gang.key in planner.current.waiting else None
         preemption = preemption_document(snapshot, gang.key, blocked=self.preemption_blocked(gang.key))
         return msgspec.structs.replace(
             explain_document(explanation, preemption),
             decisions=self.recent.of(gang.key),
             expected_start=expected_start_document(expected, now_s=planner.now_s),
-            being_admitted=self.admissions.keeps(gang.key),
-            admission_refused=self.admissions.refusal(gang.key),
-            admission_lapses_in_s=self.admissions.lapses_in_s(gang.key),
+            being_admitted=self.binds.admissions.keeps(gang.key),
+            admission_refused=self.binds.admissions.refusal(gang.key),
+            admission_lapses_in_s=self.binds.admissions.lapses_in_s(gang.key),
             repair=self.repair(gang.key),
         )
 
     def _gang(self, namespace: str, name: str) -> Gang | None:
-        gangs = self.cache.snapshot().gangs
-        pod = self.cache.pod_by_name(namespace, name)
+        gangs = self.context.cache.snapshot().gangs
+        pod = self.context.cache.pod_by_name(namespace, name)
         found = gangs.get(gang_key(namespace, name))
         return gangs.get(pod.group.key) if found is None and pod is not None and pod.group is not None else found
 
@@ -136,11 +139,11 @@ class Views:
         notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
         if not wants_nodes(self.planner.current.waiting.get(gang.key)):
             return notes
-        return (*notes, *kept_notes(self.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
+        return (*notes, *kept_notes(self.context.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
-        snapshot = self.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         return network_document(
             snapshot,
             self.network_status(),
@@ -152,7 +155,7 @@ class Views:
 
     def link(self, source: str, target: str) -> Link | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
-        snapshot = self.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
 
     def readiness(self) -> Readiness:
@@ -169,10 +172,10 @@ class Views:
         network = self.network_status()
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
-        problem, started = self.notes_problem, self.started_problem()
+        problem, started = self.context.notes.problem, self.started_problem()
         detail = Parts(
             sync=sync,
-            cache=self.cache.sizes(),
+            cache=self.context.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,
             started=f"the next netgang would not know which gangs have started: {started}" if started else UNSET,
             leadership=self.leadership() if self.leadership is not None else UNSET,

@@ -20,12 +20,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 
 from extender.controllers.elastic.change_progress import by_others, facts_of, followed, from_note, steps_on
-from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job, runs
-from extender.controllers.elastic.intent import Requester
+from extender.controllers.elastic.elastic_context import Parts, pods_job, runs
+from extender.controllers.elastic.intent import Cause, Requester
 from extender.controllers.elastic.jobs.views import JobViews, gang_key_of
 from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.elastic.reservations import Rooms
-from extender.controllers.elastic.resizes import Cause, Resizes
+from extender.controllers.elastic.resizes import Resizes
 from extender.controllers.elastic.words import cause_of_growth, post_why_none_shrinks, remember
 from extender.runtime.slices import Steps, in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
@@ -67,10 +67,9 @@ class Elastic:
 
     def __post_init__(self) -> None:
         self._records, self._cache = self.parts.records, self.parts.context.cache
-        self._rooms = Rooms(self._cache, self.parts.planner, self.parts.context.clock)
-        self._retries = Retries(self.parts.rng)
-        self._resizes = Resizes(self.parts, self._retries, may=self._may_change, dry_run=self.options.dry_run)
-        self._views = JobViews(self.parts, self.options, self._retries)
+        self._rooms = Rooms(self.parts.context)
+        self._resizes = Resizes(self.parts, self.options.dry_run)
+        self._views = JobViews(self.parts, self.options)
         self.parts.jobs.on_change = self._due.set
 
     async def run(self) -> None:
@@ -106,7 +105,7 @@ class Elastic:
     def forget(self) -> None:
         """Know nothing of changes under way, as after a restart; the next round takes them up again."""
         self._rooms.forget()
-        self._retries.keep(set())
+        self.parts.retries.keep(set())
         self._unused.clear()
         now_s = self.parts.context.clock.now_s()
         for change in self._records.open_changes():
@@ -115,7 +114,7 @@ class Elastic:
 
     async def round(self) -> None:
         """One round; see the module."""
-        if self.parts.planner.snapshot is None:
+        if self.parts.context.planner.snapshot is None:
             return
         _, took_s = await in_timed_slices(self._views.look())
         self._pause_s = max(_PAUSE_S, _STRETCH * took_s)
@@ -127,11 +126,8 @@ class Elastic:
         for change in self._follow():
             await self._resizes.step(change)
         served, ready = self._served()
-        if self._may_change() and ready and self._is_due():
+        if self.parts.may_change() and ready and self._is_due():
             await self._adjust(served)
-
-    def _may_change(self) -> bool:
-        return self.parts.context.acting() and self.parts.context.quiet.over
 
     # -- changes under way --------------------------------------------------------------------------------------------
 
@@ -187,7 +183,7 @@ class Elastic:
             return None, True
         key = changes[0].intent.beneficiary
         late_s = self.parts.context.clock.now_s() - _SETTLES_S
-        waiting = self.parts.planner.current.waiting.get(key) if key is not None else None
+        waiting = self.parts.context.planner.current.waiting.get(key) if key is not None else None
         gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)
         return key, gone and waiting is not None and waiting.reason in WANTS_ROOM
 
@@ -200,14 +196,14 @@ class Elastic:
 
     def _facts_now(self) -> object:
         """What decisions are made from, but for the time and what the jobs' metrics say."""
-        return self.parts.planner.current.version, [view.job for view in self._records.views.values()]
+        return self.parts.context.planner.current.version, [view.job for view in self._records.views.values()]
 
     async def _adjust(self, served: GangKey | None) -> None:
         """One pass over all jobs, from the newest plan and its snapshot; for `served` alone, if that is a gang."""
         parts = self.parts
         began_s = parts.context.clock.monotonic_s()
         demands = await in_slices(self.demands(self._jobs()))
-        jobs, snapshot = self._jobs(), parts.planner.snapshot  # with its plan: nothing waits from here on
+        jobs, snapshot = self._jobs(), parts.context.planner.snapshot  # with its plan: nothing waits from here on
         if not jobs or snapshot is None:
             self._records.verdict = ScaleIn(None)
             return
@@ -215,13 +211,13 @@ class Elastic:
             claims = {key: claim for key, claim in snapshot.claims.items() if key != served}
             snapshot = replace(snapshot, claims=claims)
         facts = self._facts_now()
-        decided = await parts.planner.ask(
+        decided = await parts.context.planner.ask(
             adjust,
             snapshot,
-            parts.planner.current,
+            parts.context.planner.current,
             jobs,
             demands,
-            parts.planner.policy,
+            parts.context.planner.policy,
             self.options,
             now_s=parts.context.clock.now_s(),
         )

@@ -9,7 +9,6 @@ from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
 from extender.controllers.elastic.kinds import Seen
 from extender.controllers.elastic.records import Change, Records
 from extender.controllers.events.recorder import Happening, Subject
-from extender.ports import CurrentPlan
 from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
@@ -18,43 +17,6 @@ from scoring.ids import PodUid
 from scoring.model import Gang, Pod, Role
 
 _RETRY = Backoff(1.0, 300.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The cluster, the plan and the jobs."""
-
-    context: ControllerContext
-    planner: CurrentPlan
-    jobs: Jobs
-    autoscalers: Autoscalers
-    records: Records
-    rng: random.Random
-
-    def workers(self, seen: Seen) -> Sequence[Pod]:
-        """The job's worker pods that have not ended, by name."""
-        pods = self.context.cache.job_pods(pods_job(seen))
-        return [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None and not pod.terminal]
-
-    def surplus(self, seen: Seen, workers: int) -> tuple[PodUid, ...]:
-        """Its worker pods that go when it has `workers`: frameworks take the highest index."""
-        return tuple(pod.uid for pod in self.workers(seen) if pod.index is not None and pod.index >= workers)
-
-    def subject(self, seen: Seen) -> Subject:
-        """The job, as Events are about it."""
-        key = seen.key
-        return Subject(seen.api_version, key.kind.partition(".")[0], key.namespace, key.name, seen.uid)
-
-    def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
-        """An Event about the job; the same note is repeated only after a while."""
-        self.context.post_event(self.subject(seen), what, note, note)
-
-    def record(self, change: Change) -> None:
-        """Keep a change, and write it into the log of decisions."""
-        self.records.put(change)
-        intent = change.intent
-        what = f"{change.stage}: {intent.before} to {intent.goal}, {intent.why}"
-        self.context.decided(Decision("resize", str(change.job), intent.beneficiary or "", reason=what))
 
 
 class Retries:
@@ -80,6 +42,46 @@ class Retries:
     def keep(self, keys: set[object]) -> None:
         """Forget all others."""
         self._failures = {key: one for key, one in self._failures.items() if key in keys}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The cluster, the plan and the jobs."""
+
+    context: ControllerContext
+    jobs: Jobs
+    autoscalers: Autoscalers
+    records: Records
+    retries: Retries
+
+    def may_change(self) -> bool:
+        """Whether anything may be changed now: asked before each patch."""
+        return self.context.acting() and self.context.quiet.over
+
+    def workers(self, seen: Seen) -> Sequence[Pod]:
+        """The job's worker pods that have not ended, by name."""
+        pods = self.context.cache.job_pods(pods_job(seen))
+        return [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None and not pod.terminal]
+
+    def surplus(self, seen: Seen, workers: int) -> tuple[PodUid, ...]:
+        """Its worker pods that go when it has `workers`: frameworks take the highest index."""
+        return tuple(pod.uid for pod in self.workers(seen) if pod.index is not None and pod.index >= workers)
+
+    def subject(self, seen: Seen) -> Subject:
+        """The job, as Events are about it."""
+        key = seen.key
+        return Subject(seen.api_version, key.kind.partition(".")[0], key.namespace, key.name, seen.uid)
+
+    def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
+        """An Event about the job; the same note is repeated only after a while."""
+        self.context.post_event(self.subject(seen), what, note, note)
+
+    def record(self, change: Change) -> None:
+        """Keep a change, and write it into the log of decisions."""
+        self.records.put(change)
+        intent = change.intent
+        what = f"{change.stage}: {intent.before} to {intent.goal}, {intent.why}"
+        self.context.decided(Decision("resize", str(change.job), intent.beneficiary or "", reason=what))
 
 
 def pods_job(seen: Seen) -> PodsJob:

@@ -7,6 +7,7 @@ change it is history, and that change stands.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -28,6 +29,15 @@ class Requester(StrEnum):
 
     QUEUE = "queue"  # The queue: room for a heavier gang, or growth into idle room
     METRICS = "metrics"  # The job's own policy, by what it reports
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What wants a change, why (a sentence), and for which gang."""
+
+    requester: Requester
+    why: str
+    beneficiary: GangKey | None = None
 
 
 _NAMES = {
@@ -81,31 +91,23 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
 
 
 def next_intent(
-    last: Intent | None,
-    *,
-    before: int,
-    after: int,
-    at_s: float,
-    requester: Requester,
-    why: str,
-    beneficiary: GangKey | None,
-    one_by_one: bool = False,
+    last: Intent | None, *, cause: Cause, before: int, after: int, at_s: float, one_by_one: bool = False
 ) -> Intent:
     """The intent of one more change. `last` is the job's own; it is left out of account unless it stood at `before`.
 
     `one_by_one`: workers leave one after the other, so this is the first step to `after`.
 
-    >>> by, gang = Requester.QUEUE, GangKey("a/h")
-    >>> shrink = next_intent(None, before=6, after=2, at_s=9.0, requester=by, why="", beneficiary=gang)
+    >>> room, idle = Cause(Requester.QUEUE, "", GangKey("a/h")), Cause(Requester.QUEUE, "")
+    >>> shrink = next_intent(None, cause=room, before=6, after=2, at_s=9.0)
     >>> shrink.grow_back_to, shrink.most, shrink.changes_s
     (6, 6, (9.0,))
-    >>> grown = next_intent(shrink, before=2, after=6, at_s=11.0, requester=by, why="", beneficiary=None)
+    >>> grown = next_intent(shrink, cause=idle, before=2, after=6, at_s=11.0)
     >>> grown.grow_back_to, grown.most, grown.changes_s
     (None, 6, (9.0, 11.0))
     """
     known = last if last is not None and last.stands(before) else None
     back = known.grow_back_to if known is not None else None
-    if after < before and beneficiary is not None:
+    if after < before and cause.beneficiary is not None:
         back = max(before, back or 0)
     if back is not None and after >= back:
         back = None
@@ -113,7 +115,8 @@ def next_intent(
     times = tuple(at for at in (known.changes_s if known is not None else ()) if at > at_s - _HOUR_S)
     first = before - 1 if one_by_one and after < before else after
     target = after if first != after else None
-    return Intent(before, first, at_s, requester, why, beneficiary, back, most, (*times, at_s)[-_MOST_TIMES:], target)
+    changes_s = (*times, at_s)[-_MOST_TIMES:]
+    return Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, back, most, changes_s, target)
 
 
 def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
@@ -139,12 +142,7 @@ def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader)
     """
     text = annotations.get(LAST_CHANGE)
     content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
-    if content is None:
-        return None
-    try:
-        return note_from_json(_INTENT, content, what=LAST_CHANGE)
-    except ValueError:
-        return None  # ours by its signature, and of another release's making
+    return note_from_json(_INTENT, content)
 
 
 _INTENT = msgspec.json.Decoder(Intent)

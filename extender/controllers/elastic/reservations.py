@@ -6,9 +6,8 @@ its members would go is found by placing them as if the removed pods were gone, 
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.records import Change
-from extender.ports import Clock, CurrentPlan
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Claim
@@ -18,10 +17,8 @@ from scoring.scaling.shrink.would_fit import Trial
 class Rooms:
     """The claims that we have set."""
 
-    def __init__(self, cache: ClusterCache, planner: CurrentPlan, clock: Clock) -> None:
-        self._cache = cache
-        self._planner = planner
-        self._clock = clock
+    def __init__(self, context: ControllerContext) -> None:
+        self._cache, self._planner, self._clock = context.cache, context.planner, context.clock
         self._mine: dict[GangKey, Claim] = {}
 
     def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:

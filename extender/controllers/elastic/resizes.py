@@ -9,11 +9,11 @@ repeated as it was: the next round decides again, and a job that could not be ch
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
-from extender.controllers.elastic.elastic_context import Parts, Retries
-from extender.controllers.elastic.intent import Intent, Requester, next_intent
+from extender.controllers.elastic.elastic_context import Parts
+from extender.controllers.elastic.intent import Cause, Intent, next_intent
 from extender.controllers.elastic.kinds import KINDS, Seen, State, read, resize_patch
 from extender.controllers.elastic.records import Change, Stage
 from extender.controllers.events.recorder import Happening
@@ -21,20 +21,10 @@ from extender.controllers.removal.fresh_gang import Fresh, read_job, read_member
 from extender.controllers.removal.removals import Cause as RemovalCause
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
-from scoring.ids import GangKey
 from scoring.model import Role
 from scoring.scaling.change import Change as Decided
 
 Intend = Callable[[Intent | None], Intent | None]  # Last → next one; `None`: the job is not as we left it
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """What wants a change, why (a sentence), and for which gang."""
-
-    requester: Requester
-    why: str
-    beneficiary: GangKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +52,7 @@ class Resizes:
     """Carries out changes, one after the other."""
 
     parts: Parts
-    retries: Retries
-    _: KW_ONLY
-    may: Callable[[], bool]  # Whether anything may be changed now: asked before each patch
-    dry_run: bool = False
+    dry_run: bool
 
     async def apply(
         self, changes: Sequence[Decided], cause: Cause, *, about_to: Callable[[], None] = lambda: None
@@ -85,10 +72,10 @@ class Resizes:
                 if made is None:
                     return
                 prepared.append(made)
-            if self.may():
+            if self.parts.may_change():
                 about_to()
             for ready in prepared:
-                if not self.may():
+                if not self.parts.may_change():
                     return
                 await self._begin(ready, cause)
         except _NotSentError as error:
@@ -102,13 +89,13 @@ class Resizes:
             return last.one_further() if ours and last is not None else None
 
         clock, intent = self.parts.context.clock, change.intent
-        if self.retries.waits(change.job, now_s=clock.monotonic_s()) or not self.may():
+        if self.parts.retries.waits(change.job, now_s=clock.monotonic_s()) or not self.parts.may_change():
             return
         decided = Decided(change.job, change.uid, intent.after, intent.after - 1)
         note = f"From {decided.before} to {decided.after} workers, on the way to {intent.goal}: {intent.why}"
         try:
             ready = await self._prepare(decided, further)
-            if ready is not None and self.may():
+            if ready is not None and self.parts.may_change():
                 await self._patch(ready, note)
                 self.parts.record(replace(change, intent=ready.intent, stepped_s=clock.now_s()))
         except _NotSentError as error:
@@ -117,12 +104,10 @@ class Resizes:
     def _intend(self, decided: Decided, cause: Cause) -> Intend:
         return partial(
             next_intent,
+            cause=cause,
             before=decided.before,
             after=decided.after,
             at_s=self.parts.context.clock.now_s(),
-            requester=cause.requester,
-            why=cause.why,
-            beneficiary=cause.beneficiary,
             one_by_one=KINDS[decided.job.kind].one_by_one,
         )
 
@@ -191,13 +176,13 @@ class Resizes:
             raise not_sent(str(error), refused=True) from error
         except ApiUnavailableError:
             answered = False
-        self.retries.succeeded(one.decided.job)
+        self.parts.retries.succeeded(one.decided.job)
         return answered
 
     def _failed(self, error: _NotSentError) -> None:
         parts, decided = self.parts, error.decided
         if error.refused:
-            self.retries.failed(decided.job, now_s=parts.context.clock.monotonic_s())
+            self.parts.retries.failed(decided.job, now_s=parts.context.clock.monotonic_s())
         parts.context.decided(Decision("resize", str(decided.job), reason=f"not sent: {error}"))
         note = f"{decided.before} to {decided.after} workers not done: {error}"
         parts.records.demand(decided.job, note)

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from extender.controllers.elastic.elastic_context import Parts, pods_job
-from extender.controllers.elastic.intent import Requester
+from extender.controllers.elastic.intent import Cause, Requester
 from extender.controllers.elastic.jobs.views import NotNow
 from extender.controllers.elastic.records import Records
-from extender.controllers.elastic.resizes import Cause
 from extender.controllers.events.recorder import Happening, pod_subject
 from scoring.scaling.adjust import Adjustment
 from scoring.scaling.change import Change, No, Refusal, ScaleIn

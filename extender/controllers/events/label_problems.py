@@ -36,9 +36,8 @@ class _Fault:
 class LabelProblems:
     """Each gang's fault, if it has one. Bounded by the gangs that exist."""
 
-    def __init__(self, context: ControllerContext, policy: Policy) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._policy = policy
         self._faults: dict[GangKey, _Fault] = {}
 
     def look(self) -> Steps[None]:
@@ -53,7 +52,7 @@ class LabelProblems:
         for key, gang in snapshot.gangs.items():
             fault = self._faults.get(key)
             if fault is None or fault.gang is not gang:
-                found = _fault_of(gang, self._policy, snapshot, unix_s)
+                found = _fault_of(gang, self._context.planner.policy, snapshot, unix_s)
                 if fault is None or fault.event != found:
                     self._faults[key] = fault = _Fault(gang, found, now_s)
                 fault.gang = gang

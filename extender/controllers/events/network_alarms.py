@@ -31,9 +31,8 @@ _NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metr
 class NetworkAlarms:
     """One task. Bounded by nodes and zones."""
 
-    def __init__(self, context: ControllerContext, policy: ScorePolicy) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._policy = policy
         self._look: Look | None = None  # At the last matrix; `None`: there was none yet
         self._version = 0
         self._states: dict[About, State] = {}
@@ -50,7 +49,7 @@ class NetworkAlarms:
         if snapshot.network.version != self._version:
             self._version = snapshot.network.version
             size = sum(snapshot.network.known_pairs(metric) for metric in METRICS)
-            self._look = await off_loop(size, partial(_look, snapshot, self._policy))
+            self._look = await off_loop(size, partial(_look, snapshot, self._context.planner.policy.score))
         if self._look is None or not self._context.acting():
             self._states = {}
             self._context.telemetry.network_degraded({})

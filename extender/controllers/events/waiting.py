@@ -6,12 +6,12 @@ the numbers of then. A gang that got one also gets one when it has started. Expl
 gang, so a few are explained per look, and the rest later.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.gang import Explanation
+from scoring.explain.gang import explain
 from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.ids import GangKey
@@ -42,7 +42,6 @@ class Waits:
     """Each waiting gang's reason, and when its Event was written. Bounded by the gangs that exist."""
 
     context: ControllerContext
-    explain: Callable[[Gang], Awaitable[Explanation]]
     expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None  # When a gang that waits starts
     _waits: dict[GangKey, _Wait] = field(default_factory=dict, init=False)
 
@@ -95,7 +94,9 @@ class Waits:
                 continue  # it is otherwise by now: others had their turn
             left -= 1
             wait.posted_s = now_s
-            explanation = await self.explain(gang)
+            explanation = await self.context.planner.ask(
+                explain, snapshot, plan, gang, self.context.planner.policy, now_s=self.context.clock.now_s(), closest=1
+            )
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING

@@ -16,12 +16,10 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.convert import NUDGE_ANNOTATION
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.ports import Clock, ClusterApi
 from extender.runtime.clock import Backoff
-from extender.runtime.telemetry import Telemetry
 from scoring.ids import PodUid
 from scoring.model import Pod
 
@@ -48,15 +46,11 @@ class Gates:
 class Wakes:
     """A queue of pods to admit or wake, and the tasks that do it. Bounded by the pods that exist."""
 
-    cache: ClusterCache
-    api: ClusterApi
-    clock: Clock
-    telemetry: Telemetry
+    context: ControllerContext
     gates: Gates
     _: KW_ONLY
     per_s: float = 1000.0
     rng: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter, nothing secret
-    acting: Callable[[], bool] = lambda: True
     _turns: OrderedDict[str, deque[PodUid]] = field(default_factory=OrderedDict, init=False)  # gang → pods that wait
     _left: int = field(default=_TURN, init=False)  # Patches that the first gang may still send in its turn
     _queued: set[PodUid] = field(default_factory=set, init=False)  # Pods whose patch waits or is under way
@@ -68,14 +62,14 @@ class Wakes:
 
     def add(self, uids: Iterable[PodUid]) -> None:
         """Nudge or ungate these pods soon, gang by gang in this order; none while this replica does not act."""
-        if not self.acting():
+        if not self.context.acting():
             return
         for uid in uids:
             if (retry := self._retries.pop(uid, None)) is not None:
                 retry.cancel()
             if uid in self._queued:
                 continue
-            pod = self.cache.pod(uid)
+            pod = self.context.cache.pod(uid)
             if pod is None:
                 self._failures.pop(uid, None)
                 continue
@@ -106,14 +100,14 @@ class Wakes:
             if not self._turns:
                 self._ready.clear()
                 continue
-            now_s = self.clock.monotonic_s()
+            now_s = self.context.clock.monotonic_s()
             early_s = self._next_s - now_s
             if early_s > _TICK_S:
                 await asyncio.sleep(early_s)
                 continue  # another task may have used the moment
             uid = self._next()
             try:
-                pod = self.cache.pod(uid)
+                pod = self.context.cache.pod(uid)
                 patch = self._patch(pod) if pod is not None else None
                 if pod is None or patch is None:
                     self._failures.pop(uid, None)
@@ -137,40 +131,40 @@ class Wakes:
 
     def _patch(self, pod: Pod) -> bytes | str | None:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
-        if pod.node is not None or pod.deleting or pod.terminal or not self.cache.is_own(pod):
+        if pod.node is not None or pod.deleting or pod.terminal or not self.context.cache.is_own(pod):
             return None
         if pod.gated and not self._is_ungated(pod.uid):
             return self.gates.patch_for(pod)
         # Any new value is an update to kube-scheduler; the time also shows people when the last one was.
-        return f"{self.clock.now_s():.3f}"
+        return f"{self.context.clock.now_s():.3f}"
 
     async def _send(self, pod: Pod, patch: bytes | str) -> None:
         action = "nudge" if isinstance(patch, str) else "ungate"
         try:
             if isinstance(patch, str):
-                await self.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NUDGE_ANNOTATION: patch})
+                await self.context.api.annotate_pod(pod.namespace, pod.name, pod.uid, {NUDGE_ANNOTATION: patch})
             else:
-                await self.api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
+                await self.context.api.admit_pod(pod.namespace, pod.name, pod.uid, patch)
         except (ConflictError, NotFoundError):
-            self.telemetry.nudged(action, "gone")  # replaced or deleted: the watch will show it
+            self.context.telemetry.nudged(action, "gone")  # replaced or deleted: the watch will show it
             self._failures.pop(pod.uid, None)
         except (ApiError, ApiUnavailableError) as error:
-            self.telemetry.nudged(action, "error")
+            self.context.telemetry.nudged(action, "error")
             if isinstance(error, ApiError) and error.status == _UNPROCESSABLE and action == "ungate":
                 self.gates.refused(pod, str(error))
             else:
                 self._again_later(pod)
         else:
-            self.telemetry.nudged(action, "done")
+            self.context.telemetry.nudged(action, "done")
             self._failures.pop(pod.uid, None)
             if action == "ungate":
-                self._ungated[pod.uid] = self.clock.monotonic_s()
+                self._ungated[pod.uid] = self.context.clock.monotonic_s()
                 self._ungated.move_to_end(pod.uid)
                 self.gates.sent(pod)
 
     def _is_ungated(self, uid: PodUid) -> bool:
         """Whether its gate was removed a moment ago: what is to be said to it now is a nudge."""
-        now_s = self.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
             self._ungated.popitem(last=False)
         return uid in self._ungated

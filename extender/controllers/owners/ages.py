@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
 
-from extender.cache import ClusterCache
 from extender.cache.gangs import JobSays
+from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
 from extender.controllers.removal.fresh_gang import read_owner
 from extender.convert.decode import seconds
-from extender.ports import Clock, ClusterApi
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
 from scoring.lengths import EXPECTED_DURATION, MOST_S
@@ -50,10 +49,8 @@ class _Read:
 class OwnerAges:
     """Owners that are to be read. Bounded by the gangs that exist."""
 
-    def __init__(self, cache: ClusterCache, api: ClusterApi, clock: Clock) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
+    def __init__(self, context: ControllerContext) -> None:
+        self._cache, self._api, self._clock = context.cache, context.api, context.clock
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
@@ -96,7 +93,8 @@ class OwnerAges:
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
-                    known = gang, _owners(gang), _turn(gang)
+                    owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
+                    known = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, _turn(gang)
                 self._seen[gang.key] = known
             yield
         yield
@@ -135,11 +133,6 @@ def _turn(gang: Gang) -> int | None:
     if gang.pending or gang.later:
         return _WAITS
     return _RUNS if any(not pod.terminal for pod in gang.placed) else None
-
-
-def _owners(gang: Gang) -> dict[str, Controller]:
-    found = {pod.owner.uid: pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None}
-    return {uid: owner for uid, owner in found.items() if owner.group_kind in KINDS}
 
 
 def said_length(owner: bytes) -> JobSays | None:

@@ -12,14 +12,13 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from extender.cache import ClusterCache
 from extender.cache.daemons import KeptRoom
 from extender.cache.unreadable import words
+from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, decoded, forbidding
 from extender.controllers.removal.fresh_gang import of_this_run, read_members
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
-from extender.ports import Clock, ClusterApi
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
@@ -38,10 +37,8 @@ _MOST_KEPT: Final = 3  # DaemonSets of either kind that are named
 class Circumstances:
     """Reads what one gang's explanation needs besides the snapshot."""
 
-    def __init__(self, cache: ClusterCache, api: ClusterApi, clock: Clock) -> None:
-        self._cache = cache
-        self._api = api
-        self._clock = clock
+    def __init__(self, context: ControllerContext) -> None:
+        self._cache, self._api, self._clock = context.cache, context.api, context.clock
         self._known: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
         """gang → when it was read, the gang as it was, what was found"""
 

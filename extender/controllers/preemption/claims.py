@@ -305,9 +305,5 @@ def _contents(assignment: Mapping[PodUid, NodeName], at_s: float) -> list[str]:
 
 def _written(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Written]]:
     for pod in pods:
-        text = dict(pod.options).get(PREEMPTS_OPTION)
-        if text:
-            try:
-                yield pod, note_from_json(_WRITTEN, text, what=NOTE)
-            except ValueError:
-                continue  # ours by its signature, and of another release's making
+        if (written := note_from_json(_WRITTEN, dict(pod.options).get(PREEMPTS_OPTION))) is not None:
+            yield pod, written

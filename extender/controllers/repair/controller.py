@@ -7,7 +7,7 @@ member without a successor is lost, say what is waited for, and hand the gang to
 be restarted is given successors like any other; a refusal that lasts is not asked for again until it was whole.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 from extender.controllers.context import ControllerContext
@@ -18,7 +18,7 @@ from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
 from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, Pod, Policy
+from scoring.model import Gang
 from scoring.model.policy import Repair, gang_options
 from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
 
@@ -45,12 +45,9 @@ class Repairs:
     """The crews of all gangs that run. Bounded by the gangs that exist."""
 
     context: ControllerContext
-    policy: Policy
     restarts: Restarts
     _: KW_ONLY
-    lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]
     silent: Callable[[], frozenset[NodeName]]  # Nodes that exist and have not answered for too long
-    wants_no_more: Callable[[GangKey], Awaitable[bool]]  # Its owner is deleted, suspended, finished or failed
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _watched: dict[GangKey, _Watched] = field(default_factory=dict, init=False)
     _looked_at: dict[GangKey, Gang] = field(default_factory=dict, init=False)  # All gangs as they were at the last look
@@ -109,7 +106,7 @@ class Repairs:
         self._watched, self._looked_at = {}, {}
 
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
-        lost = self.lost_of(gang.members)
+        lost = self.context.lost_of(gang.members)
         quorum = self._quorums.of(gang, lost_nodes=lost)
         known = self.context.cache.snapshot().table.index
         crew = observe(watched.crew if watched is not None else None, gang, quorum, known=known, now_s=now_s)
@@ -125,7 +122,7 @@ class Repairs:
         return watched
 
     def _repair_of(self, gang: Gang) -> Repair:
-        return gang_options(dict(gang.options), self.policy).repair
+        return gang_options(dict(gang.options), self.context.planner.policy).repair
 
     def _see_to(self, key: GangKey, watched: _Watched, now_s: float) -> None:
         repair = self._repair_of(watched.gang)
@@ -140,7 +137,8 @@ class Repairs:
                 watched.posted, watched.owner_over = note, None
                 there = (*watched.gang.pending, *watched.gang.placed)
                 self.context.post_gang_event(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
-        due = due_s(watched.crew, watched.gang, self.policy.restarts) if repair is Repair.RESTART else None
+        limits = self.context.planner.policy.restarts
+        due = due_s(watched.crew, watched.gang, limits) if repair is Repair.RESTART else None
         if due is None or watched.given_up or not self.context.quiet.over:
             return
         if now_s >= due and now_s >= watched.ask_again_s:
@@ -154,7 +152,7 @@ class Repairs:
         """A job that ends loses its members one by one, which gets no Event."""
 
         async def ask() -> None:
-            watched.owner_over = await self.wants_no_more(key)
+            watched.owner_over = await self.restarts.judge.wants_no_more(key)
 
         watched.owner_over = True  # until it has answered
         self._asking.start(ask(), f"ask the owner of {key}")

@@ -29,13 +29,12 @@ from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.restart import suspensions
-from extender.controllers.restart.eligibility import Case, Judge, LostOf, Obstacle
-from extender.controllers.restart.one_gang import Recreation
+from extender.controllers.restart.eligibility import Case, Judge, Obstacle
+from extender.controllers.restart.one_gang import Recreation, notes_attained
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
 from scoring.model import Controller
-from scoring.model.policy import RestartLimits
 from scoring.repair.lost_members import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
@@ -56,20 +55,10 @@ class _Case:
 class Restarts:
     """Gangs that are being restarted, one task each."""
 
-    def __init__(
-        self,
-        context: ControllerContext,
-        *,
-        lost_of: LostOf,
-        limits: RestartLimits,
-        levels: bool = False,
-    ) -> None:
-        """`levels`: what a gang has had of the cluster is noted when it is suspended, and read after a restart."""
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._levels = levels
-        self.judge = Judge(context, lost_of=lost_of)
-        self._recreation = Recreation(context, lost_of=lost_of, levels=levels)
-        self._limits = limits
+        self.judge = Judge(context)
+        self._recreation = Recreation(context)
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
         self._cases: dict[GangKey, _Case] = {}
         self._works, self._search = context.background("restart"), context.background("restart")
@@ -150,7 +139,7 @@ class Restarts:
         recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
         self._history = {key: past for key, past in recent.items() if past}
         history = case.history(now_s=now_s, notes=self._context.notes) or self._history.get(case.gang.key, ())
-        if not_before_s(history, self._limits) > now_s:
+        if not_before_s(history, self._context.planner.policy.restarts) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
         if case.desired_suffices():
@@ -160,8 +149,9 @@ class Restarts:
     async def _resume_noted(self) -> None:
         """Take up what another process, or a lost answer, left suspended."""
         try:
+            levels = notes_attained(self._context.planner.policy)
             found = await self._context.api.labelled_owners(suspensions.MARK)
-            ran_before = await self._context.api.labelled_owners(suspensions.RAN_BEFORE) if self._levels else ()
+            ran_before = await self._context.api.labelled_owners(suspensions.RAN_BEFORE) if levels else ()
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
@@ -174,7 +164,7 @@ class Restarts:
             try:
                 ref = suspensions.ref_of(one.api_version, one.kind, one.object)
                 note = suspensions.note_of(one.object, ref, self._context.notes)
-                attained = suspensions.attained_of(one.object, ref, self._context.notes) if self._levels else None
+                attained = suspensions.attained_of(one.object, ref, self._context.notes) if levels else None
                 if attained is not None:
                     recalled[suspensions.gang_of(one.object, attained)] = suspensions.remembered(attained, ref)
                 if note is not None and (gang := suspensions.gang_of(one.object, note)) not in self._cases:

@@ -5,7 +5,7 @@ docs/safety.md S8, S10, S11.
 Rule: what is not known speaks against it. Nothing is written here.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from extender.controllers.context import ControllerContext
@@ -24,10 +24,9 @@ from extender.controllers.removal.fresh_gang import Fresh
 from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
-from scoring.ids import GangKey, NodeName
-from scoring.model import Controller, Gang, Phase, Pod
+from scoring.ids import GangKey
+from scoring.model import Controller, Gang, Phase
 
-LostOf = Callable[[Sequence[Pod]], frozenset[NodeName]]  # Nodes of these pods that are gone or silent for too long
 _PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
 
 
@@ -88,9 +87,8 @@ _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=T
 class Judge:
     """Reads a gang, its owners and its disruption budgets."""
 
-    def __init__(self, context: ControllerContext, *, lost_of: LostOf) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._lost_of = lost_of
 
     async def of(self, key: GangKey) -> Case | Obstacle:
         """Whether the gang may be restarted as a whole, by what the API server says now."""
@@ -188,7 +186,7 @@ class Judge:
 
     async def _unless_forbidden(self, case: Case) -> Case | Obstacle:
         """The case, unless an owner, a node that does not answer, or a disruption budget speaks against it."""
-        lost = self._lost_of(case.gang.members)
+        lost = self._context.lost_of(case.gang.members)
         silent = {node for node in lost if self._context.cache.node(node) is not None}
         for owner in case.owners:
             if has_succeeded(owner.raw):

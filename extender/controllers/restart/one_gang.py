@@ -15,11 +15,12 @@ from extender.controllers.events.recorder import Happening
 from extender.controllers.removal.fresh_gang import read_members, read_owner
 from extender.controllers.removal.removals import Cause, owner_subject
 from extender.controllers.restart import suspensions
-from extender.controllers.restart.eligibility import Case, LostOf, Owner, words
+from extender.controllers.restart.eligibility import Case, Owner, words
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
-from scoring.model import Controller, Gang, Pod
+from scoring.model import Controller, Gang, Pod, Policy
+from scoring.model.policy import Preempting
 from scoring.queue.service_levels import hours_of
 
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
@@ -30,14 +31,16 @@ SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopp
 _RESUMED: Final = Cause(Happening.RESTARTED, "All its pods have ended: resumed, so that it creates new ones.")
 
 
+def notes_attained(policy: Policy) -> bool:
+    """Whether what a gang has had of the cluster is noted when it is suspended, and read after a restart."""
+    return policy.preemption is Preempting.LEVELS
+
+
 class Recreation:
     """How a gang is restarted. Keeps nothing between calls but how many are waited for."""
 
-    def __init__(self, context: ControllerContext, *, lost_of: LostOf, levels: bool) -> None:
-        """`levels`: note what a gang has had of the cluster."""
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._lost_of = lost_of
-        self._levels = levels
         self._waits = 0
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
@@ -121,14 +124,14 @@ class Recreation:
     def _in_the_way(self, members: Sequence[Pod], ref: Controller, owner: bytes) -> list[Pod]:
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
         patient = suspensions.names_return(ref) or suspensions.waits_for_the_end(owner)
-        lost = self._lost_of(members) if not patient else frozenset[NodeName]()
+        lost = self._context.lost_of(members) if not patient else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
     def _post_slow(self, gang: Gang, namespace: str, ref: Controller, began_s: float) -> None:
         if self._context.clock.monotonic_s() - began_s < SLOW_S:
             return
         left = [pod for pod in gang.members if not pod.terminal]
-        lost = self._lost_of(gang.members)
+        lost = self._context.lost_of(gang.members)
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
@@ -166,7 +169,7 @@ class Recreation:
         """What the gang has had; `None`: that does not matter here, or it is gone."""
         key, snapshot = case.gang.key, self._context.cache.snapshot()
         gang = snapshot.gangs.get(key)
-        if gang is None or not self._levels:
+        if gang is None or not notes_attained(self._context.planner.policy):
             return None
         had_h = hours_of(gang, snapshot, now_s=self._context.clock.now_s())
         return suspensions.AttainedNote(key.partition("/")[2], round(had_h, 6))

@@ -8,9 +8,8 @@ note is never resumed. No effects: raw JSON in, patches and verdicts out.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -22,7 +21,6 @@ from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
 from scoring.queue.service_levels import bounded_h
 
-T = TypeVar("T")
 _Texts: TypeAlias = Mapping[str, str | None]
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
 MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
@@ -109,12 +107,12 @@ def resume_patch(owner: bytes, ref: Controller | None) -> bytes:
 
 def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
     """Our note on this very owner; `None`: there is none, or none of ours. ValueError: `owner` is no API object."""
-    return _noted(_NOTE, _content(owner, ref, NoteKind.RESUME, notes))
+    return note_from_json(_NOTE, _content(owner, ref, NoteKind.RESUME, notes))
 
 
 def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNote | None:
     """What the gang of this very owner has had; `None`: not noted. ValueError: `owner` is no API object."""
-    return _noted(_ATTAINED, _content(owner, ref, NoteKind.ATTAINED, notes))
+    return note_from_json(_ATTAINED, _content(owner, ref, NoteKind.ATTAINED, notes))
 
 
 def remembered(note: AttainedNote, ref: Controller) -> Attained:
@@ -168,12 +166,6 @@ def ref_of(api_version: str, kind: str, owner: bytes) -> Controller:
 def namespace_of(owner: bytes) -> str:
     """The namespace it is in."""
     return str(_metadata(owner).get("namespace", ""))
-
-
-def _noted(decoder: msgspec.json.Decoder[T], content: str | None) -> T | None:
-    with suppress(ValueError):  # ours by its signature, and of another release's making
-        return None if content is None else note_from_json(decoder, content, what="note")
-    return None
 
 
 def _content(owner: bytes, ref: Controller, kind: NoteKind, notes: NoteReader) -> str | None:

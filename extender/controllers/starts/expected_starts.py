@@ -5,15 +5,14 @@ after the plan changed, in a thread, and never for more than a twentieth of the 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from extender.ports import Clock
+from extender.controllers.context import ControllerContext
 from extender.runtime.slices import Worker
 from scoring.ids import GangKey
-from scoring.model import Policy, Snapshot
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
 
@@ -27,9 +26,7 @@ _STRETCH: Final = 20.0
 class ExpectedStarts:
     """The starts of all gangs that wait; `run` it."""
 
-    policy: Policy
-    clock: Clock
-    planned: Callable[[], tuple[Snapshot, Plan] | None]  # The current plan and what it was made from
+    context: ControllerContext
     worker: Worker
     looks: int = field(default=0, init=False)  # Grows whenever they were computed
     _starts: Mapping[GangKey, ExpectedStart] = field(default_factory=dict, init=False)
@@ -43,18 +40,19 @@ class ExpectedStarts:
     async def run(self) -> None:
         """Look at the queue until cancelled."""
         while True:
-            began_s = self.clock.monotonic_s()
+            began_s = self.context.clock.monotonic_s()
             await self.look()
-            await asyncio.sleep(max(EACH_S, _STRETCH * (self.clock.monotonic_s() - began_s)))
+            await asyncio.sleep(max(EACH_S, _STRETCH * (self.context.clock.monotonic_s() - began_s)))
 
     async def look(self) -> None:
         """Look once: compute again if the plan is another."""
-        planned, now_s = self.planned(), self.clock.now_s()
+        planner, now_s = self.context.planner, self.context.clock.now_s()
+        plan, snapshot = planner.current, planner.snapshot
         before, at_s = self._of
-        if planned is None or (planned[1] is before and now_s - at_s < _AGAIN_S):
+        if snapshot is None or (plan is before and now_s - at_s < _AGAIN_S):
             return
-        self._of = (planned[1], now_s)
+        self._of = (plan, now_s)
         self._starts = await self.worker(
-            partial(expected_starts, *planned, self.policy, now_s=now_s, cache=self._cache)
+            partial(expected_starts, snapshot, plan, planner.policy, now_s=now_s, cache=self._cache)
         )
         self.looks += 1

@@ -12,16 +12,16 @@ somewhat better link gains; but a job that starts on a node that loses most of i
   up at most `MOST_TIMES`, however often links come and go.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from extender.cache import ClusterCache
-from extender.ports import Clock
-from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.controllers.context import ControllerContext
+from extender.runtime.decision_lines import Decision
 from extender.scheduling.bind.held_binds import Binds
 from scoring.feasibility.filters import allowed_nodes
 from scoring.feasibility.room import fit_counts
@@ -41,13 +41,8 @@ UNUSABLE_LOSS_RATIO: Final = 0.5  # Packet loss on most of a node\'s links at wh
 class Degrading:
     """Looks at committed places after each plan; one look per node and matrix."""
 
-    cache: ClusterCache
+    context: ControllerContext
     binds: Binds
-    clock: Clock
-    log: DecisionLog
-    _: KW_ONLY
-    hard_ttl_s: float
-    exclusion_ttl_s: float
     _committed: dict[GangKey, dict[NodeName, bool]] = field(default_factory=dict, init=False)
     """gang → node it is committed to → whether it was unusable at the first look"""
     _times: dict[GangKey, int] = field(default_factory=dict, init=False)
@@ -57,7 +52,7 @@ class Degrading:
 
     def look(self, _: Plan) -> None:
         """Give up places that became unusable. Cost: O(committed members), and when the matrix is new O(pairs)."""
-        snapshot = self.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         before, self._committed = self._committed, {}
         self._times = {key: times for key, times in self._times.items() if key in snapshot.gangs}
         for key, commitment in sorted(snapshot.commitments.items()):
@@ -79,16 +74,17 @@ class Degrading:
         if not lost or times >= MOST_TIMES or not self._elsewhere(snapshot, gang, commitment, lost):
             return
         self._times[gang.key] = times + 1
+        until_s = self.context.clock.now_s() + self.binds.planner.policy.exclusion_ttl_s
         for pod in lost:
             node = commitment.assignment[pod.uid]
-            self.cache.exclude(pod.member_class, node, self.clock.now_s() + self.exclusion_ttl_s)
-            self.log.log_decision(Decision("degraded", pod.key, gang.key, node), now_s=self.clock.monotonic_s())
+            self.context.cache.exclude(pod.member_class, node, until_s)
+            self.context.decided(Decision("degraded", pod.key, gang.key, node))
         if state is not None and state.held:
             self.binds.abandon(gang.key)
         else:
             gone = {pod.uid for pod in lost}
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
-            self.cache.set_commitment(gang.key, left)
+            self.context.cache.set_commitment(gang.key, left)
 
     def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, lost: Sequence[Pod]) -> bool:
         """Whether usable nodes have room for the members in `lost`, or another zone for the whole gang."""
@@ -146,7 +142,8 @@ class Degrading:
         known = self._known.get(node)
         if known is None:
             others = [table.names[i] for i in table.zones[table.nodes[row].zone]]
-            known = unusable(network, node, others, hard_ttl_s=self.hard_ttl_s)
+            ttl_s = self.binds.planner.policy.score.hard_ttl_s.loss
+            known = unusable(network, node, others, hard_ttl_s=math.inf if ttl_s is None else ttl_s)
             self._known[node] = known
         return known
 

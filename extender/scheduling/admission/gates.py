@@ -11,12 +11,10 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 
 import msgspec
 
-from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, pod_subject
 from extender.convert import admission_patch, narrowed_terms
-from extender.notes import Notes
-from extender.ports import Clock
-from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.decision_lines import Decision
 from extender.scheduling.admission.lapses import Lapses, pods_of
 from extender.scheduling.planning.loop import Planner
 from scoring.feasibility.quorum import quorum_of
@@ -43,16 +41,11 @@ class _Open:
 class Admissions:
     """Gangs between the first removed gate and their start. Bounded by the gangs that exist: see `tidy`."""
 
-    cache: ClusterCache
+    context: ControllerContext
     planner: Planner
     lapses: Lapses
-    clock: Clock
-    log: DecisionLog
     _: KW_ONLY
-    notes: Notes
-    post_event: PostEvent
     timeout_s: float
-    exclusion_ttl_s: float
     _open: dict[GangKey, _Open] = field(default_factory=dict, init=False)
     _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)  # gang → until when none are named
     _sent: dict[PodUid, float] = field(default_factory=dict, init=False)  # ungated pod → since; until watched
@@ -71,7 +64,7 @@ class Admissions:
 
     def name_no_nodes(self, gang: GangKey) -> None:
         """Nodes were named for the gang, and they would not do: for an hour the zone alone is (docs/safety.md S27)."""
-        self._by_zone[gang] = self.clock.monotonic_s() + BY_ZONE_S
+        self._by_zone[gang] = self.context.clock.monotonic_s() + BY_ZONE_S
 
     def refusal(self, gang: GangKey) -> str | None:
         """What the API server said when it refused for good to admit the gang; `None`: it did not."""
@@ -87,26 +80,26 @@ class Admissions:
         opened = self._open.get(gang)
         if opened is None:
             return self.lapses.expected_for_s(gang)
-        return max(opened.until_s - self.clock.monotonic_s(), 0.0)
+        return max(opened.until_s - self.context.clock.monotonic_s(), 0.0)
 
     def recover(self) -> None:
         """After a restart: commit again to the nodes in the pods' notes, as far as there is room."""
-        for key, gang in sorted(self.cache.snapshot().gangs.items()):
+        for key, gang in sorted(self.context.cache.snapshot().gangs.items()):
             noted = {pod.uid: pod.admitted_to for pod in gang.pending if pod.admitted_to and not pod.gated}
-            places = self.cache.free_to_commit(key, noted)
+            places = self.context.cache.free_to_commit(key, noted)
             if not places or gang.problem is not None or not gang.own:
                 continue
-            short = members_without_room(self.cache.snapshot(), gang, places)
+            short = members_without_room(self.context.cache.snapshot(), gang, places)
             if left := {uid: node for uid, node in places.items() if uid not in short}:
-                self._open[key] = _Open(self.clock.monotonic_s() + self.timeout_s, {})
-                self.cache.set_commitment(key, left)
+                self._open[key] = _Open(self.context.clock.monotonic_s() + self.timeout_s, {})
+                self.context.cache.set_commitment(key, left)
 
     def forget(self) -> None:
         """Drop all commitments: another replica decides now, or `recover` finds them again."""
         for book in (self._open, self._sent, self._stuck, self._doubted, self._refusals, self._gated):
             book.clear()
-        for key in list(self.cache.snapshot().commitments):
-            self.cache.set_commitment(key, {})
+        for key in list(self.context.cache.snapshot().commitments):
+            self.context.cache.set_commitment(key, {})
 
     def plan_made(self, plan: Plan) -> list[PodUid]:
         """Take new places of gangs under way from the plan; gated pods that the plan admits, heaviest gang first."""
@@ -114,8 +107,8 @@ class Admissions:
             admission = plan.admitted.get(key)
             if admission is not None:
                 both = {**self._assigned(key), **admission.members}
-                self.cache.set_commitment(key, self.cache.free_to_commit(key, both), as_planned=True)
-        now_s = self.clock.monotonic_s()
+                self.context.cache.set_commitment(key, self.context.cache.free_to_commit(key, both), as_planned=True)
+        now_s = self.context.clock.monotonic_s()
         found: list[PodUid] = []
         for key, admission in plan.admitted.items():
             waiting = (uid for uid in self._gated_of(key) if uid in admission.members)
@@ -124,12 +117,12 @@ class Admissions:
 
     def patch_for(self, pod: Pod) -> bytes | None:
         """The patch that removes the pod's gate; `None`: its gang is not admitted now."""
-        gang = self.cache.gang_of(pod.uid)
+        gang = self.context.cache.gang_of(pod.uid)
         if gang is None or gang.problem is not None or pod.foreign_gates or gang.key in self._refusals:
             return None
         if gang.key not in self._open and not self._begin(gang):
             return None
-        node = self.cache.committed_node(gang.key, pod.uid)
+        node = self.context.cache.committed_node(gang.key, pod.uid)
         if node is None:
             return None
         opened = self._open[gang.key]
@@ -137,45 +130,45 @@ class Admissions:
             opened.listed_for = frozenset([one.uid for one in gang.pending])
             opened.lists.clear()
         listed = self._listed(gang, pod.member_class, node)
-        return None if listed is None else admission_patch(pod, node, listed, notes=self.notes)
+        return None if listed is None else admission_patch(pod, node, listed, notes=self.context.notes)
 
     def sent(self, pod: Pod) -> None:
         """The pod's gate is gone: the API server confirmed it."""
-        now_s = self.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         self._sent[pod.uid] = now_s
         opened = self._open.get(pod.group.key) if pod.group is not None else None
         if opened is not None:
             opened.until_s = now_s + self.timeout_s
         if pod.group is not None:
-            node = self.cache.committed_node(pod.group.key, pod.uid) or ""
-            self.log.log_decision(Decision("ungate", pod.key, pod.group.key, node), now_s=now_s)
+            node = self.context.cache.committed_node(pod.group.key, pod.uid) or ""
+            self.context.decided(Decision("ungate", pod.key, pod.group.key, node))
 
     def refused(self, pod: Pod, why: str) -> None:
         """The API server will never accept the pod's patch: its gang gives its room back until its pods change."""
-        gang = self.cache.gang_of(pod.uid)
+        gang = self.context.cache.gang_of(pod.uid)
         if gang is None:
             return
         self._refusals[gang.key] = (gang, why)
-        self.log.log_decision(Decision("ungate", pod.key, gang.key, reason=why), now_s=self.clock.monotonic_s())
+        self.context.decided(Decision("ungate", pod.key, gang.key, reason=why))
         note = f"The API server refuses to admit the pod: {why}"
-        self.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note, "refused")
+        self.context.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note, "refused")
         self._open.pop(gang.key, None)
-        self.cache.set_commitment(gang.key, {})
+        self.context.cache.set_commitment(gang.key, {})
         self.lapses.refused(gang.key)
 
     def gives_up(self, gang: GangKey) -> bool:
         """Whether a hold limit that passed before quorum was the last chance: not while the gang is being admitted."""
         opened = self._open.get(gang)
-        if opened is not None and self.clock.monotonic_s() < opened.until_s:
+        if opened is not None and self.context.clock.monotonic_s() < opened.until_s:
             return False
         self._open.pop(gang, None)
         return True
 
     def tidy(self, at_bind: frozenset[PodUid]) -> None:
         """Once a second: close what is done, let lapse what does not come. `at_bind`: members whose call is held."""
-        now_s, plan = self.clock.monotonic_s(), self.planner.current
+        now_s, plan = self.context.clock.monotonic_s(), self.planner.current
         for key, opened in sorted(self._open.items()):
-            gang = self.cache.gang(key)
+            gang = self.context.cache.gang(key)
             if gang is None or not gang.pending:
                 del self._open[key]
             elif now_s >= opened.until_s and not any(pod.uid in at_bind for pod in gang.pending):
@@ -189,18 +182,18 @@ class Admissions:
             ):
                 self._close(key)  # it lapses at once and need not back off: the plan has no place for it until then
         for key in sorted({*self._open, *self._doubted}):
-            gang = self.cache.gang(key)
+            gang = self.context.cache.gang(key)
             if gang is None or not gang.pending:
                 self._doubted.discard(key)
             else:
                 self._drop_refused_places(gang, plan, at_bind, now_s)
         self._sent = {uid: since_s for uid, since_s in self._sent.items() if now_s - since_s < RESEND_S}
         self._by_zone = {key: until_s for key, until_s in self._by_zone.items() if until_s > now_s}
-        pods = {uid: self.cache.pod(uid) for uid in self._stuck}
+        pods = {uid: self.context.cache.pod(uid) for uid in self._stuck}
         self._stuck = {uid: self._stuck[uid] for uid, pod in pods.items() if pod and pod.unschedulable and not pod.node}
-        self._gated = {key: known for key, known in self._gated.items() if self.cache.gang(key) is not None}
+        self._gated = {key: known for key, known in self._gated.items() if self.context.cache.gang(key) is not None}
         for key, (gang, _) in list(self._refusals.items()):
-            now = self.cache.gang(key)
+            now = self.context.cache.gang(key)
             if now is None or pods_of(now) != pods_of(gang):
                 del self._refusals[key]
 
@@ -211,22 +204,22 @@ class Admissions:
             return False
         members = {pod.uid for pod in gang.pending}
         planned = {uid: node for uid, node in admission.members.items() if uid in members}
-        planned = self.cache.free_to_commit(gang.key, {**planned, **self._assigned(gang.key)})
-        snapshot = self.cache.snapshot()
+        planned = self.context.cache.free_to_commit(gang.key, {**planned, **self._assigned(gang.key)})
+        snapshot = self.context.cache.snapshot()
         if members_without_room(snapshot, gang, planned):
             self.planner.mark_dirty()
             return False
-        self._open[gang.key] = _Open(self.clock.monotonic_s() + self.timeout_s, {})
-        self.cache.set_commitment(gang.key, planned, as_planned=True)
+        self._open[gang.key] = _Open(self.context.clock.monotonic_s() + self.timeout_s, {})
+        self.context.cache.set_commitment(gang.key, planned, as_planned=True)
         return True
 
     def _assigned(self, key: GangKey) -> Mapping[PodUid, NodeName]:
-        commitment = self.cache.snapshot().commitments.get(key)
+        commitment = self.context.cache.snapshot().commitments.get(key)
         return commitment.assignment if commitment is not None else {}
 
     def _gated_of(self, key: GangKey) -> tuple[PodUid, ...]:
         """Gated members, looked for once per change of the gang: saves 11 ms a plan that admits 8,000 pods."""
-        gang = self.cache.gang(key)
+        gang = self.context.cache.gang(key)
         known = self._gated.get(key)
         if gang is None:
             return ()
@@ -247,7 +240,7 @@ class Admissions:
                 return None
             admission = replace(planned, members=self._assigned(gang.key), committed=True)
             named = gang.key not in self._by_zone
-            plan, snapshot = self.planner.current, self.planner.snapshot or self.cache.snapshot()
+            plan, snapshot = self.planner.current, self.planner.snapshot or self.context.cache.snapshot()
             if self._lister is None or self._lister[0] is not plan:
                 self._lister = (plan, PlanPlaces(snapshot, plan, self.planner.policy, cache=self.planner.cache))
             for one, listing in self._lister[1].listings(gang, admission, may_name=named).items():
@@ -263,7 +256,7 @@ class Admissions:
 
     def _close(self, key: GangKey) -> None:
         del self._open[key]
-        self.cache.set_commitment(key, {})
+        self.context.cache.set_commitment(key, {})
 
     def _drop_refused_places(self, gang: Gang, plan: Plan, at_bind: frozenset[PodUid], now_s: float) -> None:
         """Other filters may refuse all nodes of the pod before kube-scheduler asks us (docs/safety.md S6).
@@ -274,16 +267,16 @@ class Admissions:
         for pod in gang.pending:
             if not pod.unschedulable or pod.obstacle or pod.uid in at_bind:
                 continue  # an obstacle is no node's refusal: it keeps the pod from all alike
-            node = self.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
+            node = self.context.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
             if node is None:
                 continue
             if now_s - self._stuck.setdefault(pod.uid, now_s) >= BELIEVE_S:
                 del self._stuck[pod.uid]
                 self._doubted.add(gang.key)
-                until_s = self.clock.now_s() + self.exclusion_ttl_s
-                snapshot, planner = self.cache.snapshot(), self.planner
+                until_s = self.context.clock.now_s() + self.planner.policy.exclusion_ttl_s
+                snapshot, planner = self.context.cache.snapshot(), self.planner
                 beside = PlanPlaces(snapshot, planner.current, planner.policy, cache=planner.cache)
                 for refused in (node, *beside.instead(gang, pod, ()).absent):
-                    self.cache.exclude(pod.member_class, refused, until_s, by=gang.key)
+                    self.context.cache.exclude(pod.member_class, refused, until_s, by=gang.key)
                 left = {uid: where for uid, where in self._assigned(gang.key).items() if uid != pod.uid}
-                self.cache.set_commitment(gang.key, left)  # without the pod it may be nothing
+                self.context.cache.set_commitment(gang.key, left)  # without the pod it may be nothing

@@ -18,10 +18,9 @@ from typing import Final
 
 import msgspec
 
-from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, pod_subject
-from extender.ports import Clock
-from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Happening, pod_subject
+from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan import Plan
@@ -42,11 +41,8 @@ class _Lapse(msgspec.Struct, frozen=True):
 class Lapses:
     """Lapses in a row of each gang, and the back-offs they cause. Bounded by the gangs that exist: see `renew`."""
 
-    cache: ClusterCache
-    clock: Clock
-    log: DecisionLog
+    context: ControllerContext
     _: KW_ONLY
-    post_event: PostEvent
     timeout_s: float  # How long a gang without a gate may be planned before a member comes to bind
     _last: dict[GangKey, _Lapse] = field(default_factory=dict, init=False)
     _expected_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # ungated gang → planned since
@@ -61,14 +57,14 @@ class Lapses:
     def expected_for_s(self, gang: GangKey) -> float | None:
         """How long a gang without a gate still has to come to bind; `None`: it is not expected."""
         since_s = self._expected_s.get(gang)
-        return None if since_s is None else max(since_s + self.timeout_s - self.clock.monotonic_s(), 0.0)
+        return None if since_s is None else max(since_s + self.timeout_s - self.context.clock.monotonic_s(), 0.0)
 
     def expire(self, plan: Plan, at_bind: frozenset[PodUid], *, elsewhere: frozenset[GangKey]) -> None:
         """End overdue admissions without a gate, but of `at_bind` (calls held) and `elsewhere` (being ungated)."""
-        now_s = self.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         before, self._expected_s = self._expected_s, {}
         for key, admission in plan.admitted.items():
-            gang = self.cache.gang(key)
+            gang = self.context.cache.gang(key)
             if gang is None or key in elsewhere or key in plan.partial:
                 continue
             expected = [pod.uid for pod in gang.pending if pod.uid in admission.members and not pod.gates]
@@ -90,13 +86,13 @@ class Lapses:
         self._lapse(key, silent=silent)
 
     def _lapse(self, key: GangKey, *, silent: bool = False, tried_early: bool = False) -> None:
-        gang = self.cache.gang(key)
+        gang = self.context.cache.gang(key)
         if gang is None:
             return
         before = self._last.get(key)
         times = before.times if before is not None else 0
         tried_early = tried_early or (before is not None and before.tried_early)
-        refused = [pod for one in gang.pending if (pod := self.cache.pod(one.uid)) is not None and pod.refusal]
+        refused = [pod for one in gang.pending if (pod := self.context.cache.pod(one.uid)) is not None and pod.refusal]
         self._last[key] = _Lapse(
             times + 1,
             pods_of(gang),
@@ -105,16 +101,16 @@ class Lapses:
             tried_early=tried_early,
         )
         pause_s = min(FIRST_S * 2.0**times, LONGEST_S)
-        self.cache.back_off(key, self.clock.now_s() + pause_s)
+        self.context.cache.back_off(key, self.context.clock.now_s() + pause_s)
         why = f": kube-scheduler says of {refused[0].key}: {refused[0].refusal.rstrip('.')}" if refused else ""
         note = f"Gang {key} was admitted and did not come to bind in time{why}; tried again in {pause_s:.0f} s"
         for pod in gang.pending[:1]:
-            self.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
-        self.log.log_decision(Decision(what="lapse", gang=key), now_s=self.clock.monotonic_s())
+            self.context.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
+        self.context.decided(Decision(what="lapse", gang=key))
 
     def revoked(self, key: GangKey) -> None:
         """kube-scheduler passes nodes for a member that it had refused to this gang: its own members may be why."""
-        if (gang := self.cache.gang(key)) is not None:
+        if (gang := self.context.cache.gang(key)) is not None:
             self._revoked[key] = pods_of(gang)
 
     def abandoned(self, key: GangKey) -> None:
@@ -125,10 +121,10 @@ class Lapses:
 
     def refused(self, key: GangKey) -> None:
         """The API server refuses the gang's patch: it waits for the longest time, or until its pods change."""
-        if (gang := self.cache.gang(key)) is not None:
+        if (gang := self.context.cache.gang(key)) is not None:
             times = self._last[key].times if key in self._last else 0
             self._last[key] = _Lapse(times + 1, pods_of(gang))
-            self.cache.back_off(key, self.clock.now_s() + LONGEST_S)
+            self.context.cache.back_off(key, self.context.clock.now_s() + LONGEST_S)
 
     def asked(self, key: GangKey) -> None:
         """kube-scheduler asks /filter about a member."""
@@ -144,24 +140,24 @@ class Lapses:
     def renew(self) -> None:
         """End back-offs of gangs whose pods or conditions changed. Cost: O(members of lapsed gangs)."""
         for key, pods in list(self._revoked.items()):
-            gang = self.cache.gang(key)
+            gang = self.context.cache.gang(key)
             if gang is None or pods_of(gang) != pods:
                 del self._revoked[key]
         for key, lapse in list(self._last.items()):
-            gang = self.cache.gang(key)
+            gang = self.context.cache.gang(key)
             if gang is None or gang.started or pods_of(gang) != lapse.pods:
                 self._end(key)
             elif not lapse.tried_early and any(not self._is_refused(uid) for uid in lapse.refused):
                 self._last[key] = msgspec.structs.replace(lapse, tried_early=True)
-                self.cache.back_off(key, None)
+                self.context.cache.back_off(key, None)
 
     def _is_refused(self, uid: PodUid) -> bool:
-        pod = self.cache.pod(uid)
+        pod = self.context.cache.pod(uid)
         return pod is not None and bool(pod.refusal)
 
     def _end(self, key: GangKey) -> None:
         del self._last[key]
-        self.cache.back_off(key, None)
+        self.context.cache.back_off(key, None)
 
 
 def pods_of(gang: Gang) -> frozenset[PodUid]:

@@ -13,12 +13,10 @@ from itertools import count
 
 import msgspec
 
-from extender.cache import ClusterCache
-from extender.ports import Binding, Clock, ClusterApi
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.telemetry import Telemetry
+from extender.controllers.context import ControllerContext
+from extender.ports import Binding
+from extender.runtime.decision_lines import Decision
 from extender.scheduling.admission.gates import Admissions
-from extender.scheduling.admission.lapses import Lapses
 from extender.scheduling.bind.posts import Group, Posts
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
@@ -42,19 +40,13 @@ class _Call(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False, repr=False)
 class Binds:
-    """All gangs' permit machines, and the calls they hold; `hold_s` and a commit stay below the entry's httpTimeout."""
+    """All gangs' permit machines, and the calls they hold; hold and commit stay below the entry's httpTimeout."""
 
-    cache: ClusterCache
-    api: ClusterApi
-    clock: Clock
+    context: ControllerContext
     planner: Planner
     health: NodeHealth
-    telemetry: Telemetry
-    log: DecisionLog
-    lapses: Lapses
     admissions: Admissions
     _: KW_ONLY
-    hold_s: float
     commit_s: float
     held_max: int
     nudge: Callable[[Sequence[PodUid]], None]
@@ -76,13 +68,9 @@ class Binds:
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
         self.posts = Posts(
-            self.cache,
-            self.api,
-            self.clock,
+            self.context,
             self.health,
-            self.telemetry,
-            self.log,
-            hold_s=self.hold_s,
+            hold_s=self.planner.policy.hold_limit_s,
             commit_s=self.commit_s,
             report=self._feed,
             may_go_on=self._may_go_on,
@@ -108,7 +96,7 @@ class Binds:
 
     def gangs_under_way(self) -> frozenset[GangKey]:
         """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
-        return frozenset(k for k, state in self._states.items() if _active(state) or self.cache.gang(k) is None)
+        return frozenset(k for k, state in self._states.items() if _active(state) or self.context.cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
@@ -133,8 +121,8 @@ class Binds:
             return refused
         request = permit.RequestId(next(self._numbers))
         answer: asyncio.Future[Reason | None] = asyncio.get_running_loop().create_future()
-        now_s = self.clock.monotonic_s()
-        due_s = now_s + self.hold_s
+        now_s = self.context.clock.monotonic_s()
+        due_s = now_s + self.planner.policy.hold_limit_s
         self._calls[request] = _Call(pod.key, node, answer, due_s)
         unusable = self._unusable(gang, pod, node)
         self._feed(gang.key, permit.BindRequested(pod.uid, node, request, now_s, due_s, unusable))
@@ -142,7 +130,7 @@ class Binds:
         def dropped(_: object = None) -> None:
             if self._calls.pop(request, None) is not None:
                 answer.set_result(Reason.POD_CHANGED)
-                self._feed(gang.key, permit.ClientGone(request, self.clock.monotonic_s()))
+                self._feed(gang.key, permit.ClientGone(request, self.context.clock.monotonic_s()))
 
         gone.add_done_callback(dropped)
         try:
@@ -153,13 +141,13 @@ class Binds:
 
     def reconcile(self, keys: Iterable[GangKey]) -> None:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
-        self.lapses.renew()
-        self._quorums.keep_only(self.cache.gang)
-        wanted, in_part = sorted(set(keys)), self.cache.partial_gangs()
+        self.admissions.lapses.renew()
+        self._quorums.keep_only(self.context.cache.gang)
+        wanted, in_part = sorted(set(keys)), self.context.cache.partial_gangs()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:
-            gang, state = self.cache.gang(key), self._state(key)
+            gang, state = self.context.cache.gang(key), self._state(key)
             if gang is None and not _active(state):
                 self._states.pop(key, None)  # the last pod is gone; a gang of this name starts from nothing
             elif self._anything_new(key, state, gang):
@@ -170,7 +158,7 @@ class Binds:
 
     def _anything_new(self, key: GangKey, state: PermitState, gang: Gang | None) -> bool:
         """Whether the gang, its nodes or what runs on them changed; else every Binding would have all gangs checked."""
-        snapshot = self.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         commitment = snapshot.commitments.get(key)
         nodes = set(commitment.assignment.values()) if commitment is not None else set()
         nodes.update(held.node for held in state.held.values())
@@ -194,19 +182,19 @@ class Binds:
     def abandon(self, key: GangKey) -> None:
         """Fail what is held of a gang; what is being posted keeps its places until the outcome is known."""
         if held := self._state(key).held:
-            self._feed(key, permit.GangChanged(self.clock.monotonic_s(), frozenset(held)))
-        self.cache.set_commitment(key, {uid: post.node for uid, post in self._state(key).posting.items()})
+            self._feed(key, permit.GangChanged(self.context.clock.monotonic_s(), frozenset(held)))
+        self.context.cache.set_commitment(key, {uid: post.node for uid, post in self._state(key).posting.items()})
 
     def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """These members stay after all."""
-        self._feed(key, permit.EvictionRefused(tuple(uids), self.clock.monotonic_s()))
+        self._feed(key, permit.EvictionRefused(tuple(uids), self.context.clock.monotonic_s()))
 
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
         self._ended = True
         self.posts.limiter.close()
         for key in sorted(self._states):
-            self._feed(key, permit.LeadershipLost(self.clock.monotonic_s()))
+            self._feed(key, permit.LeadershipLost(self.context.clock.monotonic_s()))
 
     def restart(self) -> None:
         """Take calls again with empty records; after `stand_down`, when all Bindings are over."""
@@ -222,16 +210,16 @@ class Binds:
 
     def _commit_to(self, gang: Gang, pod: Pod, node: NodeName) -> Reason | None:
         """Make the gang's plan a commitment, with this member on `node`; else why it does not stand any more."""
-        snapshot = self.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         existing = snapshot.commitments.get(gang.key)
         if existing is not None and existing.assignment.get(pod.uid) == node:
             return None
-        if not self.cache.free_to_commit(gang.key, {pod.uid: node}):
+        if not self.context.cache.free_to_commit(gang.key, {pod.uid: node}):
             return Reason.ROOM_TAKEN  # it changed gangs, and the other one has not let it go yet
         planned = self.planner.current.admitted.get(gang.key)
         before = existing.assignment if existing else planned.members if planned else {}
         members = {member.uid for member in gang.members}
-        free = self.cache.free_to_commit(gang.key, before)
+        free = self.context.cache.free_to_commit(gang.key, before)
         others = {uid: where for uid, where in free.items() if uid in members and uid != pod.uid}
         elsewhere = in_another_zone(snapshot, gang, others, node)
         if elsewhere and gang_options(dict(gang.options), self.planner.policy).zone_policy is ZonePolicy.REQUIRED:
@@ -240,7 +228,7 @@ class Binds:
         if existing is None and members_without_room(snapshot, gang, assignment):
             return Reason.ROOM_TAKEN
         # With a commitment the others keep their places; the machine learns which of those at bind lost theirs.
-        self.cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
+        self.context.cache.set_commitment(gang.key, assignment, as_planned=existing is None and assignment == before)
         return None
 
     def _unusable(self, gang: Gang, pod: Pod | None, node: NodeName | None) -> frozenset[PodUid]:
@@ -254,11 +242,11 @@ class Binds:
             quorum = self._quorum(gang.key)
             if not quorum.reached_by(quorum.placed | looked_at.keys()):
                 looked_at = {uid: where for uid, where in looked_at.items() if where == node}
-        return members_without_room(self.cache.snapshot(), gang, looked_at) & at_bind.keys()
+        return members_without_room(self.context.cache.snapshot(), gang, looked_at) & at_bind.keys()
 
     def _give_up_taken_places(self, gang: Gang) -> None:
         """Members whose committed place is taken before they came to bind lose it; the next plan gives them another."""
-        snapshot = self.cache.snapshot()
+        snapshot = self.context.cache.snapshot()
         commitment = snapshot.commitments.get(gang.key)
         if commitment is None:
             return
@@ -266,15 +254,15 @@ class Binds:
         taken = members_without_room(snapshot, gang, commitment.assignment) - (state.held.keys() | state.posting.keys())
         if taken:
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in taken}
-            self.cache.set_commitment(gang.key, left)
+            self.context.cache.set_commitment(gang.key, left)
 
     def _news(self, state: PermitState, gang: Gang | None) -> list[permit.Event]:
         """What the cache knows and the machine may not: members bound or gone, nodes lost, anything else changed."""
-        now_s = self.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         news: list[permit.Event] = []
         at_bind: dict[PodUid, Held | Posting] = {**state.held, **state.posting}
         for uid in sorted(at_bind):
-            pod = self.cache.pod(uid)
+            pod = self.context.cache.pod(uid)
             if pod is None or (pod.deleting and pod.node is None):
                 news.append(permit.PodDeleted(uid, now_s))
             elif pod.node is not None:
@@ -288,14 +276,14 @@ class Binds:
         return self._states.get(key) or self._unknown
 
     def _quorum(self, key: GangKey) -> Quorum:
-        gang = self.cache.gang(key)
+        gang = self.context.cache.gang(key)
         return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def _feed(self, key: GangKey, event: permit.Event) -> None:
         quorum = self._quorum(key)
         state, instructions = handle(self._state(key), event, quorum)
         # Kept: what the API server does not know, which is calls, clocks, and that the gang was whole once.
-        if _active(state) or (state.started and self.cache.gang(key) is not None):
+        if _active(state) or (state.started and self.context.cache.gang(key) is not None):
             self._states[key] = state
         else:
             self._states.pop(key, None)
@@ -305,7 +293,7 @@ class Binds:
         if not (state.held or state.posting):
             self._end_commitment(key, instructions)
         self._set_timer(key)
-        self.telemetry.held_binds(len(self._calls))
+        self.context.telemetry.held_binds(len(self._calls))
 
     # -- instructions out ---------------------------------------------------------------------------------------------
 
@@ -326,7 +314,7 @@ class Binds:
             return
         requests = [state.posting[one.uid].request for one in asked]
         due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
-        due_s.append(self.clock.monotonic_s() + self.hold_s)
+        due_s.append(self.context.clock.monotonic_s() + self.planner.policy.hold_limit_s)
         places = {one.uid: one.node for one in asked}
         self.posts.begin(key, places, due_s=min(due_s), partly_bound=bool(quorum.placed or state.bound))
 
@@ -343,18 +331,18 @@ class Binds:
             return  # its client hung up in the very moment
         call.answer.set_result(error)
         decision = Decision(what="bind", pod=call.pod, gang=key, node=call.node, reason=error or "")
-        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
+        self.context.decided(decision)
 
     def _end_commitment(self, key: GangKey, instructions: Sequence[permit.Instruction]) -> None:
         """No member is at bind any more: the places are free again, or bound and counted as such."""
         answers = [one.error for one in instructions if isinstance(one, permit.Answer)]
         if Reason.QUORUM_TIMEOUT in answers:
             if self.admissions.gives_up(key):
-                self.lapses.lapsed(key)
+                self.admissions.lapses.lapsed(key)
         elif None in answers:
-            self.lapses.started(key)
+            self.admissions.lapses.started(key)
         if not self.admissions.keeps(key):
-            self.cache.set_commitment(key, {})
+            self.context.cache.set_commitment(key, {})
 
     def _set_timer(self, key: GangKey) -> None:
         due_s = next_deadline_s(self._state(key))
@@ -365,12 +353,12 @@ class Binds:
             timer.cancel()
             del self._timers[key]
         if due_s is not None:
-            delay_s = max(due_s - self.clock.monotonic_s(), 0.0)
+            delay_s = max(due_s - self.context.clock.monotonic_s(), 0.0)
             self._timers[key] = due_s, asyncio.get_running_loop().call_later(delay_s, self._deadline, key)
 
     def _deadline(self, key: GangKey) -> None:
         self._timers.pop(key, None)
-        self._feed(key, permit.DeadlinePassed(self.clock.monotonic_s()))
+        self._feed(key, permit.DeadlinePassed(self.context.clock.monotonic_s()))
 
 
 def _active(state: PermitState) -> bool:

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.ports import Binding, Clock, ClusterApi
-from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.slices import Background
-from extender.runtime.telemetry import Telemetry
+from extender.ports import Binding
+from extender.runtime.decision_lines import Decision
 from extender.scheduling.bind.in_flight import Batch, InFlightLimiter
 from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
@@ -47,12 +45,8 @@ class Group:
 class Posts:
     """Bindings under way, and those that wait for their turn."""
 
-    cache: ClusterCache
-    api: ClusterApi
-    clock: Clock
+    context: ControllerContext
     health: NodeHealth
-    telemetry: Telemetry
-    log: DecisionLog
     _: KW_ONLY
     hold_s: float
     commit_s: float
@@ -60,16 +54,16 @@ class Posts:
     may_go_on: Callable[[Group], bool]
 
     def __post_init__(self) -> None:
-        self.limiter = InFlightLimiter(self.clock)
-        self._posting = Background(self.telemetry, "post")
+        self.limiter = InFlightLimiter(self.context.clock)
+        self._posting = self.context.background("post")
         self.over = self._posting.over  # Waits for the Bindings under way
 
     async def alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
-        begin_by_s = self.clock.monotonic_s() + self.hold_s
+        begin_by_s = self.context.clock.monotonic_s() + self.hold_s
         if not await self.limiter.take(Batch(begin_by_s, begin_by_s)):
             return Reason.COMMIT_FAILED
-        began_s = self.clock.monotonic_s()
+        began_s = self.context.clock.monotonic_s()
         error: Exception | None = TimeoutError()
         try:
             error = await self._tried(binding)
@@ -79,9 +73,9 @@ class Posts:
 
     def begin(self, key: GangKey, places: Mapping[PodUid, NodeName], *, due_s: float, partly_bound: bool) -> None:
         """Post these Bindings: the first by `due_s` and a quarter of the commit timeout, the others by half of it."""
-        now_s = self.clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         batch = Batch(due_s + self.commit_s / 4.0, due_s + self.commit_s / 2.0, urgent=partly_bound)
-        group = Group(key, places, now_s, batch, self.cache.gang(key))
+        group = Group(key, places, now_s, batch, self.context.cache.gang(key))
         for uid in places:
             self._posting.start(self._post(uid, group), f"bind {key}")
 
@@ -95,9 +89,9 @@ class Posts:
     async def _posted(self, uid: PodUid, group: Group) -> Outcome:
         if not await self.limiter.take(group.batch):
             return self._failed(uid, "it got no turn")
-        began_s, answered = self.clock.monotonic_s(), True
+        began_s, answered = self.context.clock.monotonic_s(), True
         try:
-            pod = self.cache.pod(uid)
+            pod = self.context.cache.pod(uid)
             if pod is None:
                 return self._failed(uid, "the pod is gone", terminal=True)
             if not self._still_good(group, now_s=began_s):
@@ -106,7 +100,7 @@ class Posts:
             binding = Binding(pod.namespace, pod.name, uid, group.places[uid])
             error = await self._tried(binding)
             if error is None:
-                return MemberBound(uid, binding.node, self.clock.monotonic_s())
+                return MemberBound(uid, binding.node, self.context.clock.monotonic_s())
             answered = was_answered(error)
             self._post_failed(binding, error)
             return self._failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
@@ -117,18 +111,18 @@ class Posts:
         """One Binding within the commit timeout. `None`: the API server confirmed it."""
         try:
             async with asyncio.timeout(self.commit_s):
-                await self.api.bind(binding)
+                await self.context.api.bind(binding)
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             return error
-        self.cache.assume(binding.uid, binding.node)
-        self.telemetry.binding_posted("bound")
+        self.context.cache.assume(binding.uid, binding.node)
+        self.context.telemetry.binding_posted("bound")
         return None
 
     def _still_good(self, group: Group, *, now_s: float) -> bool:
         """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
         if group.batch.over:
             return False
-        gang, places = self.cache.gang(group.key), group.places
+        gang, places = self.context.cache.gang(group.key), group.places
         if gang is not group.gang:
             group.gang = gang
             if not self.may_go_on(group):
@@ -140,22 +134,22 @@ class Posts:
         if (
             gang is not None
             and not self.health.lost(set(places.values()))
-            and not members_without_room(self.cache.snapshot(), gang, places)
+            and not members_without_room(self.context.cache.snapshot(), gang, places)
         ):
             return True
         self.limiter.refuse(group.batch)
         return False
 
     def _failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> BindFailed:
-        return BindFailed(uid, error, terminal=terminal, now_s=self.clock.monotonic_s())
+        return BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
 
     def _post_failed(self, binding: Binding, error: Exception) -> Reason:
         conflict = isinstance(error, ConflictError)
-        self.telemetry.binding_posted("conflict" if conflict else "error")
+        self.context.telemetry.binding_posted("conflict" if conflict else "error")
         decision = Decision(
             what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
         )
-        self.log.log_decision(decision, now_s=self.clock.monotonic_s())
+        self.context.decided(decision)
         if isinstance(error, NotFoundError):
             return Reason.POD_DELETED
         return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED

@@ -5,12 +5,11 @@ Also the plan's listener: it ungates and nudges pods of admitted gangs, and comp
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext
 from extender.controllers.gates.wakes import Wakes
-from extender.ports import Clock
 from extender.runtime.slices import Steps, in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
@@ -32,28 +31,25 @@ Look: TypeAlias = Callable[[], Awaitable[None] | Steps[None] | None]  # In steps
 class Housekeeping:
     """Keeps records, machines and queue in step with the plan and the clock."""
 
-    cache: ClusterCache
+    context: ControllerContext
     planner: Planner
     binds: Binds
     parking: Parking
     wakes: Wakes
     admissions: Admissions
     health: NodeHealth
-    clock: Clock
-    _: KW_ONLY
     also: Sequence[Look] = ()  # What else is due once a second
-    acting: Callable[[], bool] = lambda: True  # Whether this replica acts; the others only follow
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
 
     def plan_made(self, plan: Plan) -> None:
         """Ungate and nudge pods of newly admitted gangs, and bring machines up to date."""
-        if not self.acting():
+        if not self.context.acting():
             return
-        self.wakes.add(self.parking.woken_by(plan, now_s=self.clock.monotonic_s()))
+        self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
         self.wakes.add(self.admissions.plan_made(plan))
         self.health.look()
-        in_part = plan.partial | self.cache.partial_gangs()
+        in_part = plan.partial | self.context.cache.partial_gangs()
         self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open | in_part)
         self.binds.plan_made(plan)
 
@@ -62,7 +58,7 @@ class Housekeeping:
         while True:
             await asyncio.sleep(_EVERY_S)
             await in_slices(self._tidy())
-            for look in (*self.also, self._look_at_clocks) if self.acting() else ():
+            for look in (*self.also, self._look_at_clocks) if self.context.acting() else ():
                 found = look()
                 if isinstance(found, Generator):
                     await in_slices(found)
@@ -70,30 +66,31 @@ class Housekeeping:
                     await found
 
     def _tidy(self) -> Steps[None]:
-        self.cache.expire(self.clock.now_s())
-        yield from self.cache.look_for_daemon_sets()
-        if not self.acting():
+        self.context.cache.expire(self.context.clock.now_s())
+        yield from self.context.cache.look_for_daemon_sets()
+        if not self.context.acting():
             return
         waiting: set[PodUid] = set()
         if not self.parking.empty:  # mostly it is, where pods wait at the gate: then no pod has to be looked at
-            for number, gang in enumerate(self.cache.snapshot().gangs.values(), start=1):
+            for number, gang in enumerate(self.context.cache.snapshot().gangs.values(), start=1):
                 waiting.update([pod.uid for pod in (*gang.pending, *gang.later)])
                 if number % _GANGS_A_STEP == 0:
                     yield
             yield
         self.parking.keep_only(waiting - self.binds.at_bind())
-        self.wakes.add(self.parking.overdue(now_s=self.clock.monotonic_s()))
+        self.wakes.add(self.parking.overdue(now_s=self.context.clock.monotonic_s()))
         self.health.look()
         yield
         self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open)
         yield
         self.admissions.tidy(self.binds.at_bind())
         yield
-        self.binds.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
+        self.admissions.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
 
     def _look_at_clocks(self) -> Steps[None]:
         """Plan again when only time made a gang STARVING, or ended its reservation (docs/safety.md S13)."""
-        now_s, policy, gangs = self.clock.now_s(), self.planner.policy.queue, self.cache.snapshot().gangs
+        now_s, policy = self.context.clock.now_s(), self.planner.policy.queue
+        gangs = self.context.cache.snapshot().gangs
         before, self._starved = self._starved, {}
         passed = False
         for number, key in enumerate(self.planner.current.waiting, start=1):
@@ -104,4 +101,4 @@ class Housekeeping:
             if number % _CLOCKS_A_STEP == 0:
                 yield
         if passed:
-            self.cache.changed()
+            self.context.cache.changed()

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
-from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.model.policy import Preempting as Choice
@@ -20,7 +19,6 @@ class Preempting:
     """Which gangs leave for a waiting one. One question at a time."""
 
     planner: Planner
-    clock: Clock
     _known: tuple[Plan, tuple[frozenset[GangKey], ...], Preemption | None] | None = field(default=None, init=False)
     _until_s: float = field(default=0.0, init=False)  # So long an answer about service levels is good
 
@@ -32,7 +30,7 @@ class Preempting:
         if snapshot is None:
             return None
         asked = frozenset(spared), frozenset(passed_over), frozenset(continued)
-        now_s = self.clock.now_s()
+        now_s = self.planner.now_s
         good = self.planner.policy.preemption is not Choice.LEVELS or now_s < self._until_s
         if good and self._known is not None and self._known[0] is plan and self._known[1] == asked:
             return self._known[2]
@@ -55,7 +53,6 @@ class Stranding:
     """Which pods are stranded by the plan."""
 
     planner: Planner
-    clock: Clock
     _plan: Plan | None = field(default=None, init=False)
     _losses: _Losses = field(default_factory=dict, init=False)
 
@@ -63,7 +60,7 @@ class Stranding:
         """Stranded members by gang; none before the first plan."""
         plan, snapshot = self.planner.current, self.planner.snapshot
         if snapshot is not None and self._plan is not plan:
-            policy, now_s = self.planner.policy, self.clock.now_s()
+            policy, now_s = self.planner.policy, self.planner.now_s
             found = stranded(snapshot, plan, policy, now_s=now_s, cache=self.planner.cache)
             self._plan, self._losses = plan, found
         return self._losses
@@ -72,6 +69,6 @@ class Stranding:
         """Find the answer of the current plan before it is asked for."""
         plan, snapshot = self.planner.current, self.planner.snapshot
         if snapshot is not None and self._plan is not plan:
-            policy, now_s = self.planner.policy, self.clock.now_s()
+            policy, now_s = self.planner.policy, self.planner.now_s
             found = await self.planner.ask(stranded, snapshot, plan, policy, now_s=now_s)
             self._plan, self._losses = plan, found

@@ -1,15 +1,18 @@
 """What controllers work with, for tests that build one alone over a fake API server."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.removal.removals import Disruptions, Quiet
-from extender.ports import Clock
+from extender.ports import Clock, CurrentPlan
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.telemetry import Telemetry
+from scoring.model import Policy
 from scoring.plan import Plan
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import notes_of_a_former_process
@@ -20,7 +23,7 @@ def context_over(
     cache: ClusterCache,
     clock: Clock,
     *,
-    plan: Callable[[], Plan | None] = lambda: None,
+    plan: Plan | None = None,
     acting: Callable[[], bool] = lambda: True,
 ) -> ControllerContext:
     telemetry = Telemetry()
@@ -36,6 +39,7 @@ def context_over(
         Quiet(clock),
         Disruptions(api, events.announce, is_own=cache.is_own, post_event=events.post),
         events.post,
-        plan,
+        cast("CurrentPlan", SimpleNamespace(current=plan, snapshot=plan and cache.snapshot(), policy=Policy())),
+        lambda _: frozenset(),
         acting,
     )

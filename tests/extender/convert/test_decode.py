@@ -55,9 +55,8 @@ def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: 
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_what_cannot_be_read_is_a_value_error(text: object) -> None:
-    with pytest.raises(ValueError, match=r"^note: "):
-        note_from_json(_ANY, text, what="note")
+def test_what_cannot_be_read_is_no_note(text: object) -> None:
+    assert note_from_json(_ANY, text) is None
 
 
 @pytest.mark.parametrize("read", [pod_from_json, node_from_json, pod_group_from_json])
@@ -69,9 +68,9 @@ def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], ob
 
 def test_the_bounds_themselves_are_read() -> None:
     deep = "[" * NOTE_LEVELS + "]" * NOTE_LEVELS
-    assert json.loads(deep) == note_from_json(_ANY, deep, what="note")
+    assert json.loads(deep) == note_from_json(_ANY, deep)
     long = '"' + "a" * (NOTE_CHARS - 2) + '"'
-    assert long[1:-1] == note_from_json(_ANY, long, what="note")
+    assert long[1:-1] == note_from_json(_ANY, long)
 
 
 # -- equal parts are one object, and only while one object has it ------------------------------------------------------

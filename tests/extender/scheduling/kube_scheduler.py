@@ -2,13 +2,14 @@
 
 A queue with three ways to wait: refused by the extender (only an update of the pod itself wakes it: what happens inside
 netgang is no event), refused by its own filters (a change of nodes or of who is on them wakes it), and failed (by timer
-alone). It counts what it has assumed as taken, asks bind without waiting for the answer, and honours errors.
+alone). It counts what it has assumed as taken, asks bind without waiting for the answer, and honours errors. After each
+try that failed it writes the condition PodScheduled: a netgang that has just begun knows by nothing else who sleeps.
 """
 
 from collections import Counter
 from typing import Any
 
-from extender.convert.wire import Failed, Passed
+from extender.convert.wire import Failed, Passed, Refused
 from extender.kube.calls import NODES, PODS
 from scoring.model.resources import parse_quantity
 from tests.extender.scheduling.world import Call, World
@@ -63,14 +64,27 @@ class KubeScheduler:
                 self._errors.pop(uid, None)
             else:
                 self._assumed.pop(uid, None)
-                self._fail(uid, world.now_s)
+                self._fail(uid, world, pods.get(uid))
         # A pod is assumed until it is seen on its node, or seen to be gone; its call may stay open then.
         for uid in [uid for uid in self._assumed if uid not in pods or pods[uid]["spec"].get("nodeName")]:
             del self._assumed[uid]
 
-    def _fail(self, uid: str, now_s: float) -> None:
+    def _fail(self, uid: str, world: World, pod: dict[str, Any] | None) -> None:
         self._errors[uid] += 1
-        self._due_s[uid] = now_s + min(2.0 ** (self._errors[uid] - 1), LONGEST_BACKOFF_S)
+        self._due_s[uid] = world.now_s + min(2.0 ** (self._errors[uid] - 1), LONGEST_BACKOFF_S)
+        if pod is not None and not pod["spec"].get("nodeName"):
+            self._written(world, pod, "SchedulerError", "the extender failed")
+
+    def _written(self, world: World, pod: dict[str, Any], reason: str, message: str) -> str:
+        """Write why the pod got no node; the pod's resourceVersion after it.
+
+        With kube-scheduler such a write wakes the pod once; here it does not, so that nothing counts on that.
+        """
+        metadata = pod["metadata"]
+        said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [said]}}
+        after = world.api.store.conditions_patch(metadata["namespace"], metadata["name"], patch)
+        return str(after["metadata"]["resourceVersion"])
 
     def _try(self, world: World, uid: str, pod: dict[str, Any], pods: dict[str, Any]) -> None:
         name, version = pod["metadata"]["name"], pod["metadata"]["resourceVersion"]
@@ -88,10 +102,14 @@ class KubeScheduler:
         nodes = [node for node, amount in look if amount >= asked and (listed is None or node in listed)]
         if not nodes:
             self._hopeless[uid] = look
+            full = sum(amount < asked for _, amount in look)
+            others = f"{len(look) - full} node(s) didn't match Pod's node affinity/selector"
+            said = f"0/{len(look)} nodes are available: {full} Insufficient cpu, {others}."
+            self._written(world, pod, "Unschedulable", said)
             return
         answer = world.filter(name, nodes=nodes)
         if isinstance(answer, Failed):
-            self._fail(uid, world.now_s)
+            self._fail(uid, world, pod)
         elif isinstance(answer, Passed) and answer.names:
             scores = world.scores(name, nodes=answer.names)
             node = max(sorted(scores), key=lambda one: scores[one])
@@ -99,7 +117,9 @@ class KubeScheduler:
             self._assumed[uid] = (node, asked)
             self.calls[uid] = world.bind(name, node)
         else:
-            self._parked[uid] = version
+            why = answer.reason if isinstance(answer, Refused) else "no node passed"
+            said = f"0/{len(nodes)} nodes are available: {len(nodes)} {why}."
+            self._parked[uid] = self._written(world, pod, "Unschedulable", said)
 
     def _free(self, world: World, pods: dict[str, Any]) -> dict[str, int]:
         free = {

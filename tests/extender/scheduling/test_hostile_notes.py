@@ -67,7 +67,6 @@ async def test_forged_resume_notes_cost_no_requests() -> None:
         never_ends(api, number)
     async with running(api=api) as world:
         await world.settle(100.0)
-        assert world.service.restarts is not None
         assert world.service.restarts.under_way == frozenset()
         assert api.calls["get_object"] <= 10
 
@@ -85,7 +84,6 @@ async def test_resume_notes_of_ours_cost_few_requests() -> None:
         never_ends(api, number)
     async with running(api=api) as world:
         await world.settle(100.0)
-        assert world.service.restarts is not None
         assert len(world.service.restarts.under_way) == OWNERS
         assert 2 * OWNERS <= api.calls["get_object"] <= 11 * 100
         before = api.calls["get_object"]

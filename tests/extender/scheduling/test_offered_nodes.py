@@ -18,7 +18,7 @@ from scoring.ids import NodeName, PodUid
 from scoring.model import GATE, MemberClass, Pod
 from scoring.plan import Plan
 from tests.builders import node, pod
-from tests.fakes.clock import LoopClock
+from tests.fakes.clock import FakeClock, LoopClock
 
 A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -77,12 +77,14 @@ def test_an_offer_that_was_taken_is_forgotten() -> None:
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-class Learned:
+class Learned(ClusterCache):
     def __init__(self, *, sees_all_nodes: bool = True) -> None:
+        super().__init__()
         self.excluded: list[tuple[MemberClass, NodeName]] = []
-        self.book = Learning(
-            lambda *pair: self.excluded.append((pair[0].member_class, pair[1])), sees_all_nodes=sees_all_nodes
-        )
+        self.book = Learning(self, FakeClock(), ttl_s=60.0, sees_all_nodes=sees_all_nodes)
+
+    def exclude(self, member_class: MemberClass, node: NodeName, *_: object, **_by: object) -> None:
+        self.excluded.append((member_class, node))
 
     def refused(self, member: Pod, at_s: float, *, planned: NodeName = N1, asked: tuple[NodeName, ...] = (N2,)) -> bool:
         return self.book.refused(member, planned, asked, now_s=at_s)

@@ -182,6 +182,7 @@ class ServiceMachine(RuleBasedStateMachine):
                 for field in ("nodeName", "affinity", "schedulingGates"):
                     pod["spec"].pop(field, None)
                 pod["metadata"]["annotations"] = {}
+                pod["status"] = {}
                 if self.gated[name]:
                     pod["spec"] |= GATED
                 self.api.add(pod)
@@ -321,7 +322,7 @@ class ServiceMachine(RuleBasedStateMachine):
         """Held room without a held call would be dead, unless the gang is just being admitted."""
         commitments = self.world.service.cache.snapshot().commitments
         for key in commitments:
-            if self.world.service.admissions.keeps(key):
+            if self.world.service.binds.admissions.keeps(key):
                 continue
             state = self.world.service.binds.state(key)
             assert state is not None, f"{key} is committed without need"
@@ -342,7 +343,7 @@ class ServiceMachine(RuleBasedStateMachine):
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
                 open_ones = self._could_start()
-                under_way = self.world.service.binds.gangs_under_way() | self.world.service.admissions.open
+                under_way = self.world.service.binds.gangs_under_way() | self.world.service.binds.admissions.open
                 if not open_ones and not under_way:
                     break
             assert not open_ones, f"could start and does not: {open_ones}"

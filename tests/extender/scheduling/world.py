@@ -16,7 +16,6 @@ import msgspec
 
 from extender.bootstrap import Service, following
 from extender.bootstrap.common import Candidacy
-from extender.controllers.restart.controller import Restarts
 from extender.convert import pod_from_json
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
 from extender.errors import ApiError
@@ -337,11 +336,6 @@ class World:
         document = at_once(replace(self.service.views, circumstances=unasked).explain("default", name))
         assert isinstance(document, Explained)
         return document
-
-    @property
-    def restarts(self) -> Restarts:
-        assert self.service.restarts is not None
-        return self.service.restarts
 
     async def finish(self) -> None:
         """Wait until every hold, commit and admission limit is over; nothing may be left then."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from extender.controllers.elastic.elastic_context import Parts, Retries, pods_job
+from extender.controllers.elastic.elastic_context import Parts, pods_job
 from extender.controllers.elastic.kinds import MIN_WORKERS, Seen, State, Unsafe
 from extender.controllers.elastic.records import JobView
 from extender.controllers.events.recorder import Happening, pod_subject
@@ -138,7 +138,6 @@ class JobViews:
 
     parts: Parts
     options: Options
-    retries: Retries
     _known: dict[JobKey, _Known] = field(default_factory=dict, init=False)
     _others_at_s: float = field(default=math.inf, init=False)
 
@@ -148,7 +147,7 @@ class JobViews:
         everything = parts.jobs.all()
         names = Counter(map(pods_job, everything))
         under_way = {change.uid for change in parts.records.open_changes()}
-        self.retries.keep({seen.key for seen in everything})
+        self.parts.retries.keep({seen.key for seen in everything})
         now_s = parts.context.clock.monotonic_s()
         found: dict[JobKey, _Known] = {}
         for seen in everything:
@@ -156,7 +155,7 @@ class JobViews:
                 Unsafe.AUTOSCALED: parts.autoscalers.scales(seen.key),
                 NotNow.NAMESAKE: names[pods_job(seen)] > 1,
                 NotNow.UNDER_WAY: seen.uid in under_way,
-                NotNow.ATTEMPT_FAILED: self.retries.waits(seen.key, now_s=now_s),
+                NotNow.ATTEMPT_FAILED: self.parts.retries.waits(seen.key, now_s=now_s),
             }
             found[seen.key] = self._known_or_new(seen, next((why for why, holds in against.items() if holds), None))
             yield

@@ -7,14 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.api.documents.jobs import JobsView
-from extender.controllers.elastic.records import Records
-from extender.controllers.elastic.reports.series import SeriesBook
-from extender.runtime.telemetry import Telemetry
 from extender.settings.settings import Settings
 from tests.cli.world import Told, shown
 from tests.extender.controllers.elastic.cluster import Site, site
-from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER, view, views
+from tests.extender.controllers.elastic.reporting import TOKEN, TRAINER
 from tests.extender.scheduling.world import unfinished
 
 pytestmark = pytest.mark.looptime
@@ -217,16 +213,6 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
         document = (await here.world.get("/v1/jobs?limit=1")).json()
     assert [one["job"] for one in document["jobs"]] == ["default/a"]
     assert lines(told={"/v1/jobs?limit=1000": document})[-1] == "1 of 2 jobs; see --namespace"
-
-
-async def test_of_many_jobs_the_first_are_listed() -> None:
-    async with site() as here:
-        service = here.world.service
-        records = Records(Telemetry())
-        records.views = views(*(view(f"j{number:02}") for number in range(41)))
-        jobs = JobsView(service.cache, service.planner, records, SeriesBook(), here.world.clock)
-        found = await jobs.listed(limit=2)
-        assert ([one.job for one in found.jobs], found.of) == (["team/j00", "team/j01"], 41)
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------

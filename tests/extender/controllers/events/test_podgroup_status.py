@@ -215,7 +215,7 @@ async def test_a_deleted_podgroup_is_forgotten() -> None:
 
 async def test_a_look_lets_others_have_turns() -> None:
     cache, api, plan = ClusterCache(), FakeClusterApi(), Plan(version=1)
-    context = context_over(api, cache, LoopClock(), plan=lambda: plan)
+    context = context_over(api, cache, LoopClock(), plan=plan)
     for number in range(1000):
         context.groups.upsert(
             SeenPodGroup(PodGroup(gang_key("team", f"g{number:03}"), 2), f"u{number}", "1", ours=True)

@@ -12,11 +12,11 @@ from extender.convert import NUDGE_ANNOTATION, admission_patch, pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.notes import NoteKind
-from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
+from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -33,11 +33,12 @@ class Desk:
     def __init__(self) -> None:
         self.api = FakeClusterApi()
         self.cache = ClusterCache()
-        self.telemetry = Telemetry()
         gates = Gates(
             lambda pod: admission_patch(pod, NodeName("n1"), (), notes=NOTES), lambda _: None, lambda _pod, _why: None
         )
-        self.wakes = Wakes(self.cache, self.api, LoopClock(), self.telemetry, gates)
+        context = context_over(self.api, self.cache, LoopClock())
+        self.telemetry = context.telemetry
+        self.wakes = Wakes(context, gates)
 
     def pod(self, name: str, **fields: object) -> PodUid:
         self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]

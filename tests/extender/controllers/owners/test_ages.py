@@ -14,6 +14,7 @@ from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey
 from scoring.model import Gang
+from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import World, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -84,7 +85,7 @@ async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any]
     owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
     api, cache = alone({**owner, "uid": "u", "controller": True})
     api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
-    ages = OwnerAges(cache, api, LoopClock())
+    ages = OwnerAges(context_over(api, cache, LoopClock()))
     for _ in range(120):
         await ages.look()
         await asyncio.sleep(1.0)
@@ -97,7 +98,7 @@ async def test_an_owner_is_read_once() -> None:
     api.add(
         {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}}
     )
-    ages = OwnerAges(cache, api, LoopClock())
+    ages = OwnerAges(context_over(api, cache, LoopClock()))
     for number in range(600):
         await ages.look()
         await asyncio.sleep(1.0)

@@ -9,6 +9,7 @@ from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
 from extender.errors import ApiError, ApiUnavailableError
 from extender.schemas.explain import Explained
 from scoring.ids import GangKey
+from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import World, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
@@ -31,7 +32,7 @@ async def notes(world: World, asking: Circumstances | None = None) -> list[str]:
     await world.settle()
     gang = world.service.cache.gang(GangKey("default/g"))
     assert gang is not None
-    asking = asking or Circumstances(world.service.cache, world.api, world.clock)
+    asking = asking or Circumstances(context_over(world.api, world.service.cache, world.clock))
     return list(await asking.notes(gang))
 
 
@@ -91,7 +92,7 @@ async def test_what_was_read_is_believed_for_seconds() -> None:
     async with running(node_json("n1")) as world:
         members(world, job(world, "train", activeDeadlineSeconds=3600), size=1, of=3)
         await world.settle(3.0)  # until the job's deadline is known as the gang's length
-        asking = Circumstances(world.service.cache, world.api, world.clock)
+        asking = Circumstances(context_over(world.api, world.service.cache, world.clock))
         first = await notes(world, asking)
         calls = world.api.calls["list"]
         assert await notes(world, asking) == first

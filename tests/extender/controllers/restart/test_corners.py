@@ -39,7 +39,7 @@ SEARCHES = {  # case: (what the API server says three times, how often it is ask
 @pytest.mark.parametrize(("error", "asked"), SEARCHES.values(), ids=SEARCHES)
 async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
     async with running(*NODES) as world:
-        world.restarts.forget()
+        world.service.restarts.forget()
         world.api.fail_next("labelled", error, times=3)
         calls = world.api.calls["labelled"]
         await world.settle(60.0)
@@ -49,7 +49,7 @@ async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, ask
 async def test_defects_are_counted() -> None:
     async with running(*NODES) as world, started(world) as operator:
         before = operator.uids()
-        world.restarts.forget()
+        world.service.restarts.forget()
         world.api.fail_next("labelled", RuntimeError("a defect"))
         world.api.fail_next("patch_object", RuntimeError("a defect"))
         world.delete("job-1")
@@ -152,26 +152,26 @@ async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> 
         async with playing(schedule(world)):
             operator.sync()
             await world.settle(2.0)
-            assert "just started" in str(await world.restarts.obstacle(key("g")))
+            assert "just started" in str(await world.service.restarts.obstacle(key("g")))
             ended: list[Obstacle | None] = []
             for _ in range(2):
-                world.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
+                world.service.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
             await world.settle(1.0)
             assert [one is None for one in ended] == [False, False]
             await world.settle(QUIET_S)
-            assert await world.restarts.obstacle(key("nobody")) == "the gang is gone"
+            assert await world.service.restarts.obstacle(key("nobody")) == "the gang is gone"
             operator.put(**fields)
-            assert why in str(await world.restarts.obstacle(key("g")))
+            assert why in str(await world.service.restarts.obstacle(key("g")))
             world.api.remove("job", kind="Job")
-            assert await world.restarts.obstacle(key("g")) == "its owner is gone"
+            assert await world.service.restarts.obstacle(key("g")) == "its owner is gone"
             world.api.store.silence()
             world.node("n9", cpu="1500m")
             world.change("job-0", phase="Running")
-            assert await world.restarts.obstacle(key("g")) == "the gang has just changed"
+            assert await world.service.restarts.obstacle(key("g")) == "the gang has just changed"
             world.api.store.speak()
             await world.settle(1.0)
             world.api.fail_next("list", ApiUnavailableError("timeout"))
-            assert "not all that matters could be read" in str(await world.restarts.obstacle(key("g")))
+            assert "not all that matters could be read" in str(await world.service.restarts.obstacle(key("g")))
             assert reasons(world) == []
             assert world.api.calls["patch_object"] == 0
 
@@ -188,7 +188,7 @@ async def test_a_gang_of_two_jobs() -> None:
             world.delete("more-1")
             await world.settle(RESTART_S)
             assert (one.suspended, two.suspended) == (True, True)
-            world.restarts.forget()
+            world.service.restarts.forget()
             one.ends = two.ends = True
             await world.settle(12.0)
             assert (one.suspended, two.suspended) == (False, False)

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from extender.cache import ClusterCache
-from extender.runtime.decision_lines import DecisionLog
 from extender.scheduling.admission.lapses import FIRST_S, Lapses
 from scoring.ids import gang_key
 from tests.builders import pod
+from tests.extender.controllers.contexts import context_over
 from tests.fakes.clock import FakeClock
+from tests.fakes.cluster_api import FakeClusterApi
 
 G = gang_key("default", "g")
 
@@ -18,8 +19,7 @@ class Desk:
     def __init__(self) -> None:
         self.cache = ClusterCache()
         self.clock = FakeClock()
-        log = DecisionLog()
-        self.lapses = Lapses(self.cache, self.clock, log, post_event=lambda *_: None, timeout_s=60.0)
+        self.lapses = Lapses(context_over(FakeClusterApi(), self.cache, self.clock), timeout_s=60.0)
         self.cache.pods.upsert(pod("p", gang="g", min_available=2))
 
     def lapse(self) -> float:

@@ -291,7 +291,7 @@ async def test_nobody_waits_for_a_member_that_cannot_come() -> None:
         await world.settle()
         assert one.answer is Reason.ROOM_TAKEN
         assert (world.committed, world.waits_for("g")) == ({}, Reason.NO_ROOM)
-        assert world.service.binds.lapses.gangs == frozenset()
+        assert world.service.binds.admissions.lapses.gangs == frozenset()
 
 
 async def test_a_place_that_will_not_do_leaves_what_is_being_posted_alone() -> None:
