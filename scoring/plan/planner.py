@@ -23,24 +23,21 @@ worthless; and a run after one event costs little. A gang ahead is planned first
 network data, or a node that does not do any more, make a gang be placed again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import MemberClass
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan.backfill import KeptRoom, promised_first
 from scoring.plan.cache import PlannerCache
-from scoring.plan.capacity import Capacity, ClusterView
 from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
-from scoring.plan.node_search import NodeSearch
 from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, place_anywhere, place_minimum, with_more
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
-from scoring.plan.run import Run
+from scoring.plan.run import Run, begin_run, take_commitments
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
 from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import is_wide
@@ -82,47 +79,6 @@ def plan(
         snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promise
     )
     return made
-
-
-def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
-    """The parts of a run over a snapshot of which nothing is given away yet."""
-    view = ClusterView(snapshot, policy, cache)
-    capacity = Capacity(view)
-    search = NodeSearch(view, capacity)
-    kinds = cache.kinds_of(view.table, snapshot.network.version, policy)
-    return Run(snapshot, policy, cache, view, capacity, search.scores, search, view.table, view.zones, kinds)
-
-
-def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
-    """Take the room of committed members that are still pending, but for those of the gang `besides`."""
-    members: list[tuple[MemberClass, NodeName]] = []
-    for key, commitment in sorted(run.snapshot.commitments.items()):
-        gang = run.snapshot.gangs.get(key) if key != besides else None
-        pending = gang.pending if gang is not None else ()
-        found = [(pod.member_class, commitment.assignment.get(pod.uid)) for pod in pending]
-        members.extend((member_class, node) for member_class, node in found if node is not None)
-    take_members(run, members)
-
-
-def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
-    """Take the room of admitted members, for a look beside a plan; that of committed gangs is taken already."""
-    members: list[tuple[MemberClass, NodeName]] = []
-    for admission in admissions:
-        gang = run.snapshot.gangs.get(admission.gang)
-        for pod in gang.pending if gang is not None and not admission.committed else ():
-            node = admission.members.get(pod.uid)
-            if node is not None:
-                members.append((pod.member_class, node))
-    take_members(run, members)
-
-
-def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> None:
-    """Take the room of members on nodes, all of a class together."""
-    nodes_of: dict[MemberClass, list[NodeName]] = {}  # class → its members' nodes
-    for member_class, node in members:
-        nodes_of.setdefault(member_class, []).append(node)
-    for member_class, nodes in nodes_of.items():
-        run.capacity.take(member_class, nodes)
 
 
 class _Turns:

@@ -21,8 +21,8 @@ from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import place_minimum
-from scoring.plan.planner import take_members
 from scoring.plan.result import Placed, Refused
+from scoring.plan.run import take_members
 from scoring.plan.zone_order import kind_of
 from scoring.preempt.candidates import Candidate
 

@@ -27,8 +27,8 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
-from scoring.plan.planner import take_members
 from scoring.plan.result import Refused
+from scoring.plan.run import take_members
 
 
 class Loss(StrEnum):
