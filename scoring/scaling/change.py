@@ -3,7 +3,7 @@
 Why values: the controller, /v1/jobs, `netgang plan` and the simulator all read the same answer, and it can be compared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -81,6 +81,11 @@ class Refusal:
     job: JobKey
     reason: No
     detail: str = ""
+
+
+def by_job(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
+    """As decisions name them."""
+    return tuple(sorted(refusals, key=lambda one: one.job))
 
 
 @dataclass(frozen=True, slots=True)

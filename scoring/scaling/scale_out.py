@@ -30,7 +30,7 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed, Refused
 from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
-from scoring.scaling.change import Change, No, Refusal, ScaleOut
+from scoring.scaling.change import Change, No, Refusal, ScaleOut, by_job
 from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
 from scoring.scaling.shrink.candidates import all_placed, heaviest_first, resizable
 
@@ -102,7 +102,7 @@ def scale_out(
             continue
         growth.refusals.pop(key, None)
         changes.append(Change(key, job.uid, job.workers, job.workers + added, nodes=tuple(placed.nodes.values())))
-    return ScaleOut(tuple(changes), refusals=tuple(sorted(growth.refusals.values(), key=lambda one: one.job)))
+    return ScaleOut(tuple(changes), refusals=by_job(growth.refusals.values()))
 
 
 _LEAST_GROWTH = 0.25  # Of a job's workers, with `Condition.LEVELS`: each change stalls it

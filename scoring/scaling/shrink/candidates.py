@@ -21,17 +21,17 @@ from typing import Any, Final
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Role
-from scoring.plan import Plan, Run, take_admissions
+from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
+from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
 from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, Step, steps_down, workers_of
-from scoring.scaling.shrink.would_fit import Trial
 from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
@@ -50,7 +50,7 @@ class Candidate:
 
 def candidates(
     run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
-) -> tuple[tuple[Candidate, ...], tuple[Refusal, ...]]:
+) -> tuple[list[Candidate], list[Refusal]]:
     """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Candidate] = []
     refused: list[Refusal] = []
@@ -69,7 +69,7 @@ def candidates(
                 found.append(Candidate(job, gang, weight, steps))
                 continue
         refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
-    return tuple(found), tuple(refused)
+    return found, refused
 
 
 def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> Refusal | None:
@@ -159,12 +159,13 @@ def different(run: Run, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
     return tuple(found.values())
 
 
-def near_ones(trial: Trial, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:
+def near_ones(without: Without, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:
     """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
     near: list[Candidate] = []
     refused: list[Refusal] = []
     for one in able:
-        last = max((n for n, step in enumerate(one.steps, start=1) if trial.concerns(step.pod)), default=0)
+        rows = [without.row(step.pod) for step in one.steps]
+        last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
         if last:
             near.append(replace(one, steps=one.steps[:last]))
         else:
@@ -172,19 +173,18 @@ def near_ones(trial: Trial, able: Sequence[Candidate]) -> tuple[list[Candidate],
     return near, refused
 
 
-def in_order(trial: Trial, near: Sequence[Candidate], best: Placed) -> list[Candidate]:
+def in_order(run: Run, near: Sequence[Candidate], best: Placed) -> list[Candidate]:
     """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
-    run, wanted = trial.run, frozenset(best.nodes.values())
-    take_admissions(run, trial.ahead)
-    worths = []
-    for number, one in enumerate(near):
+    wanted = frozenset(best.nodes.values())
+
+    def worth(one: Candidate) -> tuple[Any, ...]:
         leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
         nodes = [step.pod.node for step in one.steps if step.pod.node is not None]
         points = link_points(run, one.gang, nodes)
-        worth = tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes)
-        worths.append((worth, one.job.key, number))
-    ordered = [near[number] for _, _, number in sorted(worths)]
-    ordered.sort(key=lambda one: one.weight, reverse=True)  # a smaller key is a heavier job; equal ones stay in order
+        return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), one.job.key
+
+    ordered = sorted(near, key=worth)
+    ordered.sort(key=lambda one: one.weight, reverse=True)  # A smaller key is a heavier job; equal ones stay in order
     ordered.sort(key=lambda one: one.gang.priority)
     return ordered
 

@@ -17,14 +17,17 @@ Steps:
 
 from collections.abc import Sequence
 
-from scoring.model import Pod
+from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, begin_run
+from scoring.plan import plan as planned
+from scoring.plan.demand import whole_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
+from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import is_wide
-from scoring.scaling.change import Change, No, Refusal, ScaleIn
+from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job
 from scoring.scaling.job import Condition, ElasticJob, Options, going
 from scoring.scaling.shrink.candidates import (
     Candidate,
@@ -35,7 +38,6 @@ from scoring.scaling.shrink.candidates import (
     waiting_for_room,
 )
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
-from scoring.scaling.shrink.would_fit import Trial
 
 
 def scale_in(
@@ -83,67 +85,82 @@ def scale_in(
             first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
         whole = options.condition is Condition.LEVELS
-        trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache, whole=whole)
-        found = _for_one(trial, jobs, options, gone)
+        without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
+        found = _for_one(without, plan, jobs, options, going=len(gone))
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
         first = first or found
     return first or ScaleIn(None, reason=No.NOBODY_WAITS)
 
 
-def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> ScaleIn:
-    """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
-    run, ask = trial.run, trial.ask
+def without_workers(
+    snapshot: Snapshot,
+    plan: Plan,
+    gang: Gang,
+    policy: Policy,
+    *,
+    now_s: float,
+    cache: PlannerCache,
+    leaving: Sequence[Pod] = (),
+    whole: bool = False,
+) -> Without:
+    """What the gang would find without some workers, beside what gangs before it in the queue are given.
+
+    `leaving` go anyway. `whole`: all members that the gang asks for must fit, not its minimum alone.
+    """
+    ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
+    ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
+    ask = whole_of(ask) if whole else ask
+    return Without(snapshot, policy, ask, cache, now_s=now_s, planned=ahead, leaving=leaving)
+
+
+def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
+    """Steps 2 to 6 for one gang that waits; `going`: number of pods that go anyway."""
+    run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
-    if trial.may_fit(gone) and trial.place(gone) is not None:
-        words = f"{len(gone)} pods are going" if gone else "there is room already"
+    if without.may_fit(()) and without.place(()) is not None:
+        words = f"{going} pods are going" if going else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
-    turns = QueueOrder(run, now_s=trial.now_s)
+    turns = QueueOrder(run, now_s=now_s)
     by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)
-    able, refusals = candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
-    near, elsewhere = near_ones(trial, able)
-    refusals = (*refusals, *elsewhere)
+    able, refusals = candidates(run, jobs, turns, ask, options, now_s=now_s)
+    near, elsewhere = near_ones(without, able)
+    refusals += elsewhere
     if not near:
-        return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
-    everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
-    best = trial.place(everything) if trial.may_fit(everything) else None
+        return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
+    everything = _pods(near, [len(one.steps) for one in near])
+    best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
-        offered = f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
-        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=_sorted(refusals))
-    ordered = in_order(trial, near, best)
-    taken, placed = _chosen(trial, gone, ordered, best)
+        offered = f"{len(everything)} workers of {len(near)} jobs at most"
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
+    ordered = in_order(run, near, best)
+    taken, placed = _chosen(without, ordered, best)
     some = [(one.job, one.steps[:number]) for one, number in zip(ordered, taken, strict=True)]
-    refusals = (*refusals, *(Refusal(job.key, No.NOT_NEEDED) for job, steps in some if not steps))
-    after = trial.plan([*gone, *_pods(ordered, taken)])
+    refusals += [Refusal(job.key, No.NOT_NEEDED) for job, steps in some if not steps]
+    then = run.snapshot.without(_pods(ordered, taken))
+    after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
         changes = [Change.down(job, steps[-1].after, [step.pod for step in steps]) for job, steps in some if steps]
-        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=_sorted(refusals))
-    refusals = (*refusals, *(Refusal(job.key, No.GIVEN_TO_OTHERS) for job, steps in some if steps))
-    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
+        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
+    refusals += [Refusal(job.key, No.GIVEN_TO_OTHERS) for job, steps in some if steps]
+    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
 
 
-def _chosen(trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed) -> tuple[Taken, Placed]:
+def _chosen(without: Without, ordered: Sequence[Candidate], best: Placed) -> tuple[Taken, Placed]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def passes(taken: Taken) -> Placed | None:
-        return trial.place([*gone, *_pods(ordered, taken)])
+        return without.place(_pods(ordered, taken))
 
     limits = [len(one.steps) for one in ordered]
-    some = gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered])
-    found: tuple[Taken, Placed] | None = None
-    for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
-        if (there := passes(way)) is not None:
-            found = way, there
-            break
-    found = found or enough(limits, best, passes)
-    return fewer(limits, sum(found[0]), lambda taken: trial.may_fit([*gone, *_pods(ordered, taken)]), passes) or found
+    some = gathered(without, [[step.pod for step in one.steps] for one in ordered])
+    ways = sorted(some, key=lambda taken: (sum(taken), [-number for number in taken]))
+    by_counting = ((way, there) for way in ways if (there := passes(way)) is not None)
+    found = next(by_counting, None) or enough(limits, best, passes)
+    return fewer(limits, sum(found[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or found
 
 
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
     return [step.pod for one, number in zip(candidates, taken, strict=True) for step in one.steps[:number]]
-
-
-def _sorted(refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:
-    return tuple(sorted(refusals, key=lambda one: one.job))
