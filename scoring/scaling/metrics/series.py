@@ -82,9 +82,7 @@ class ReportHistory:
     """
 
     def __init__(self, most: int = MOST_POINTS) -> None:
-        """Errors: ValueError if thinning would leave nothing."""
-        if most < 4:
-            raise ValueError("room for four points at least")
+        """`most`: at least four, so that thinning leaves some."""
         self._most = most // 2  # Of each part
         self._newest: deque[Point] = deque()
         self._older: list[Point] = []
@@ -101,12 +99,11 @@ class ReportHistory:
         """As decisions read it, NaN and 0 workers where not reported; the same object until news come, O(points)."""
         if self._series is None:
             points = self.points()
-            speeds = [one.samples_per_second for one in points]
             self._series = Series(
                 step=np.array([one.step for one in points], np.int64),
                 time_s=np.array([one.time_s for one in points], np.float64),
                 loss=np.array([one.loss for one in points], np.float64),  # None becomes NaN
-                samples_per_second=np.array(speeds, np.float64),
+                samples_per_second=np.array([one.samples_per_second for one in points], np.float64),
                 workers=np.array([one.workers or 0 for one in points], np.int64),
                 top_step=self.top_step,
             )
