@@ -88,6 +88,6 @@ def fewer(
         if refusal is not None or gang is None:
             refused.append(refusal or Refusal(job.key, No.NOT_RUNNING))
             continue
-        leaving = [step.pod for step in steps_down(job, gang, most=None) if step.after >= after]
+        leaving = [pod for pod in steps_down(job, gang, most=None) if job.indexes[pod.uid] >= after]
         changes.append(Change.down(job, after, leaving))
     return tuple(changes), tuple(refused)

@@ -3,7 +3,7 @@
 Why immutable arrays: a decision must be repeatable from what it saw, and service and simulator must forget the same
 reports. Rules:
 
-- Steps only rise; a loss or speed that was not reported is NaN, an infinite one is refused.
+- Steps only rise; a loss or speed that was not reported is NaN. Whoever takes reports in refuses infinite ones.
 - The newest points are all kept; of the older ones every second, fourth, eighth, … as they become too many. The start
   of a curve shows its shape, so it is thinned out and never cut off.
 - A job that goes back to a checkpoint trains the steps from there again: what was reported of them is undone. The
@@ -12,7 +12,6 @@ reports. Rules:
 
 from collections import deque
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -24,7 +23,7 @@ MOST_POINTS: Final = 500  # Points kept of one job
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One report of one job: how far it is, and how well it goes. `None`: not reported."""
+    """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
 
     step: int
     time_s: float  # When, by the job's clock; Unix seconds
@@ -32,11 +31,6 @@ class Point:
     samples_per_second: float | None = None  # Of all workers together
     accuracy: float | None = None  # A ratio, for people: no decision reads it
     workers: int | None = None  # Workers in force at that time
-
-    def __post_init__(self) -> None:
-        numbers = (self.time_s, self.loss or 0.0, self.samples_per_second or 0.0, self.accuracy or 0.0)
-        if self.step < 0 or (self.workers or 0) < 0 or not all(map(isfinite, numbers)) or numbers[2] < 0.0:
-            raise ValueError("step, workers and speed must be at least 0, and all numbers finite")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,24 +14,23 @@ beneficiary would go to if it could choose; then those that share no node with a
 then the worst linked.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from scoring.feasibility.quorum import quorum_of
-from scoring.ids import GangKey, NodeName
-from scoring.model import Gang, Role
-from scoring.plan import Plan, Run
+from scoring.ids import NodeName
+from scoring.model import Gang, Pod, Role
+from scoring.plan import Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
-from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
 from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
 from scoring.scaling.change import No, Refusal
-from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, Step, steps_down, workers_of
+from scoring.scaling.job import Condition, ElasticJob, Options, steps_down, workers_of
 from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
@@ -45,7 +44,7 @@ class Candidate:
     job: ElasticJob
     gang: Gang
     weight: tuple[Any, ...]  # Smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had
-    steps: tuple[Step, ...]
+    pods: list[Pod]
 
 
 def candidates(
@@ -63,10 +62,10 @@ def candidates(
         if refusal is None and gang is not None:
             hours = hours_of(gang, run.snapshot, now_s=now_s, total=total) if total is not None else 0.0
             refusal = _outranks(job, gang, run, turns, ask, options, hours)
-            steps = steps_down(job, gang, most=options.decrement)
-            if refusal is None and steps:
+            pods = steps_down(job, gang, most=options.decrement)
+            if refusal is None and pods:
                 weight = (hours,) if total is not None else weight_key(run, turns, gang)
-                found.append(Candidate(job, gang, weight, steps))
+                found.append(Candidate(job, gang, weight, pods))
                 continue
         refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
     return found, refused
@@ -104,25 +103,13 @@ def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: fl
 
 def all_placed(job: ElasticJob, gang: Gang) -> bool:
     """Whether every worker that is wanted has a node: only then does the job want, and measure, more."""
-    workers = workers_of(job, gang)
-    finished = {job.indexes.get(pod.uid) for pod in gang.members if pod.terminal}
-    return all(
-        index in finished or (index in workers and workers[index].node is not None) for index in range(job.workers)
-    )
+    there = [pod for pod in workers_of(job, gang) if pod.terminal or (pod.node is not None and not pod.deleting)]
+    return {job.indexes[pod.uid] for pod in there}.issuperset(range(job.workers))
 
 
 def weight_key(run: Run, turns: QueueOrder, gang: Gang) -> tuple[Any, ...]:
     """Sort key of a gang's weight as the queue compares it: smaller is heavier."""
     return turns.weight(run.view.demand(gang)).key
-
-
-def heaviest_first(run: Run, turns: QueueOrder, gangs: Mapping[JobKey, Gang]) -> list[JobKey]:
-    """The jobs in the queue's order: priority, weight, age, name."""
-
-    def turn(key: JobKey) -> tuple[Any, ...]:
-        return -gangs[key].priority, *weight_key(run, turns, gangs[key]), gangs[key].created_s, key
-
-    return sorted(gangs, key=turn)
 
 
 def _outranks(
@@ -143,12 +130,6 @@ def _outranks(
     return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {theirs:.6g}, the gang's {ours:.6g}")
 
 
-def waiting_for_room(plan: Plan) -> tuple[GangKey, ...]:
-    """Gangs that could start if there were room, in the queue's order."""
-    waiting = sorted((one for one in plan.waiting.values() if one.reason in WANTS_ROOM), key=lambda w: (w.rank, w.gang))
-    return tuple(one.gang for one in waiting)
-
-
 def different(run: Run, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
     """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` distinguishes kinds. Cost: O(gangs)."""
     found: dict[tuple[int, int], Gang] = {}
@@ -160,14 +141,14 @@ def different(run: Run, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
 
 
 def near_ones(without: Without, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:
-    """Each job's steps down to the last worker on a node that concerns the gang; jobs without any are refused."""
+    """Each job's workers down to the last on a node that concerns the gang; jobs without any are refused."""
     near: list[Candidate] = []
     refused: list[Refusal] = []
     for one in able:
-        rows = [without.row(step.pod) for step in one.steps]
+        rows = [without.row(pod) for pod in one.pods]
         last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
         if last:
-            near.append(replace(one, steps=one.steps[:last]))
+            near.append(replace(one, pods=one.pods[:last]))
         else:
             refused.append(Refusal(one.job.key, No.ELSEWHERE))
     return near, refused
@@ -179,7 +160,7 @@ def in_order(run: Run, near: Sequence[Candidate], best: Placed) -> list[Candidat
 
     def worth(one: Candidate) -> tuple[Any, ...]:
         leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
-        nodes = [step.pod.node for step in one.steps if step.pod.node is not None]
+        nodes = [pod.node for pod in one.pods if pod.node is not None]
         points = link_points(run, one.gang, nodes)
         return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), one.job.key
 

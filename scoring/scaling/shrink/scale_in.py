@@ -25,6 +25,7 @@ from scoring.plan import plan as planned
 from scoring.plan.demand import whole_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
+from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job
@@ -35,7 +36,6 @@ from scoring.scaling.shrink.candidates import (
     different,
     in_order,
     near_ones,
-    waiting_for_room,
 )
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
 
@@ -68,9 +68,8 @@ def scale_in(
     cache = cache if cache is not None else PlannerCache()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
-    keys = waiting_for_room(plan)
-    if options.condition is not Condition.LEVELS:
-        keys = keys[:1]
+    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
+    keys = [key for _, key in waiting[: None if options.condition is Condition.LEVELS else 1]]
     gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
@@ -130,21 +129,21 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     refusals += elsewhere
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
-    everything = _pods(near, [len(one.steps) for one in near])
+    everything = _pods(near, [len(one.pods) for one in near])
     best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
         offered = f"{len(everything)} workers of {len(near)} jobs at most"
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
     ordered = in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
-    some = [(one.job, one.steps[:number]) for one, number in zip(ordered, taken, strict=True)]
-    refusals += [Refusal(job.key, No.NOT_NEEDED) for job, steps in some if not steps]
+    some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
+    refusals += [Refusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
     then = run.snapshot.without(_pods(ordered, taken))
     after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
-        changes = [Change.down(job, steps[-1].after, [step.pod for step in steps]) for job, steps in some if steps]
+        changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
         return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
-    refusals += [Refusal(job.key, No.GIVEN_TO_OTHERS) for job, steps in some if steps]
+    refusals += [Refusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
 
 
@@ -154,8 +153,8 @@ def _chosen(without: Without, ordered: Sequence[Candidate], best: Placed) -> tup
     def passes(taken: Taken) -> Placed | None:
         return without.place(_pods(ordered, taken))
 
-    limits = [len(one.steps) for one in ordered]
-    some = gathered(without, [[step.pod for step in one.steps] for one in ordered])
+    limits = [len(one.pods) for one in ordered]
+    some = gathered(without, [one.pods for one in ordered])
     ways = sorted(some, key=lambda taken: (sum(taken), [-number for number in taken]))
     by_counting = ((way, there) for way in ways if (there := passes(way)) is not None)
     found = next(by_counting, None) or enough(limits, best, passes)
@@ -163,4 +162,4 @@ def _chosen(without: Without, ordered: Sequence[Candidate], best: Placed) -> tup
 
 
 def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
-    return [step.pod for one, number in zip(candidates, taken, strict=True) for step in one.steps[:number]]
+    return [pod for one, number in zip(candidates, taken, strict=True) for pod in one.pods[:number]]

@@ -27,20 +27,6 @@ from scoring.scaling.shrink.scale_in import without_workers
 from tests.scoring.scaling.cases import TRUSTING, reported
 from tests.scoring.scaling.test_properties import clusters
 
-BAD = {  # case: fields that no report may have
-    "a negative step": {"step": -1, "time_s": 0.0},
-    "a time that is no number": {"step": 0, "time_s": float("nan")},
-    "an infinite loss": {"step": 0, "time_s": 0.0, "loss": float("inf")},
-    "a negative speed": {"step": 0, "time_s": 0.0, "samples_per_second": -1.0},
-    "negative workers": {"step": 0, "time_s": 0.0, "workers": -1},
-}
-
-
-@pytest.mark.parametrize("fields", BAD.values(), ids=BAD)
-def test_what_is_no_report(fields: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="at least 0, and all numbers finite"):
-        Point(**fields)  # type: ignore[arg-type]
-
 
 @given(st.lists(st.integers(0, 60), max_size=120), st.integers(4, 20))
 def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
