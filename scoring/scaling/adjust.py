@@ -20,17 +20,15 @@ from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.candidates import resizable
 from scoring.scaling.shrink.scale_in import scale_in
 
-_LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
-
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
     """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
 
     scale_in: ScaleIn
+    scale_out: ScaleOut
     fewer: tuple[Change, ...] = ()  # Jobs whose metrics ask for fewer workers
     fewer_refused: tuple[Refusal, ...] = ()
-    scale_out: ScaleOut = _LATER
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -49,19 +47,16 @@ def adjust(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> Adjustment:
-    """One pass; `demands`: job → workers that its metrics ask for.
-
-    Cost: as scale-in and scale-out together.
-    """
+    """One pass; `demands`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
     cache = cache if cache is not None else PlannerCache()
     given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if not options.enabled:
-        return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))
+        return Adjustment(given, ScaleOut(reason=No.DISABLED))
     if given.changes:
-        return Adjustment(given)
+        return Adjustment(given, ScaleOut(reason=No.ROOM_IS_WANTED))
     down, refused = fewer(snapshot, jobs, demands, options, now_s=now_s)
     growth = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
-    return Adjustment(given, down, refused, growth)
+    return Adjustment(given, growth, down, refused)
 
 
 def fewer(

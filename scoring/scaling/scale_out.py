@@ -126,15 +126,16 @@ class _Growth:
         pods = newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)
         if not pods:
             return
-        if run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
+        demand = run.view.demand(gang)
+        zones = run.view.zones_of(node for _, node in demand.siblings)  # None if all its nodes are gone
+        if not zones or run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
             self.refusals[key] = Refusal(key, No.NO_ROOM)
             return
-        ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))
-        zones = run.view.zones_of(node for _, node in ask.siblings)
+        ask = self._shares.trimmed(replace(demand, need=(), more=((pods[0].member_class, pods),)))
         if not run.scores.knows(zones, score := run.view.score(ask)):
             run.scores.compare(zones, score)
         near = [(pods[0].role, node) for node in had.values()]
-        placed = place_more(run, ask, zones, near) if ask.more and zones else None
+        placed = place_more(run, ask, zones, near) if ask.more else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
             self.new[key] = job, {**had, **placed.nodes}

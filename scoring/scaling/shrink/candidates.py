@@ -1,22 +1,19 @@
-"""Which waiting gangs running jobs may be shrunk for, and which of these jobs may give up workers, in which order.
+"""Which running jobs may give up workers for a waiting gang, and in which order.
 
-Gangs: those that wait for room, in the queue's order; with `Condition.LEVELS` those behind the first are tried as well:
-of gangs that ask for the same only the first, and no more than `MOST_KINDS` different ones.
+A job must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a
+STARVING gang (PAPERS K3) weights do not count. With `Condition.LEVELS` it must have a higher service level, and those
+that have had most come first (`scoring.queue.service_levels`). Jobs that must not be resized, that do not run, or whose
+last change is not over are left alone.
 
-Jobs: one must be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a
-STARVING gang (PAPERS K3) weights do not count. With `Condition.LEVELS`
-a job must have a higher service level, and those that have had most come first (`scoring.queue.service_levels`). Jobs
-that must not be resized, that do not run, or whose last change is not over are left alone.
-
-Their order (`in_order`): lowest priority first, then the lightest, then the job whose highest workers are worth least
-where they are, then by name. Worth, from the highest index down, as they leave: first those on nodes that the
-beneficiary would go to if it could choose; then those that share no node with a ps or chief of their own (PAPERS K4);
-then the worst linked.
+Order (`in_order`): lowest priority first, then the lightest, then the job whose highest workers are worth least where
+they are, then by name. Worth, from the highest index down, as they leave: first those on nodes that the beneficiary
+would go to if it could choose; then those that share no node with a ps or chief of their own (PAPERS K4); then the
+worst linked.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import NodeName
@@ -25,7 +22,6 @@ from scoring.plan import Run
 from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
-from scoring.plan.zone_order import kind_of
 from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import hours_of, level, level_of_waiting
 from scoring.queue.states import JobState, state_of
@@ -33,7 +29,6 @@ from scoring.scaling.change import No, Refusal
 from scoring.scaling.job import Condition, ElasticJob, Options, steps_down, workers_of
 from scoring.selection.demand import pairs_count
 
-MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
 _HOUR_S = 3600.0
 
 
@@ -128,16 +123,6 @@ def _outranks(
         return None
     ours, theirs = (turns.weight(one).omega_prime for one in (ask, run.view.demand(gang)))
     return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {theirs:.6g}, the gang's {ours:.6g}")
-
-
-def different(run: Run, gangs: Iterable[Gang]) -> tuple[Gang, ...]:
-    """The first gang of each kind, at most `MOST_KINDS`, in this order; `run` distinguishes kinds. Cost: O(gangs)."""
-    found: dict[tuple[int, int], Gang] = {}
-    for gang in gangs:
-        found.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
-        if len(found) == MOST_KINDS:
-            break
-    return tuple(found.values())
 
 
 def near_ones(without: Without, able: Sequence[Candidate]) -> tuple[list[Candidate], list[Refusal]]:

@@ -5,8 +5,9 @@ Only for one gang, and only if it then starts: whole plan or nothing. Difference
 workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
-1. The gang: the first in the queue's order that waits for room; with `Condition.LEVELS` the first of all of
-   them for which the other steps find a way. With `LEVELS` room is made for all members that it asked for.
+1. The gang: the first in the queue's order that waits for room; with `Condition.LEVELS` the first of all of them for
+   which the other steps find a way: of those that ask for the same only the first is tried, and at most `MOST_KINDS`.
+   With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`candidates`), of those the workers on nodes that concern the gang.
@@ -16,6 +17,7 @@ Steps:
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from scoring.model import Gang, Pod
 from scoring.model.policy import Policy
@@ -26,6 +28,7 @@ from scoring.plan.demand import whole_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM
+from scoring.plan.zone_order import kind_of
 from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import is_wide
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job
@@ -33,11 +36,12 @@ from scoring.scaling.job import Condition, ElasticJob, Options, going
 from scoring.scaling.shrink.candidates import (
     Candidate,
     candidates,
-    different,
     in_order,
     near_ones,
 )
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
+
+MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
 
 
 def scale_in(
@@ -70,12 +74,16 @@ def scale_in(
         return ScaleIn(None, reason=No.DISABLED)
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
     keys = [key for _, key in waiting[: None if options.condition is Condition.LEVELS else 1]]
-    gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
+    gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
-        gangs = different(begin_run(snapshot, policy, cache), gangs)
+        kinds: dict[object, Gang] = {}  # The first of each
+        run = begin_run(snapshot, policy, cache)
+        for gang in gangs:
+            kinds.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
+        gangs = list(kinds.values())[:MOST_KINDS]
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
