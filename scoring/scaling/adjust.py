@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
-from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
+from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut, resizable
 from scoring.scaling.job import ElasticJob, JobKey, Options, steps_down
 from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.candidates import resizable
 from scoring.scaling.shrink.scale_in import scale_in
 
 
@@ -62,15 +61,7 @@ def adjust(
 def fewer(
     snapshot: Snapshot, jobs: Sequence[ElasticJob], demands: Mapping[JobKey, int], options: Options, *, now_s: float
 ) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
-    """Jobs that want fewer workers than they have, and those that must not be changed now; both by job.
-
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> gang = workers("g", ["n1", "n1", "n1", None])
-    >>> job, cluster = elastic(gang, least=2), snapshot([node("n1")], [gang])
-    >>> [(c.before, c.after, c.leaving) for c in fewer(cluster, [job], {job.key: 1}, Options(), now_s=0.0)[0]]
-    [(4, 2, ('uid-default-g-worker-2',))]
-    """
+    """Jobs that want fewer workers than they have, and those that must not be changed now; both by job."""
     changes: list[Change] = []
     refused: list[Refusal] = []
     for job in sorted(jobs, key=lambda one: one.key):

@@ -47,15 +47,7 @@ class JobKey:
 
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
-    """A job whose worker count may lie between a minimum and a maximum.
-
-    >>> job = ElasticJob(
-    ...     key=JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"), uid="1", gang=GangKey("team/resnet"),
-    ...     workers=6, min_workers=2, max_workers=6, indexes={PodUid("p"): 0}, refusal=None, wants=Wants.OFF,
-    ...     changed_s=None)
-    >>> job.floor
-    2
-    """
+    """A job whose worker count may lie between a minimum and a maximum."""
 
     key: JobKey
     uid: str
@@ -80,13 +72,7 @@ class ElasticJob:
         return max(self.min_workers, 1)
 
     def target(self, demand: int | None) -> int:
-        """How many workers it grows to if there is room: what its metrics ask for, else its maximum, within its bounds.
-
-        >>> from tests.scoring.scaling.cases import elastic, workers
-        >>> job = elastic(workers("g", ["n1", "n1", "n1"]), least=2, most=8)
-        >>> [job.target(demand) for demand in (None, 5, 50, 0)]
-        [8, 5, 8, 2]
-        """
+        """Workers it grows to if there is room: what its metrics ask for, else its maximum; within its bounds."""
         return self.max_workers if demand is None else min(max(demand, self.floor), self.max_workers)
 
 

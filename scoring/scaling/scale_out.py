@@ -30,9 +30,8 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
-from scoring.scaling.change import Change, No, Refusal, ScaleOut, by_job
+from scoring.scaling.change import Change, No, Refusal, ScaleOut, all_placed, by_job, resizable
 from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
-from scoring.scaling.shrink.candidates import all_placed, resizable, weight_key
 
 
 def scale_out(
@@ -86,7 +85,8 @@ def scale_out(
         else:
             growing.append((job, gang, target))
     turns = QueueOrder(run, now_s=now_s)
-    growing.sort(key=lambda one: (-one[1].priority, weight_key(run, turns, one[1]), one[1].created_s, one[0].key))
+    weights = {job.key: turns.weight(run.view.demand(gang)).key for job, gang, _ in growing}
+    growing.sort(key=lambda one: (-one[1].priority, weights[one[0].key], one[1].created_s, one[0].key))
     for job, gang, target in growing:
         growth.grow(job, gang, min(job.grow_back_to or 0, target))
     for job, gang, target in growing:

@@ -19,7 +19,7 @@ Gain: docs/explanation/elastic.md. It falls as the curve flattens, as workers st
 stall grows; it is negative where the stall costs more than it brings.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,55 +116,36 @@ def trend_of(at: Floats, values: Floats, *, band_ratio: float, certainty: float)
     return change / scale, int(np.sign(change)) if sure else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
-    """Seconds per sample for each measured worker count, ascending."""
+def speed_at(workers: int, times_s: Mapping[int, float]) -> float:
+    """Samples per second with `workers`, measured or not; `times_s`: measured count → seconds per sample, ascending.
 
-    counts: tuple[int, ...]
-    times_s: tuple[float, ...]
-
-    def at(self, workers: int) -> float:
-        """Samples per second with `workers`, measured or not.
-
-        >>> alone = Speed((2,), (0.05,))
-        >>> round(alone.at(2), 6), round(alone.at(4), 6)
-        (20.0, 33.333333)
-        >>> saturated = Speed((3, 6, 9), (0.1, 0.05, 0.05))
-        >>> [round(saturated.at(n), 6) for n in (3, 4, 6, 12)]
-        [10.0, 13.333333, 20.0, 20.0]
-        """
-        n, counts, times_s = max(workers, 1), self.counts, self.times_s
-        if n < counts[0] or (n > counts[0] and len(counts) == 1):
-            return 1.0 / (times_s[0] * (_SERIAL_RATIO + (1.0 - _SERIAL_RATIO) * counts[0] / n))
-        if n <= counts[-1]:
-            x = [1.0 / count for count in reversed(counts)]
-            return 1.0 / float(np.interp(1.0 / n, x, list(reversed(times_s))))
-        (n1, n2), (t1, t2) = counts[-2:], times_s[-2:]
-        slope = max((t1 - t2) / (1.0 / n1 - 1.0 / n2), 0.0)
-        return 1.0 / max(t2 - slope * (1.0 / n2 - 1.0 / n), t2 * n2 / n)
+    >>> round(speed_at(2, {2: 0.05}), 6), round(speed_at(4, {2: 0.05}), 6)
+    (20.0, 33.333333)
+    >>> [round(speed_at(n, {3: 0.1, 6: 0.05, 9: 0.05}), 6) for n in (3, 4, 6, 12)]
+    [10.0, 13.333333, 20.0, 20.0]
+    """
+    n, counts, times = max(workers, 1), list(times_s), list(times_s.values())
+    if n < counts[0] or (n > counts[0] and len(counts) == 1):
+        return 1.0 / (times[0] * (_SERIAL_RATIO + (1.0 - _SERIAL_RATIO) * counts[0] / n))
+    if n <= counts[-1]:
+        return 1.0 / float(np.interp(1.0 / n, [1.0 / count for count in reversed(counts)], times[::-1]))
+    (n1, n2), (t1, t2) = counts[-2:], times[-2:]
+    slope = max((t1 - t2) / (1.0 / n1 - 1.0 / n2), 0.0)
+    return 1.0 / max(t2 - slope * (1.0 / n2 - 1.0 / n), t2 * n2 / n)
 
 
-def speed_of(series: Series) -> Speed | None:
-    """The speed as reported; `None`: not known.
+def sample_times_s(series: Series) -> dict[int, float]:
+    """Worker count → seconds per sample as reported, ascending; empty: not known.
 
     Where samples per second are not reported steps per second are taken: right for asynchronous training, where each
     worker's step counts.
     """
     rates = _medians(series, _steps_per_second(series)) | _medians(series, series.samples_per_second)
-    counts = tuple(sorted(rates.keys() - {0}))
-    return Speed(counts, tuple(1.0 / rates[n] for n in counts)) if counts else None
+    return {n: 1.0 / rates[n] for n in sorted(rates) if n > 0}
 
 
 def stall_s(series: Series) -> float | None:
-    """Median cost of the changes that the series shows, in seconds; `None`: it shows none.
-
-    >>> from scoring.scaling.metrics.series import Point, ReportHistory
-    >>> history = ReportHistory()
-    >>> for step, time_s, workers in ((1, 1.0, 3), (2, 2.0, 3), (3, 3.0, 3), (4, 44.0, 6), (5, 45.0, 6)):
-    ...     history.add(Point(step, time_s, workers=workers))
-    >>> stall_s(history.series())
-    40.0
-    """
+    """Median cost of the changes that the series shows, in seconds; `None`: it shows none."""
     usual = _medians(series, _steps_per_second(series))
     costs = [
         max(float(series.time_s[at + 1] - series.time_s[at]) - float(series.step[at + 1] - series.step[at]) / rate, 0.0)
@@ -174,23 +155,17 @@ def stall_s(series: Series) -> float | None:
     return float(np.median(costs)) if costs else None
 
 
-def progress(series: Series, speed: Speed) -> Floats:
+def progress(series: Series, times_s: Mapping[int, float]) -> Floats:
     """(n,): samples trained up to each report, so that reports with different worker counts are on one curve.
 
     Each step counts for what a step trains with the workers of its time: in synchronous training more workers make
     bigger steps, in asynchronous training more of them. Where that is not known, all steps count alike.
-
-    >>> from scoring.scaling.metrics.series import Point, ReportHistory
-    >>> history = ReportHistory()
-    >>> for step in range(3):
-    ...     history.add(Point(step, float(step), samples_per_second=64.0, workers=2))
-    >>> progress(history.series(), speed_of(history.series())).tolist()
-    [0.0, 64.0, 128.0]
     """
     rates = _steps_per_second(series)
     usual, overall = _medians(series, rates), np.nanmedian(rates) if np.isfinite(rates).any() else None
     per_step = {
-        n: 1.0 if overall is None else speed.at(n) / usual.get(n, float(overall)) for n in set(series.workers.tolist())
+        n: 1.0 if overall is None else speed_at(n, times_s) / usual.get(n, float(overall))
+        for n in set(series.workers.tolist())
     }
     samples = np.diff(series.step) * np.array([per_step[n] for n in series.workers[1:].tolist()])
     return np.cumsum(np.concatenate([[0.0], samples]))
@@ -217,7 +192,7 @@ class Model:
     """What a series shows of its job."""
 
     curve: Curve
-    speed: Speed
+    times_s: Mapping[int, float]  # Of a sample, by worker count
     trained: float  # Samples so far
     stall_s: float
 
@@ -225,26 +200,19 @@ class Model:
         """The loss `horizon_s` from now with `workers`, and with `more` of them after a stall; the gain.
 
         The gain is per added worker, as share of the present loss.
-
-        >>> line = Curve("exponential", floor=0.0, height=1.0, begin=0.0, scale=1000.0, explained=1.0)
-        >>> model = Model(line, Speed((2, 4), (0.25, 0.125)), trained=0.0, stall_s=100.0)
-        >>> [round(one, 3) for one in model.forecast(2, 4, horizon_s=300.0)]  # 1,200 samples, or 8 a second for 200 s
-        [0.301, 0.202, 0.05]
-        >>> model.forecast(2, 4, horizon_s=150.0)[-1] < 0.0  # the stall costs more
-        True
         """
         now = self.curve.at(self.trained)
-        stay = self.curve.at(self.trained + self.speed.at(workers) * horizon_s)
-        grow = self.curve.at(self.trained + self.speed.at(more) * max(horizon_s - self.stall_s, 0.0))
+        stay = self.curve.at(self.trained + speed_at(workers, self.times_s) * horizon_s)
+        grow = self.curve.at(self.trained + speed_at(more, self.times_s) * max(horizon_s - self.stall_s, 0.0))
         return stay, grow, (stay - grow) / (now * max(more - workers, 1)) if now > 0.0 else 0.0
 
 
 def model_of(series: Series, *, expected_stall_s: float) -> Model | None:
     """Fit curve and speed; `None`: there are too few reports, no rate is known, or the loss does not fall."""
-    reported, speed = series.part(np.isfinite(series.loss)), speed_of(series)
-    if not len(reported) or speed is None:
+    reported, times_s = series.part(np.isfinite(series.loss)), sample_times_s(series)
+    if not len(reported) or not times_s:
         return None
-    samples = progress(reported, speed)
+    samples = progress(reported, times_s)
     curve, measured_s = fit_curve(samples, reported.loss), stall_s(series)
     stalled_s = expected_stall_s if measured_s is None else measured_s
-    return None if curve is None else Model(curve, speed, float(samples[-1]), stalled_s)
+    return None if curve is None else Model(curve, times_s, float(samples[-1]), stalled_s)

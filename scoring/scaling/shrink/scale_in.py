@@ -10,38 +10,50 @@ Steps:
    With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers (`candidates`), of those the workers on nodes that concern the gang.
-4. Their order: lightest first, of equal ones that whose workers are worth least where they are (`in_order`).
+3. Jobs that may give up workers (`_givers`), of those the workers on nodes that concern the gang (`_near`). A job must
+   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING gang
+   (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
+4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
+   the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
+   they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node
+   with a ps or chief of their own (PAPERS K4); then the worst linked.
 5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest_workers`).
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from scoring.model import Gang, Pod
+from scoring.ids import NodeName
+from scoring.model import Gang, Pod, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan, PlannerCache, begin_run
+from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan import plan as planned
-from scoring.plan.demand import whole_of
+from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
 from scoring.preempt.cluster_without import Without
-from scoring.queue.service_levels import is_wide
-from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job
-from scoring.scaling.job import Condition, ElasticJob, Options, going
-from scoring.scaling.shrink.candidates import (
-    Candidate,
-    candidates,
-    in_order,
-    near_ones,
-)
+from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
+from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job, resizable
+from scoring.scaling.job import Condition, ElasticJob, Options, going, steps_down
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
+from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """A job that may give up workers, with its gang and what it can give up, highest index first."""
+
+    job: ElasticJob
+    gang: Gang
+    weight: tuple[Any, ...]  # Smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had
+    pods: list[Pod]
 
 
 def scale_in(
@@ -132,8 +144,8 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)
-    able, refusals = candidates(run, jobs, turns, ask, options, now_s=now_s)
-    near, elsewhere = near_ones(without, able)
+    able, refusals = _givers(run, jobs, turns, ask, options, now_s=now_s)
+    near, elsewhere = _near(without, able)
     refusals += elsewhere
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
@@ -142,7 +154,7 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     if best is None:
         offered = f"{len(everything)} workers of {len(near)} jobs at most"
         return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
-    ordered = in_order(run, near, best)
+    ordered = _in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
     some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
     refusals += [Refusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
@@ -155,7 +167,7 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
 
 
-def _chosen(without: Without, ordered: Sequence[Candidate], best: Placed) -> tuple[Taken, Placed]:
+def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[Taken, Placed]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def passes(taken: Taken) -> Placed | None:
@@ -169,5 +181,93 @@ def _chosen(without: Without, ordered: Sequence[Candidate], best: Placed) -> tup
     return fewer(limits, sum(found[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or found
 
 
-def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
-    return [pod for one, number in zip(candidates, taken, strict=True) for pod in one.pods[:number]]
+def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
+    return [pod for one, number in zip(givers, taken, strict=True) for pod in one.pods[:number]]
+
+
+def _givers(
+    run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
+) -> tuple[list[Giver], list[Refusal]]:
+    """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
+    found: list[Giver] = []
+    refused: list[Refusal] = []
+    total = run.table.allocatable.sum(axis=0) if options.condition is Condition.LEVELS else None
+    for job in sorted(jobs, key=lambda one: one.key):
+        if job.gang == ask.gang.key:
+            continue
+        gang = run.snapshot.gangs.get(job.gang)
+        refusal = resizable(job, gang, options, now_s=now_s)
+        if refusal is None and gang is not None:
+            hours = hours_of(gang, run.snapshot, now_s=now_s, total=total) if total is not None else 0.0
+            refusal = _outranks(job, gang, run, turns, ask, options, hours)
+            pods = steps_down(job, gang, most=options.decrement)
+            if refusal is None and pods:
+                weight = (hours,) if total is not None else turns.weight(run.view.demand(gang)).key
+                found.append(Giver(job, gang, weight, pods))
+                continue
+        refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
+    return found, refused
+
+
+def _outranks(
+    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, hours: float
+) -> Refusal | None:
+    """Why the job need not shrink for the gang of `ask`; `hours`: cluster-hours that it has had, for `LEVELS`."""
+    if gang.priority > ask.gang.priority:
+        return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    if options.condition is Condition.LEVELS:
+        service = run.policy.service
+        had, asks = level(hours, service), level_of_waiting(ask.gang.key, run.snapshot, service)
+        return None if had > asks else Refusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
+    mine, its = (turns.weight(run.view.demand(one)) for one in (ask.gang, gang))
+    if turns.starving(ask) or (mine.key, ask.gang.created_s, ask.gang.key) < (its.key, gang.created_s, gang.key):
+        return None
+    return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
+
+
+def _near(without: Without, able: Sequence[Giver]) -> tuple[list[Giver], list[Refusal]]:
+    """Each job's workers down to the last on a node that concerns the gang; jobs without any are refused."""
+    near: list[Giver] = []
+    refused: list[Refusal] = []
+    for one in able:
+        rows = [without.row(pod) for pod in one.pods]
+        last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
+        if last:
+            near.append(replace(one, pods=one.pods[:last]))
+        else:
+            refused.append(Refusal(one.job.key, No.ELSEWHERE))
+    return near, refused
+
+
+def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
+    """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
+    wanted = frozenset(best.nodes.values())
+
+    def worth(one: Giver) -> tuple[Any, ...]:
+        leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
+        nodes = [pod.node for pod in one.pods if pod.node is not None]
+        points = link_points(run, one.gang, nodes)
+        return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), one.job.key
+
+    ordered = sorted(near, key=worth)
+    ordered.sort(key=lambda one: one.weight, reverse=True)  # A smaller key is a heavier job; equal ones stay in order
+    ordered.sort(key=lambda one: one.gang.priority)
+    return ordered
+
+
+def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
+    """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
+    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
+    index = run.table.index
+    ends = tuple(
+        sorted(
+            pod.node
+            for pod in gang.placed
+            if pod.node is not None and pod.node in index and pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)
+        )
+    )
+    names = tuple(sorted({node for node in nodes if node in index}))
+    if not ends or not names:
+        return {}
+    points = run.scores.toward(names, ends, run.view.score(run.view.demand(gang))).points.mean(axis=1)
+    return {node: round(float(value), 6) for node, value in zip(names, points, strict=True)}

@@ -13,11 +13,11 @@ from scoring.scaling.job import ElasticJob
 from scoring.scaling.metrics.forecast import (
     Curve,
     Model,
-    Speed,
     fit_curve,
     model_of,
     progress,
-    speed_of,
+    sample_times_s,
+    speed_at,
     stall_s,
     trend_of,
 )
@@ -111,14 +111,12 @@ def test_speed_is_what_was_measured() -> None:
         *(Point(s, float(s), samples_per_second=900.0 if s == 3 else 20.0, workers=2) for s in range(10)),
         *(Point(s, float(s), samples_per_second=30.0, workers=4) for s in range(10, 20)),
     )
-    speed = speed_of(history)
-    assert speed is not None
-    assert (speed.at(2), speed.at(4)) == pytest.approx((20.0, 30.0))
-    assert speed.at(8) == pytest.approx(40.0)  # half of t is not shortened: 1/20 = α + β/2, 1/30 = α + β/4
-    bare = speed_of(reported(*(Point(s * 5, float(s), workers=2) for s in range(10))))
-    assert bare is not None
-    assert bare.at(2) == pytest.approx(5.0)
-    assert speed_of(NOTHING) is None
+    times_s = sample_times_s(history)
+    assert [speed_at(n, times_s) for n in (2, 4)] == pytest.approx([20.0, 30.0])
+    assert speed_at(8, times_s) == pytest.approx(40.0)  # half of t is not shortened: 1/20 = α + β/2, 1/30 = α + β/4
+    bare = sample_times_s(reported(*(Point(s * 5, float(s), workers=2) for s in range(10))))
+    assert speed_at(2, bare) == pytest.approx(5.0)
+    assert sample_times_s(NOTHING) == {}
 
 
 def test_a_stall_includes_the_steps_trained_again() -> None:
@@ -135,9 +133,7 @@ def test_synchronous_steps_count_for_what_they_train() -> None:
     history = reported(
         *(Point(s, float(s), samples_per_second=10.0 * (1 + (s > 4)), workers=1 + (s > 4)) for s in range(10))
     )
-    speed = speed_of(history)
-    assert speed is not None
-    assert np.diff(progress(history, speed)).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
+    assert np.diff(progress(history, sample_times_s(history))).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
 
 
 @given(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 6))
@@ -179,12 +175,11 @@ def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
 def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:
     """One report with four workers, without a speed: the speed with two is all that is known, and no stall is."""
     history = reported(*(Point(s, float(s), workers=2) for s in range(5)), Point(9, 9.0, workers=4))
-    speed = speed_of(history)
-    assert speed is not None
-    assert speed.counts == (2,)
+    times_s = sample_times_s(history)
+    assert times_s.keys() == {2}
     frozen = reported(*(Point(s, 1.0, workers=2) for s in range(5)), Point(9, 9.0, workers=4))
     assert stall_s(frozen) is None
-    assert progress(history, speed)[-1] == pytest.approx(4.0 + 5 * speed.at(4) / 1.0)
+    assert progress(history, times_s)[-1] == pytest.approx(4.0 + 5 * speed_at(4, times_s) / 1.0)
 
 
 def test_the_worked_example_of_the_page() -> None:
@@ -192,7 +187,7 @@ def test_the_worked_example_of_the_page() -> None:
     curve = Curve("inverse", floor=0.5, height=2.0, begin=0.0, scale=1e4, explained=1.0)
     rows = []
     for workers, trained in ((3, 3e4), (6, 3e4), (6, 1e6)):
-        model = Model(curve, Speed((3, 6), (1 / 50, 1 / 80)), trained, 41.0)
+        model = Model(curve, {3: 1 / 50, 6: 1 / 80}, trained, 41.0)
         stay, grow, gain_ratio = model.forecast(workers, workers + 3, horizon_s=1800.0)
         rows.append((round(stay, 3), round(grow, 3), f"{gain_ratio:.2%}"))
     assert rows == [(0.654, 0.611, "1.44%"), (0.609, 0.593, "0.54%"), (0.517, 0.517, "0.03%")]
