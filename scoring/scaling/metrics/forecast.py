@@ -59,11 +59,6 @@ def fit_curve(steps: Floats, losses: Floats) -> Curve | None:
     """The best curve over ascending steps; `None`: there are fewer than eight reports, or the loss does not fall.
 
     Cost: 180 lines through the points.
-
-    >>> k = np.arange(0.0, 1000.0, 10.0)
-    >>> found = fit_curve(k, 0.5 + 2.0 * 100.0 / (k + 100.0))
-    >>> found.family, round(found.floor, 1), round(found.at(5000.0), 1), found.explained > 0.999
-    ('inverse', 0.5, 0.5, True)
     """
     if len(steps) < 8:
         return None

@@ -54,7 +54,7 @@ class Series:
 
     def changed_at(self) -> int | None:
         """Step of the first report with the present worker count; `None`: it has not changed within the series."""
-        other = np.flatnonzero(self.workers != self.workers[-1]) if len(self) else self.workers
+        other = np.flatnonzero(self.workers != self.workers[-1:])
         return int(self.step[other[-1] + 1]) if len(other) else None
 
 

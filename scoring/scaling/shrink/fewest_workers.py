@@ -31,10 +31,8 @@ def gathered(without: Without, jobs: Sequence[Sequence[Pod]]) -> Iterator[Taken]
     """
     table = without.run.table
     freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in pods] for pods in jobs]
-    for group in without.groups:
-        way = _Gathering(without, group, freed).run()
-        if way is not None:
-            yield way
+    ways_there = (_Gathering(without, group, freed).run() for group in without.groups)
+    return (way for way in ways_there if way is not None)
 
 
 class _Gathering:
@@ -141,20 +139,14 @@ def fewer(
                 return None
             if perhaps(taken):
                 trials += 1
-                result = passes(taken)
-                if result is not None:
+                if (result := passes(taken)) is not None:
                     return taken, result
     return None
 
 
 def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]) -> tuple[Taken, T]:
-    """As few of the first jobs as pass with all their steps. All jobs do, with `result`.
-
-    >>> enough([1, 2, 1], 4, lambda taken: sum(taken) if sum(taken) >= 3 else None)
-    ((1, 2, 0), 3)
-    """
-    too_few, number = 0, len(limits)
-    best = tuple(limits)
+    """As few of the first jobs as pass with all their steps. All jobs do, with `result`."""
+    too_few, number, best = 0, len(limits), tuple(limits)
     while number - too_few > 1:
         middle = (number + too_few) // 2
         taken = (*limits[:middle], *[0] * (len(limits) - middle))
@@ -173,10 +165,8 @@ def ways(limits: Sequence[int], size: int) -> Iterator[Taken]:
     [(2, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 2)]
     """
     if not limits:
-        if size == 0:
-            yield ()
+        yield from [()] if size == 0 else []
         return
-    rest = sum(limits[1:])
-    for first in range(min(limits[0], size), max(size - rest, 0) - 1, -1):
+    for first in range(min(limits[0], size), max(size - sum(limits[1:]), 0) - 1, -1):
         for others in ways(limits[1:], size - first):
             yield (first, *others)

@@ -11,8 +11,8 @@ Steps:
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`_givers`), of those the workers on nodes that concern the gang (`_near`). A job must
-   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING gang
-   (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
+   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING
+   gang (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
 4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
    the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
    they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node

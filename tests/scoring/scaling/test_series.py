@@ -50,11 +50,6 @@ def test_a_history() -> None:
     assert history.series() is history.series()
 
 
-def test_where_the_workers_changed() -> None:
-    history = reported(*(Point(step, float(step), workers=3 if step < 5 else 6) for step in range(8)))
-    assert [one.changed_at() for one in (history, history.part(history.step >= 5), NOTHING)] == [5, None, None]
-
-
 TRENDS = {  # case: (values, what is sure)
     "falls": ([5.0, 4.0, 3.0, 2.0], -1),
     "rises": ([1.0, 2.0, 3.0, 4.0], 1),
