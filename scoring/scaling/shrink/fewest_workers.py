@@ -19,7 +19,7 @@ from scoring.preempt.cluster_without import Group, Without
 T = TypeVar("T")
 Taken = tuple[int, ...]  # Steps taken from each job, in the order given
 
-MOST_COUNTS = 2000  # Ways that `fewer` looks at by counting: some hundredths of a second in all
+MOST_COUNTS = 2000  # Ways that `fewer` looks at by counting: one or two tenths of a second in all
 MOST_TRIALS = 48  # The same for real placements
 _MOST_JOBS = 64  # With more jobs there are too many ways to look at any part of them
 
