@@ -33,24 +33,6 @@ class Candidate:
     attained_h: float = 0.0  # Cluster-hours that it has had, if it leaves because of them, not of its priority
 
 
-def may_leave(gang: Gang, policy: Policy) -> bool:
-    """Whether the gang may be made to leave, as far as its own record says. Cost: O(members).
-
-    >>> from tests.builders import bound, gang, pod
-    >>> members = [bound(pod(name), "n1") for name in ("p", "q")]
-    >>> runs = gang("g", members=members)
-    >>> kept = gang("k", members=members, options={"preemptible": "false"})
-    >>> [may_leave(one, Policy()) for one in (runs, kept, gang("w", 2))]
-    [True, False, False]
-    """
-    if not gang.actionable:
-        return False
-    if any(pod.phase is Phase.SUCCEEDED or (pod.deleting and pod.node is not None) for pod in gang.members):
-        return False
-    on_nodes = any(pod.node is not None and not pod.terminal for pod in gang.members)
-    return on_nodes and gang_options(dict(gang.options), policy).preemptible
-
-
 def candidates(
     snapshot: Snapshot,
     policy: Policy,
@@ -76,7 +58,7 @@ def candidates(
         if other.priority > gang.priority or key in busy or other is gang:
             continue
         if key not in freed:
-            freed[key] = _candidate(other, snapshot.table) if may_leave(other, policy) else None
+            freed[key] = _candidate(other, snapshot.table, policy)
         one = freed[key]
         if one is None or one.priority > gang.priority:
             continue
@@ -109,7 +91,12 @@ def set_key(some: Iterable[Candidate]) -> SetKey:
     )
 
 
-def _candidate(gang: Gang, table: NodeTable) -> Candidate | None:
+def _candidate(gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None:
+    """What the gang would free; `None`: nothing, or it stays, as far as its own record says. Cost: O(members)."""
+    if not gang.actionable or not gang_options(dict(gang.options), policy).preemptible:
+        return None
+    if any(pod.phase is Phase.SUCCEEDED or (pod.deleting and pod.node is not None) for pod in gang.members):
+        return None
     pods = tuple(pod for pod in gang.members if pod.node is not None and not pod.terminal)
     rows, amounts = table.footprint(pods)
     if not len(rows):

@@ -1,141 +1,127 @@
-"""The cluster as it would be without some gangs: a count that can say "no" quickly, and a real placement.
+"""The cluster as it would be with some pods gone: a count that can say "no" quickly, and a real placement.
 
-Rule: what runs, is committed, is planned for others, or is claimed by others stays taken; reservations of gangs ahead
-stay; members that are being deleted anyway count as gone. The count looks at each kind of member for itself
-and at all host ports as free, so its "no" is sure and its "yes" is not.
+Rule: what runs, is committed, or is given to gangs that keep it stays taken; pods that go anyway count as gone.
+Counting is class by class, as if the others were not there: too few is a sure "no", enough a "perhaps"; only a
+placement says "yes". Which pods go, gangs (`scoring.preempt`) or workers (`scoring.scaling.shrink`), others decide.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scoring.feasibility.room import fit_counts, scatter_add
-from scoring.ids import ZoneName
-from scoring.model import MemberClass
+from scoring.feasibility.room import fit_counts
+from scoring.ids import NodeName
+from scoring.model import MemberClass, Pod
 from scoring.model.policy import Policy, ZonePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan import Admission, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import place_minimum
-from scoring.plan.result import Placed, Refused
-from scoring.plan.run import take_members
-from scoring.plan.zone_order import kind_of
-from scoring.preempt.candidates import Candidate
+from scoring.plan.result import Placed
 
-_NO_ROWS: Ints = np.zeros(0, np.int64)
+Group: TypeAlias = tuple[int, ...]
+"""Zones, by number, in which a gang would be placed together"""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class CountedClass:
+    """Interchangeable members of the gang, counted before any pod leaves."""
+
+    wanted: int
     request: Ints
-    allowed: NDArray[np.bool_]  # Nodes (nodes,) of the group's zones that it may go to
-    fits: Ints  # How many of its members fit each node (nodes,)
-    total: int
-
-
-Group: TypeAlias = tuple[_Kind, ...]
-"""Of zones in which the gang would be placed together, mostly one: each class whose resources some node has."""
+    allowed: NDArray[np.bool_]  # Nodes (nodes,) that they may go to
+    fits: Ints  # How many fit each node (nodes,)
+    sums: Ints  # How many fit each zone (zones,)
 
 
 class Without:
-    """What one waiting gang would find if others were not there."""
+    """What one waiting gang would find if pods were not there. Never written after it is made."""
 
     def __init__(
-        self, snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, cache: PlannerCache, *, now_s: float
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        ask: GangDemand,
+        cache: PlannerCache,
+        *,
+        now_s: float,
+        planned: Iterable[Admission],
+        leaving: Sequence[Pod] = (),
+        claimed: Iterable[tuple[MemberClass, NodeName]] = (),
+        held: Sequence[int] = (),
+        ports: bool = False,
     ) -> None:
-        self._snapshot, self._plan, self._policy, self._cache = snapshot, plan, policy, cache
-        self._ask, self._now_s = ask, now_s
-        members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
-        self._leaving = [pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal]
-        index, mine = snapshot.table.index, plan.waiting[ask.gang.key].rank
-        self._held = [  # Rows reserved for STARVING gangs ahead; what is claimed counts by itself
-            index[name]
-            for reserved in plan.reservations.values()
-            if (owner := plan.waiting.get(reserved.gang)) is not None and owner.rank < mine
-            for name in reserved.nodes
-            if reserved.gang not in snapshot.claims and name in index
-        ]
-        base = self._run(())
-        self._free = base.capacity.room.free
-        classes = kind_of(base, ask).members.classes
-        self._counts = [count for _, count in classes]
-        allowed = base.view.candidate_zones(ask)
-        together = ask.options.zone_policy is ZonePolicy.PREFERRED and len(allowed) > 1
-        kinds = [(base.view.vector(one), self._allowed(base, one)) for one, _ in classes]
-        self.groups = [
-            self._group(base, zones, kinds)
-            for zones in ([tuple(allowed)] if together else [(zone,) for zone in allowed])
-        ]
+        """`leaving`: pods that go anyway. Others have `planned` and `claimed`, and all room on the rows `held`.
 
-    def useful(self, group: Group, some: Sequence[Candidate]) -> list[Candidate]:
-        """Those that are where the gang could go in this group."""
-        there = np.zeros(len(self._free), np.bool_)
-        for kind in group:
-            there |= kind.allowed
-        return [one for one in some if there[one.rows].any()]
+        `ports`: host ports become free as well, and counting looks at all as free.
+        """
+        self.ask, self.now_s = ask, now_s
+        self._snapshot, self._policy, self._cache, self._leaving = snapshot, policy, cache, leaving
+        self._planned, self._claimed, self._held, self._ports = tuple(planned), tuple(claimed), held, ports
+        self.run = run = self._run(())
+        self.free: Ints = np.array(run.capacity.room.free)
+        self.zone_of: Ints = run.view.zone_number
+        self.classes = [self._count(member_class, len(pods)) for member_class, pods in ask.need]
+        zones: Group = tuple(run.view.columns(run.view.candidate_zones(ask)).tolist())
+        self.groups: list[Group] = [(zone,) for zone in zones]
+        """Each zone for itself, and at last all, if the gang may be spread over several"""
+        self.spread = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
+        if self.spread:
+            self.groups.append(zones)
+        self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones)
+        """Nodes (nodes,) that some member of the gang could go to"""
+        self.reached &= np.logical_or.reduce([one.allowed for one in self.classes])
 
-    def may_fit(self, group: Group, some: Sequence[Candidate]) -> bool:
-        """Whether the gang could have a place in the group without these, as far as counting shows."""
-        return self.missing(group, some) == 0
+    def row(self, pod: Pod) -> int | None:
+        """The row of the pod's node."""
+        return self.run.table.index.get(pod.node) if pod.node is not None else None
 
-    def missing(self, group: Group, some: Sequence[Candidate]) -> int:
-        """How many members of the gang would have no place there, at least. Cost: O(nodes of theirs)."""
-        if len(some) == 1:
-            touched, free = some[0].rows, self._free[some[0].rows] + some[0].amounts
-        else:
-            rows = np.concatenate([_NO_ROWS, *(one.rows for one in some)])
-            touched, at = np.unique(rows, return_inverse=True)
-            free = np.ascontiguousarray(self._free[touched])
-            scatter_add(free, at, np.concatenate([self._free[_NO_ROWS], *(one.amounts for one in some)]))
-        missing = 0
-        for kind, count in zip(group, self._counts, strict=True):
-            after = np.where(kind.allowed[touched], fit_counts(free, kind.request), 0)
-            missing += max(count - kind.total - int((after - kind.fits[touched]).sum()), 0)
-        return missing
+    def sums(self, rows: Ints, amounts: Ints) -> list[Ints]:
+        """How many members of each class fit each zone once `amounts` are free on `rows`, which are all different."""
+        free, zones = self.free[rows] + amounts, self.zone_of[rows]
+        found: list[Ints] = []
+        for one in self.classes:
+            gains = np.where(one.allowed[rows], fit_counts(free, one.request), 0) - one.fits[rows]
+            found.append(one.sums + self._by_zone(gains, zones))
+        return found
 
-    def place(self, some: Sequence[Candidate]) -> Placed | None:
-        """Where the whole minimum set would go without these; `None`: nowhere. Cost: as planning one gang."""
-        run = self._run(some)
-        outcome = place_minimum(run, self._ask, now_s=self._now_s)
-        return None if isinstance(outcome, Refused) else outcome
+    def missing(self, group: Group, sums: Sequence[Ints]) -> int:
+        """How many members of the gang would have no place in these zones together, at least."""
+        counted = zip(self.classes, sums, strict=True)
+        return sum(max(one.wanted - sum(int(fits[zone]) for zone in group), 0) for one, fits in counted)
 
-    def _run(self, some: Sequence[Candidate]) -> Run:
+    def may_fit(self, gone: Sequence[Pod]) -> bool:
+        """Whether counting leaves it possible that the gang fits somewhere. Cost: O(pods + zones)."""
+        sums = self.sums(*self.run.table.footprint(gone))
+        return any(not self.missing(group, sums) for group in self.groups)
+
+    def place(self, gone: Sequence[Pod]) -> Placed | None:
+        """Where the whole minimum set would go without these pods; `None`: nowhere. Cost: as planning one gang."""
+        outcome = place_minimum(self._run(gone), self.ask, now_s=self.now_s)
+        return outcome if isinstance(outcome, Placed) else None
+
+    def _run(self, gone: Sequence[Pod]) -> Run:
         """A planner run in which all is taken but what these, and those on their way out, have."""
-        snapshot = self._snapshot
-        gone = [*self._leaving, *(pod for one in some for pod in one.pods)]
-        run = begin_run(snapshot.without(gone, ports=True), self._policy, self._cache)
-        take_commitments(run)
-        take_admissions(run, self._plan.admitted.values())
-        claimed = (
-            (pod.member_class, claim.assignment[pod.uid])
-            for key, claim in sorted(snapshot.claims.items())
-            if key in self._plan.waiting and key in snapshot.gangs
-            for pod in snapshot.gangs[key].pending
-            if pod.uid in claim.assignment
-        )
-        take_members(run, claimed)
-        run.capacity.take_nodes(self._held)  # what is, or becomes, free there is for STARVING gangs ahead
+        then = self._snapshot.without([*self._leaving, *gone], ports=self._ports)
+        run = begin_run(then, self._policy, self._cache)
+        take_commitments(run, besides=self.ask.gang.key)
+        take_admissions(run, self._planned)
+        take_members(run, self._claimed)
+        run.capacity.take_nodes(self._held)  # What is, or becomes, free there as well
         return run
 
-    def _allowed(self, base: Run, member_class: MemberClass) -> NDArray[np.bool_]:
-        """Nodes (nodes,) that it may go to and that are not reserved for others, as if it wanted no host ports."""
-        constraints = replace(member_class.constraints, host_ports=())
-        allowed = base.capacity.mask(replace(member_class, constraints=constraints)).copy()
-        allowed[self._held] = False
-        index = base.table.index
-        allowed[[index[name] for name in self._snapshot.excluded(member_class) if name in index]] = False
-        return allowed
+    def _count(self, member_class: MemberClass, wanted: int) -> CountedClass:
+        run, request = self.run, self.run.view.vector(member_class)
+        if self._ports:
+            member_class = replace(member_class, constraints=replace(member_class.constraints, host_ports=()))
+        allowed = run.capacity.mask(member_class).copy()
+        allowed[np.array(self._held, np.int64)] = False
+        fits = np.where(allowed, fit_counts(self.free, request), 0)
+        return CountedClass(wanted, request, allowed, fits, self._by_zone(fits, self.zone_of))
 
-    def _group(self, base: Run, zones: tuple[ZoneName, ...], kinds: Sequence[tuple[Ints, NDArray[np.bool_]]]) -> Group:
-        inside = np.zeros(len(base.table.nodes), np.bool_)
-        inside[base.view.rows(zones)] = True
-        found: list[_Kind] = []
-        for request, everywhere in kinds:
-            allowed = everywhere & inside
-            fits = np.where(allowed, fit_counts(self._free, request), 0)
-            found.append(_Kind(request, allowed, fits, int(fits.sum())))
-        return tuple(found)
+    def _by_zone(self, fits: Ints, zones: Ints) -> Ints:
+        return np.bincount(zones, weights=fits, minlength=len(self.run.zones)).astype(np.int64)

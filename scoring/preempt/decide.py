@@ -18,6 +18,7 @@ from scoring.model import Gang
 from scoring.model.policy import Policy, Preempting
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
+from scoring.plan.demand import GangDemand
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.preempt.candidates import Candidate, candidates
@@ -104,8 +105,7 @@ def preemption(
         able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)
         chosen = None
         if able:
-            without = Without(seen, plan, policy, ask, cache, now_s=now_s)
-            chosen = smallest(without, able, limits)
+            chosen = smallest(_without_others(seen, plan, policy, ask, cache, now_s=now_s), able, limits)
         if chosen is not None:
             return Preemption(
                 gang=gang.key,
@@ -130,4 +130,37 @@ def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
         and gang.key not in snapshot.commitments
         and gang.key not in snapshot.claims
         and not any(pod.never_preempts for pod in gang.pending)
+    )
+
+
+def _without_others(
+    snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, cache: PlannerCache, *, now_s: float
+) -> Without:
+    """What the gang would find: what is planned for others or claimed by them is taken, and reservations ahead stay."""
+    index, rank = snapshot.table.index, plan.waiting[ask.gang.key].rank
+    members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
+    claims = [(snapshot.gangs[key], one) for key, one in sorted(snapshot.claims.items()) if key in snapshot.gangs]
+    return Without(
+        snapshot,
+        policy,
+        ask,
+        cache,
+        now_s=now_s,
+        planned=plan.admitted.values(),
+        leaving=[pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal],
+        claimed=[
+            (pod.member_class, claim.assignment[pod.uid])
+            for gang, claim in claims
+            if gang.key in plan.waiting
+            for pod in gang.pending
+            if pod.uid in claim.assignment
+        ],
+        held=[  # For STARVING gangs ahead; what is claimed counts by itself
+            index[name]
+            for reserved in plan.reservations.values()
+            if (owner := plan.waiting.get(reserved.gang)) is not None and owner.rank < rank
+            for name in reserved.nodes
+            if reserved.gang not in snapshot.claims and name in index
+        ],
+        ports=True,
     )

@@ -17,6 +17,9 @@ from math import comb
 from operator import itemgetter
 from typing import TypeAlias
 
+import numpy as np
+
+from scoring.feasibility.room import scatter_add
 from scoring.plan.result import Placed
 from scoring.preempt.candidates import Candidate, SetKey, set_key
 from scoring.preempt.cluster_without import Group, Without
@@ -44,16 +47,16 @@ class Chosen:
 
 def smallest(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Chosen | None:
     """The gangs that leave; `None`: not even all together would suffice, or none has to."""
-    on_its_way = any(without.may_fit(group, ()) for group in without.groups)
-    if on_its_way and without.place(()) is not None:
+    if without.may_fit(()) and without.place(()) is not None:
         return None
     groups: list[tuple[Group, list[Candidate]]] = []
-    for group in without.groups:
-        able = without.useful(group, candidates)
-        if able and without.may_fit(group, able):
+    for group in without.groups[-1:] if without.spread else without.groups:
+        reached = without.reached & np.isin(without.zone_of, group)
+        able = [one for one in candidates if reached[one.rows].any()]
+        if able and not _missing(without, group, able):
             groups.append((group, able))
     all_able = {one.gang: one for _, able in groups for one in able}
-    if not groups or without.place(tuple(all_able.values())) is None:
+    if not groups or _place(without, tuple(all_able.values())) is None:
         return None
     sets, placed = limits.sets, limits.placed
     for size in range(1, max(len(able) for _, able in groups) + 1):
@@ -72,12 +75,12 @@ def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tupl
     enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
     for group, candidates in groups:
         for some in combinations(candidates, size):
-            if without.may_fit(group, some):
+            if not _missing(without, group, some):
                 ordered = tuple(sorted(some, key=lambda one: one.gang))
                 enough[set_key(ordered)] = ordered
     best = sorted(enough.items(), key=itemgetter(0))[:most]
     for _, some in best:
-        placed = without.place(some)
+        placed = _place(without, some)
         if placed is not None:
             return Chosen(some, placed, exact=True), 0
     return None, len(best)
@@ -96,12 +99,12 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
 
     While counting says "perhaps" and no place is found the number of gangs is doubled, so that few are tried.
     """
-    order = sorted(candidates, key=lambda one: without.missing(group, (one,)))
+    order = sorted(candidates, key=lambda one: _missing(without, group, (one,)))
     sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
-    most: int | None = 1 + bisect_left(sizes, True, key=lambda size: without.may_fit(group, order[:size]))
+    most: int | None = 1 + bisect_left(sizes, True, key=lambda size: not _missing(without, group, order[:size]))
     while most is not None:
         some = tuple(order[:most])
-        placed = without.place(some)
+        placed = _place(without, some)
         if placed is not None:
             return Chosen(some, placed, exact=False)
         most = min(2 * most, len(order)) if most < len(order) else None
@@ -113,9 +116,23 @@ def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
     chosen = enough
     for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
         rest = tuple(other for other in chosen.some if other.gang != one.gang)
-        if not without.may_fit(group, rest):
+        if not rest or _missing(without, group, rest):
             continue
-        placed = without.place(rest)
+        placed = _place(without, rest)
         if placed is not None:
             chosen = Chosen(rest, placed, exact=False)
     return chosen
+
+
+def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
+    """How many members would have no place in the group without these, at least. Cost: O(nodes of theirs)."""
+    rows, amounts = (np.concatenate([getattr(one, what) for one in some]) for what in ("rows", "amounts"))
+    if len(some) > 1:
+        rows, at = np.unique(rows, return_inverse=True)
+        apart, amounts = amounts, np.zeros((len(rows), amounts.shape[1]), np.int64)
+        scatter_add(amounts, at, apart)
+    return without.missing(group, without.sums(rows, amounts))
+
+
+def _place(without: Without, some: Sequence[Candidate]) -> Placed | None:
+    return without.place([pod for one in some for pod in one.pods])

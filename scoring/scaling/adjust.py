@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache
-from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut
+from scoring.scaling.change import Change, No, Refusal, ScaleIn, ScaleOut, resizable
 from scoring.scaling.job import ElasticJob, JobKey, Options, steps_down
 from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.candidates import resizable
 from scoring.scaling.shrink.scale_in import scale_in
-
-_LATER = ScaleOut(reason=No.ROOM_IS_WANTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +25,9 @@ class Adjustment:
     """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
 
     scale_in: ScaleIn
+    scale_out: ScaleOut
     fewer: tuple[Change, ...] = ()  # Jobs whose metrics ask for fewer workers
     fewer_refused: tuple[Refusal, ...] = ()
-    scale_out: ScaleOut = _LATER
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -49,33 +46,22 @@ def adjust(
     now_s: float,
     cache: PlannerCache | None = None,
 ) -> Adjustment:
-    """One pass; `demands`: job → workers that its metrics ask for.
-
-    Cost: as scale-in and scale-out together.
-    """
+    """One pass; `demands`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
     cache = cache if cache is not None else PlannerCache()
     given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
     if not options.enabled:
-        return Adjustment(given, scale_out=ScaleOut(reason=No.DISABLED))
+        return Adjustment(given, ScaleOut(reason=No.DISABLED))
     if given.changes:
-        return Adjustment(given)
+        return Adjustment(given, ScaleOut(reason=No.ROOM_IS_WANTED))
     down, refused = fewer(snapshot, jobs, demands, options, now_s=now_s)
     growth = scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
-    return Adjustment(given, down, refused, growth)
+    return Adjustment(given, growth, down, refused)
 
 
 def fewer(
     snapshot: Snapshot, jobs: Sequence[ElasticJob], demands: Mapping[JobKey, int], options: Options, *, now_s: float
 ) -> tuple[tuple[Change, ...], tuple[Refusal, ...]]:
-    """Jobs that want fewer workers than they have, and those that must not be changed now; both by job.
-
-    >>> from tests.builders import node, snapshot
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> gang = workers("g", ["n1", "n1", "n1", None])
-    >>> job, cluster = elastic(gang, least=2), snapshot([node("n1")], [gang])
-    >>> [(c.before, c.after, c.leaving) for c in fewer(cluster, [job], {job.key: 1}, Options(), now_s=0.0)[0]]
-    [(4, 2, ('uid-default-g-worker-2',))]
-    """
+    """Jobs that want fewer workers than they have, and those that must not be changed now; both by job."""
     changes: list[Change] = []
     refused: list[Refusal] = []
     for job in sorted(jobs, key=lambda one: one.key):
@@ -88,6 +74,6 @@ def fewer(
         if refusal is not None or gang is None:
             refused.append(refusal or Refusal(job.key, No.NOT_RUNNING))
             continue
-        leaving = [step.pod for step in steps_down(job, gang, most=None) if step.after >= after]
+        leaving = [pod for pod in steps_down(job, gang, most=None) if job.indexes[pod.uid] >= after]
         changes.append(Change.down(job, after, leaving))
     return tuple(changes), tuple(refused)

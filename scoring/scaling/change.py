@@ -1,15 +1,21 @@
 """What the scaling decisions answer: each job's worker count and beneficiary, and the jobs left alone and why.
 
+Whether a job may be changed at all now is the same for every decision, and is settled here as well (`resizable`).
+
 Why values: the controller, /v1/jobs, `netgang plan` and the simulator all read the same answer, and it can be compared.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
-from scoring.model import Pod
-from scoring.scaling.job import ElasticJob, JobKey
+from scoring.model import Gang, Pod
+from scoring.queue.states import JobState, state_of
+from scoring.scaling.job import ElasticJob, JobKey, Options, workers_of
+
+_HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,11 @@ class Refusal:
     detail: str = ""
 
 
+def by_job(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
+    """As decisions name them."""
+    return tuple(sorted(refusals, key=lambda one: one.job))
+
+
 @dataclass(frozen=True, slots=True)
 class ScaleIn:
     """The jobs that give up workers so that `beneficiary` can start: all of `changes`, or nothing."""
@@ -103,3 +114,29 @@ class ScaleOut:
     changes: tuple[Change, ...] = ()  # In the order in which room was given
     reason: No | None = None  # Why no job was looked at; `None`: all were
     refusals: tuple[Refusal, ...] = ()  # Jobs that do not grow, by name
+
+
+def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> Refusal | None:
+    """Why the job must not get another worker count now, for any gang; `None`: it may."""
+    if job.refusal is not None:
+        return Refusal(job.key, No.UNSAFE, job.refusal)
+    if gang is None or not gang.own or gang.problem is not None:
+        return Refusal(job.key, No.NOT_RUNNING)
+    if state_of(gang, quorum_of(gang), starving=False) is not JobState.RUNNING:
+        return Refusal(job.key, No.NOT_RUNNING)
+    leaving = [uid for uid, index in job.indexes.items() if index >= job.workers]
+    present = {pod.uid for pod in gang.members if pod.node is not None and not pod.terminal}
+    if not present.isdisjoint(leaving):
+        return Refusal(job.key, No.RESIZING, f"{len(present.intersection(leaving))} pods are still there")
+    if job.changed_s is not None and now_s < job.changed_s + options.cool_down_s:
+        return Refusal(job.key, No.COOL_DOWN, f"for another {job.changed_s + options.cool_down_s - now_s:.0f} s")
+    recent = sum(1 for at_s in job.changes_s if at_s > now_s - _HOUR_S)
+    if options.changes_per_hour is not None and recent >= options.changes_per_hour:
+        return Refusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
+    return None
+
+
+def all_placed(job: ElasticJob, gang: Gang) -> bool:
+    """Whether every worker that is wanted has a node: only then does the job want, and measure, more."""
+    there = [pod for pod in workers_of(job, gang) if pod.terminal or (pod.node is not None and not pod.deleting)]
+    return {job.indexes[pod.uid] for pod in there}.issuperset(range(job.workers))

@@ -47,15 +47,7 @@ class JobKey:
 
 @dataclass(frozen=True, slots=True)
 class ElasticJob:
-    """A job whose worker count may lie between a minimum and a maximum.
-
-    >>> job = ElasticJob(
-    ...     key=JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"), uid="1", gang=GangKey("team/resnet"),
-    ...     workers=6, min_workers=2, max_workers=6, indexes={PodUid("p"): 0}, refusal=None, wants=Wants.OFF,
-    ...     changed_s=None)
-    >>> job.floor
-    2
-    """
+    """A job whose worker count may lie between a minimum and a maximum."""
 
     key: JobKey
     uid: str
@@ -80,13 +72,7 @@ class ElasticJob:
         return max(self.min_workers, 1)
 
     def target(self, demand: int | None) -> int:
-        """How many workers it grows to if there is room: what its metrics ask for, else its maximum, within its bounds.
-
-        >>> from tests.scoring.scaling.cases import elastic, workers
-        >>> job = elastic(workers("g", ["n1", "n1", "n1"]), least=2, most=8)
-        >>> [job.target(demand) for demand in (None, 5, 50, 0)]
-        [8, 5, 8, 2]
-        """
+        """Workers it grows to if there is room: what its metrics ask for, else its maximum; within its bounds."""
         return self.max_workers if demand is None else min(max(demand, self.floor), self.max_workers)
 
 
@@ -128,48 +114,26 @@ class Options:
     metrics: MetricOptions = field(default_factory=MetricOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One more worker with a node leaves: `after` workers are wanted then, and `pod` is gone besides those before."""
-
-    after: int
-    pod: Pod
+def workers_of(job: ElasticJob, gang: Gang) -> list[Pod]:
+    """The job's workers; pods of other roles never count, even if the index map names them."""
+    return [pod for pod in gang.members if pod.uid in job.indexes and pod.role not in (Role.PS, Role.CHIEF)]
 
 
-def workers_of(job: ElasticJob, gang: Gang) -> dict[int, Pod]:
-    """Index → pod of the job's workers that are neither finished nor being removed; pods of other roles never count.
-
-    >>> from tests.scoring.scaling.cases import elastic, workers
-    >>> sorted(workers_of(elastic(gang := workers("g", ["n1", "n1"], ps="n1")), gang))
-    [0, 1]
-    """
-    found: dict[int, Pod] = {}
-    for pod in gang.members:
-        index = job.indexes.get(pod.uid)
-        if index is not None and not pod.deleting and not pod.terminal and pod.role not in (Role.PS, Role.CHIEF):
-            found[index] = pod
-    return found
-
-
-def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> tuple[Step, ...]:
+def steps_down(job: ElasticJob, gang: Gang, *, most: int | None) -> list[Pod]:
     """What the job can give up, one worker with a node after the other; at most `most` workers, never the minimum.
+
+    As many workers as the index of the last that leaves are wanted then.
 
     >>> from tests.scoring.scaling.cases import elastic, workers
     >>> gang = workers("g", ["n1", "n1", "n2", None, "n3", None], ps="n1")  # workers 3 and 5 have no node
-    >>> [(step.after, step.pod.node) for step in steps_down(elastic(gang, least=1), gang, most=None)]
+    >>> [(pod.index, pod.node) for pod in steps_down(elastic(gang, least=1), gang, most=None)]
     [(4, 'n3'), (2, 'n2'), (1, 'n1')]
-    >>> [step.after for step in steps_down(elastic(gang, least=1), gang, most=1)]
+    >>> [pod.index for pod in steps_down(elastic(gang, least=1), gang, most=1)]
     [4]
     """
-    workers = workers_of(job, gang)
-    steps: list[Step] = []
-    for index in range(job.workers - 1, job.floor - 1, -1):
-        if most is not None and len(steps) == most:
-            break
-        pod = workers.get(index)
-        if pod is not None and pod.node is not None:
-            steps.append(Step(index, pod))
-    return tuple(steps)
+    workers = {job.indexes[pod.uid]: pod for pod in workers_of(job, gang) if not pod.deleting and not pod.terminal}
+    removable = (workers.get(index) for index in range(job.workers - 1, job.floor - 1, -1))
+    return [pod for pod in removable if pod is not None and pod.node is not None][:most]
 
 
 def going(snapshot: Snapshot, jobs: Iterable[ElasticJob]) -> tuple[Pod, ...]:
@@ -193,10 +157,9 @@ def newcomers(job: ElasticJob, gang: Gang, *, first: int, number: int, zone_labe
     >>> [(p.name, p.node) for p in newcomers(elastic(gang), gang, first=2, number=2, zone_label="zone")]
     [('g-2', None), ('g-3', None)]
     """
-    known = [pod for pod in gang.members if pod.uid in job.indexes and pod.role not in (Role.PS, Role.CHIEF)]
-    if not known:
+    if not (workers := workers_of(job, gang)):
         return ()
-    model = max(known, key=lambda pod: (not pod.terminal, job.indexes[pod.uid], pod.name))
+    model = max(workers, key=lambda pod: (not pod.terminal, job.indexes[pod.uid], pod.name))
     written = as_written(model, zone_label=zone_label)
     # A volume claim is of one worker: where the next one's will be is unknown.
     member_class = replace(written, constraints=replace(written.constraints, claims=()))

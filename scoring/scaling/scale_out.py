@@ -17,22 +17,21 @@ from dataclasses import replace
 import numpy as np
 
 from scoring.feasibility.room import fit_counts
-from scoring.ids import ZoneName
+from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Gang, MemberClass
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
-from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
 from scoring.plan.namespace_quota import NamespaceQuota
 from scoring.plan.placement import place_minimum, place_more
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.result import Placed, Refused
+from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
-from scoring.scaling.change import Change, No, Refusal, ScaleOut
+from scoring.scaling.change import Change, No, Refusal, ScaleOut, all_placed, by_job, resizable
 from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
-from scoring.scaling.shrink.candidates import all_placed, heaviest_first, resizable
 
 
 def scale_out(
@@ -72,37 +71,38 @@ def scale_out(
     take_commitments(run)
     take_admissions(run, plan.admitted.values())
     growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s))
-    targets: dict[JobKey, int] = {}  # Of the jobs that may grow
+    growing: list[tuple[ElasticJob, Gang, int]] = []  # With how many workers each may have
     for job in jobs:
         gang, target = snapshot.gangs.get(job.gang), job.target(demands.get(job.key))
         refusal = resizable(job, gang, options, now_s=now_s)
-        if refusal is None and gang is not None and target > job.workers and not all_placed(job, gang):
-            refusal = Refusal(job.key, No.STILL_STARTING)
-        if refusal is None and target <= job.workers:
-            refusal = Refusal(job.key, No.AT_MAXIMUM, f"{job.workers} workers, at most {job.max_workers}")
-        if refusal is not None or gang is None:
+        if gang is None or refusal is not None:
             growth.refusals[job.key] = refusal or Refusal(job.key, No.NOT_RUNNING)
+        elif target <= job.workers:
+            detail = f"{job.workers} workers, at most {job.max_workers}"
+            growth.refusals[job.key] = Refusal(job.key, No.AT_MAXIMUM, detail)
+        elif not all_placed(job, gang):
+            growth.refusals[job.key] = Refusal(job.key, No.STILL_STARTING)
         else:
-            growth.jobs[job.key], targets[job.key] = (job, gang), target
-    order = heaviest_first(run, QueueOrder(run, now_s=now_s), {key: gang for key, (_, gang) in growth.jobs.items()})
-    for key in order:
-        growth.grow(key, min(growth.jobs[key][0].grow_back_to or 0, targets[key]))
-    for key in order:
-        job, _ = growth.jobs[key]
-        had = max(job.workers, min(job.grow_back_to or 0, targets[key]))
-        unlimited = options.increment is None or key in demands
-        growth.grow(key, targets[key] if unlimited else min(targets[key], had + (options.increment or 0)))
+            growing.append((job, gang, target))
+    turns = QueueOrder(run, now_s=now_s)
+    weights = {job.key: turns.weight(run.view.demand(gang)).key for job, gang, _ in growing}
+    growing.sort(key=lambda one: (-one[1].priority, weights[one[0].key], one[1].created_s, one[0].key))
+    for job, gang, target in growing:
+        growth.grow(job, gang, min(job.grow_back_to or 0, target))
+    for job, gang, target in growing:
+        had = max(job.workers, min(job.grow_back_to or 0, target))
+        unlimited = options.increment is None or job.key in demands
+        growth.grow(job, gang, target if unlimited else min(target, had + (options.increment or 0)))
         if not unlimited and options.increment == 0:
-            growth.refusals.setdefault(key, Refusal(key, No.AT_MAXIMUM, "elastic.increment is 0"))
+            growth.refusals.setdefault(job.key, Refusal(job.key, No.AT_MAXIMUM, "elastic.increment is 0"))
     changes: list[Change] = []
-    for key, placed in growth.new.items():
-        job, added = growth.jobs[key][0], len(placed.nodes)
-        if levels and added < _LEAST_GROWTH * job.workers:
-            growth.refusals[key] = Refusal(key, No.TOO_LITTLE)
+    for job, nodes in growth.new.values():
+        if levels and len(nodes) < _LEAST_GROWTH * job.workers:
+            growth.refusals[job.key] = Refusal(job.key, No.TOO_LITTLE)
             continue
-        growth.refusals.pop(key, None)
-        changes.append(Change(key, job.uid, job.workers, job.workers + added, nodes=tuple(placed.nodes.values())))
-    return ScaleOut(tuple(changes), refusals=tuple(sorted(growth.refusals.values(), key=lambda one: one.job)))
+        growth.refusals.pop(job.key, None)
+        changes.append(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes.values())))
+    return ScaleOut(tuple(changes), refusals=by_job(growth.refusals.values()))
 
 
 _LEAST_GROWTH = 0.25  # Of a job's workers, with `Condition.LEVELS`: each change stalls it
@@ -115,30 +115,30 @@ class _Growth:
         """`kept` (nodes, resources): what growth leaves to gangs that wait."""
         self._run, self._kept = run, kept
         self._shares = NamespaceQuota(run)
-        self.jobs: dict[JobKey, tuple[ElasticJob, Gang]] = {}  # That may grow
-        self.new: dict[JobKey, Placed] = {}  # In the order in which room was given
+        self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}
+        """New workers and their nodes, in the order in which room was given"""
         self.refusals: dict[JobKey, Refusal] = {}
 
-    def grow(self, key: JobKey, target: int) -> None:
+    def grow(self, job: ElasticJob, gang: Gang, target: int) -> None:
         """Give the job up to `target` workers altogether, as far as there is room."""
-        (job, gang), run = self.jobs[key], self._run
-        had = self.new[key].nodes if key in self.new else {}
+        run, key, (_, had) = self._run, job.key, self.new.get(job.key, (job, {}))
         first, zone_label = job.workers + len(had), run.policy.zone_label
         pods = newcomers(job, gang, first=first, number=max(target - first, 0), zone_label=zone_label)
         if not pods:
             return
-        if run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
+        demand = run.view.demand(gang)
+        zones = run.view.zones_of(node for _, node in demand.siblings)  # None if all its nodes are gone
+        if not zones or run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
             self.refusals[key] = Refusal(key, No.NO_ROOM)
             return
-        ask = self._shares.trimmed(replace(run.view.demand(gang), need=(), more=((pods[0].member_class, pods),)))
-        zones = run.view.zones_of(node for _, node in ask.siblings)
+        ask = self._shares.trimmed(replace(demand, need=(), more=((pods[0].member_class, pods),)))
         if not run.scores.knows(zones, score := run.view.score(ask)):
             run.scores.compare(zones, score)
         near = [(pods[0].role, node) for node in had.values()]
-        placed = place_more(run, ask, zones, near) if ask.more and zones else None
+        placed = place_more(run, ask, zones, near) if ask.more else None
         if placed is not None:
             self._shares.admit(ask, placed.nodes)
-            self.new[key] = replace(placed, nodes={**had, **placed.nodes})
+            self.new[key] = job, {**had, **placed.nodes}
         elif not had:
             reason = self._why_no_room(pods[0].member_class, zones) if ask.more else No.OVER_SHARE
             self.refusals[key] = Refusal(key, reason)
@@ -163,27 +163,22 @@ def _keep_for_waiting(run: Run, plan: Plan, jobs: Sequence[ElasticJob], *, now_s
         then = begin_run(run.snapshot.without(gone), run.policy, run.cache)
         take_commitments(then)
         take_admissions(then, plan.admitted.values())
-        refused: set[int] = set()
-        """Kinds of which one found no room: room only shrinks during a run"""
+        refused: set[int] = set()  # Kinds of which one found no room: room only shrinks during a run
         for waiting in sorted(plan.waiting.values(), key=lambda one: (one.rank, one.gang)):
             gang = run.snapshot.gangs.get(waiting.gang)
             if gang is None or waiting.gang in run.snapshot.claims or waiting.reason not in WANTS_ROOM:
                 continue
             ask = then.view.demand(gang)
-            kind = kind_of(then, ask)
-            if id(kind) in refused:
-                continue
-            outcome = place_minimum(then, ask, now_s=now_s)
-            if isinstance(outcome, Refused):
-                refused.add(id(kind))
-                continue
-            for member_class, pods in ask.need:
-                run.capacity.take(member_class, [outcome.nodes[pod.uid] for pod in pods])
+            kind = id(kind_of(then, ask))
+            outcome = place_minimum(then, ask, now_s=now_s) if kind not in refused else None
+            if isinstance(outcome, Placed):
+                take_members(run, ((pod.member_class, outcome.nodes[pod.uid]) for _, pods in ask.need for pod in pods))
+            else:
+                refused.add(kind)
     for key, claim in sorted(run.snapshot.claims.items()):
         gang = run.snapshot.gangs.get(key)
-        for pod in gang.pending if gang is not None and key not in plan.admitted else ():
-            if pod.uid in claim.assignment:
-                run.capacity.take(pod.member_class, [claim.assignment[pod.uid]])
+        pods = gang.pending if gang is not None and key not in plan.admitted else ()
+        take_members(run, ((p.member_class, claim.assignment[p.uid]) for p in pods if p.uid in claim.assignment))
     saved = {key: reserved for key, reserved in plan.reservations.items() if key not in run.snapshot.claims}
     rows = [run.table.index[node] for node in sorted(reserved_nodes(saved)) if node in run.table.index]
     run.capacity.take_nodes(rows)

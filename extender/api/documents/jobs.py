@@ -24,7 +24,7 @@ from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import WorkerDemand
 from scoring.scaling.metrics.series import Point
-from scoring.scaling.shrink.candidates import link_points
+from scoring.scaling.shrink.scale_in import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200

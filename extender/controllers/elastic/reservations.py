@@ -11,7 +11,7 @@ from extender.controllers.elastic.records import Change
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
 from scoring.model.snapshot import Claim
-from scoring.scaling.shrink.would_fit import Trial
+from scoring.scaling.shrink.scale_in import without_workers
 
 
 class Rooms:
@@ -59,6 +59,7 @@ class Rooms:
         gang = snapshot.gangs.get(key)
         if gang is None or (key not in plan.waiting and self._planner.snapshot is not None):
             return None
-        trial = Trial(snapshot, plan, gang, policy, now_s=self._clock.now_s(), cache=self._planner.cache)
-        placed = trial.place([pod for pod in going if pod.node is not None])
+        now_s, cache = self._clock.now_s(), self._planner.cache
+        without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache)
+        placed = without.place([pod for pod in going if pod.node is not None])
         return placed.nodes if placed is not None else None

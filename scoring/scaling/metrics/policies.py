@@ -89,8 +89,7 @@ def worker_demand(
         return WorkerDemand(None, Said.OFF)
     if not len(series):
         return WorkerDemand(None, Said.NO_SIGNAL)
-    known = memory or Memory(min(max(job.workers, job.floor), job.max_workers), -1, float("-inf"))
-    look = _Look(job, series, known, options, now_s)
+    look = _Look(job, series, memory or Memory(job.target(job.workers), -1, float("-inf")), options, now_s)
     why_not = look.why_not()
     if why_not is not None:
         return look.hold(why_not)
@@ -98,70 +97,54 @@ def worker_demand(
         return _by_loss(look)
     # Minimum, one step more, … maximum, minimum again: a function of the highest step alone.
     counts = [*range(job.floor, job.max_workers, options.workers_step), job.max_workers]
-    turn = look.step // options.every_steps
+    turn = series.top_step // options.every_steps
     due = counts[turn % len(counts)]
     return look.change(due, Said.NEXT_COUNT, f"{due} workers from step {turn * options.every_steps} on")
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
+    """Steps are counted by the highest one reported: going back to a checkpoint brings no earlier demand again."""
+
     job: ElasticJob
     series: Series
     memory: Memory
     options: MetricOptions
     now_s: float
 
-    @property
-    def step(self) -> int:
-        """The highest step reported: going back to a checkpoint brings no earlier demand again."""
-        return self.series.top_step
-
     def why_not(self) -> Said | None:
         """Why the demand stays as it is without the metrics being looked at."""
-        options, memory = self.options, self.memory
-        if self.job.workers != int(self.series.workers[-1]):
+        options, memory, series = self.options, self.memory, self.series
+        if self.job.workers != int(series.workers[-1]):
             return Said.RESIZING
-        if self.now_s - float(self.series.time_s[-1]) > _STALE_S:
+        if self.now_s - float(series.time_s[-1]) > _STALE_S:
             return Said.STALE
         if self.now_s - memory.changed_s < options.min_interval_s:
             return Said.TOO_SOON
-        if self.job.wants is not Wants.ITERATIONS:
-            begin = self.series.changed_at()
-            since = max(memory.looked_at, int(self.series.step[0]) if begin is None else begin)
-            if self.step - since < options.every_steps:
-                return Said.TOO_SOON
-        return None
+        begin = series.changed_at()
+        since = max(memory.looked_at, int(series.step[0]) if begin is None else begin)
+        too_soon = self.job.wants is not Wants.ITERATIONS and series.top_step - since < options.every_steps
+        return Said.TOO_SOON if too_soon else None
 
     def hold(self, reason: Said, detail: str = "") -> WorkerDemand:
         """The same demand as before."""
-        job = self.job
-        wanted = min(max(self.memory.wanted, job.floor), job.max_workers)
-        looked = reason in _AFTER_A_LOOK
-        memory = replace(self.memory, wanted=wanted, looked_at=self.step if looked else self.memory.looked_at)
-        return WorkerDemand(wanted, reason, detail, memory)
+        wanted = self.job.target(self.memory.wanted)
+        looked_at = self.series.top_step if reason in _AFTER_A_LOOK else self.memory.looked_at
+        return WorkerDemand(wanted, reason, detail, replace(self.memory, wanted=wanted, looked_at=looked_at))
 
     def change(self, workers: int, reason: Said, detail: str = "") -> WorkerDemand:
-        """Another demand, unless it turns too soon after the last turn."""
-        memory = self.memory
-        workers = min(max(workers, self.job.floor), self.job.max_workers)
+        """Another demand, within the job's bounds, unless it turns too soon after the last turn."""
+        memory, step, workers = self.memory, self.series.top_step, self.job.target(workers)
         direction = (workers > memory.wanted) - (workers < memory.wanted)
+        by_reports = self.job.wants is not Wants.ITERATIONS  # Whose steps, and the way back, are given
         if not direction:
-            return self.hold(Said.AT_BOUND if reason is not Said.NEXT_COUNT else Said.SAME_COUNT, detail)
+            return self.hold(Said.AT_BOUND if by_reports else Said.SAME_COUNT, detail)
         turned_at = memory.turned_at
-        by_reports = self.job.wants is not Wants.ITERATIONS  # whose steps, and the way back, are given
         if by_reports and memory.direction and direction != memory.direction:
-            if turned_at is not None and self.step - turned_at < self.options.reversal_steps:
+            if turned_at is not None and step - turned_at < self.options.reversal_steps:
                 return self.hold(Said.TURNED, detail)
-            turned_at = self.step
-        return WorkerDemand(workers, reason, detail, Memory(workers, self.step, self.now_s, direction, turned_at))
-
-    def more(self) -> int:
-        """Workers after the next step up; what was asked for and not granted yet is not asked for twice."""
-        return min(max(self.job.workers + self.options.workers_step, self.memory.wanted), self.job.max_workers)
-
-    def fewer(self) -> int:
-        """Workers after the next step down."""
-        return max(min(self.job.workers, self.memory.wanted) - self.options.workers_step, self.job.floor)
+            turned_at = step
+        return WorkerDemand(workers, reason, detail, Memory(workers, step, self.now_s, direction, turned_at))
 
 
 _AFTER_A_LOOK = frozenset({Said.LEVEL, Said.NO_GAIN, Said.POOR_FIT, Said.AT_BOUND, Said.TURNED, Said.SAME_COUNT})
@@ -170,28 +153,29 @@ _AFTER_A_LOOK = frozenset({Said.LEVEL, Said.NO_GAIN, Said.POOR_FIT, Said.AT_BOUN
 
 def _by_loss(look: _Look) -> WorkerDemand:
     """`loss`, and the part of `curve` that gives workers back."""
-    options, series = look.options, look.series
-    begin = series.changed_at()
-    first = int(series.step[-1]) - options.every_steps
+    job, series, options = look.job, look.series, look.options
+    begin, first = series.changed_at(), int(series.step[-1]) - options.every_steps
     first = first if begin is None else max(first, begin + options.settle_steps)
     window = series.part((series.step >= first) & np.isfinite(series.loss))
     if len(window) < options.min_points:
         return look.hold(Said.SETTLING, f"{len(window)} of {options.min_points} reports")
-    trend = trend_of(window.step.astype(np.float64), window.loss)
+    steps = window.step.astype(np.float64)
+    trend = trend_of(steps, window.loss, band_ratio=options.band_ratio, certainty=options.certainty)
     if trend is None:
         return look.hold(Said.SETTLING)
-    detail = f"by {trend.change_ratio:+.1%} over {int(window.step[-1] - window.step[0])} steps"
-    sure = trend.sure(band_ratio=options.band_ratio, certainty=options.certainty)
-    if sure > 0:
-        return look.change(look.fewer(), Said.RISES, detail)
-    if look.job.wants is Wants.CURVE:
-        return _by_curve(look)
-    return look.change(look.more(), Said.FALLS, detail) if sure < 0 else look.hold(Said.LEVEL, detail)
+    change_ratio, direction = trend
+    detail = f"by {change_ratio:+.1%} over {steps[-1] - steps[0]:.0f} steps"
+    if direction > 0:
+        return look.change(min(job.workers, look.memory.wanted) - options.workers_step, Said.RISES, detail)
+    # What was asked for and not granted yet is not asked for twice.
+    more = min(max(job.workers + options.workers_step, look.memory.wanted), job.max_workers)
+    if job.wants is Wants.CURVE:
+        return _by_curve(look, more)
+    return look.change(more, Said.FALLS, detail) if direction < 0 else look.hold(Said.LEVEL, detail)
 
 
-def _by_curve(look: _Look) -> WorkerDemand:
+def _by_curve(look: _Look, more: int) -> WorkerDemand:
     job, options = look.job, look.options
-    more = look.more()
     if more <= job.workers:
         return look.hold(Said.AT_BOUND)
     model = model_of(look.series, expected_stall_s=options.stall_s)
@@ -199,11 +183,9 @@ def _by_curve(look: _Look) -> WorkerDemand:
         return look.hold(Said.POOR_FIT, "the loss does not fall, or no speed is reported")
     if model.curve.explained < _MIN_FIT_RATIO:
         return look.hold(Said.POOR_FIT, f"{model.curve.family} explains {model.curve.explained:.0%}")
-    found = model.forecast(job.workers, more, horizon_s=options.horizon_s)
+    stay, grow, gain_ratio = model.forecast(job.workers, more, horizon_s=options.horizon_s)
     detail = (
-        f"loss in {options.horizon_s:.0f} s: {found.stay:.4g} with {job.workers} workers, {found.grow:.4g} with {more} "
-        f"after a stall of {model.stall_s:.0f} s; {found.gain_ratio:.3%} a worker"
+        f"loss in {options.horizon_s:.0f} s: {stay:.4g} with {job.workers} workers, {grow:.4g} with {more} "
+        f"after a stall of {model.stall_s:.0f} s; {gain_ratio:.3%} a worker"
     )
-    if found.gain_ratio >= _MIN_GAIN_RATIO:
-        return look.change(more, Said.PAYS, detail)
-    return look.hold(Said.NO_GAIN, detail)
+    return look.change(more, Said.PAYS, detail) if gain_ratio >= _MIN_GAIN_RATIO else look.hold(Said.NO_GAIN, detail)

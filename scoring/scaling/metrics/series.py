@@ -3,7 +3,7 @@
 Why immutable arrays: a decision must be repeatable from what it saw, and service and simulator must forget the same
 reports. Rules:
 
-- Steps only rise; a loss or speed that was not reported is NaN, an infinite one is refused.
+- Steps only rise; a loss or speed that was not reported is NaN. Whoever takes reports in refuses infinite ones.
 - The newest points are all kept; of the older ones every second, fourth, eighth, … as they become too many. The start
   of a curve shows its shape, so it is thinned out and never cut off.
 - A job that goes back to a checkpoint trains the steps from there again: what was reported of them is undone. The
@@ -12,7 +12,6 @@ reports. Rules:
 
 from collections import deque
 from dataclasses import dataclass
-from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -24,7 +23,7 @@ MOST_POINTS: Final = 500  # Points kept of one job
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One report of one job: how far it is, and how well it goes. `None`: not reported."""
+    """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
 
     step: int
     time_s: float  # When, by the job's clock; Unix seconds
@@ -32,11 +31,6 @@ class Point:
     samples_per_second: float | None = None  # Of all workers together
     accuracy: float | None = None  # A ratio, for people: no decision reads it
     workers: int | None = None  # Workers in force at that time
-
-    def __post_init__(self) -> None:
-        numbers = (self.time_s, self.loss or 0.0, self.samples_per_second or 0.0, self.accuracy or 0.0)
-        if self.step < 0 or (self.workers or 0) < 0 or not all(map(isfinite, numbers)) or numbers[2] < 0.0:
-            raise ValueError("step, workers and speed must be at least 0, and all numbers finite")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +54,7 @@ class Series:
 
     def changed_at(self) -> int | None:
         """Step of the first report with the present worker count; `None`: it has not changed within the series."""
-        other = np.flatnonzero(self.workers != self.workers[-1]) if len(self) else self.workers
+        other = np.flatnonzero(self.workers != self.workers[-1:])
         return int(self.step[other[-1] + 1]) if len(other) else None
 
 
@@ -82,9 +76,7 @@ class ReportHistory:
     """
 
     def __init__(self, most: int = MOST_POINTS) -> None:
-        """Errors: ValueError if thinning would leave nothing."""
-        if most < 4:
-            raise ValueError("room for four points at least")
+        """`most`: at least four, so that thinning leaves some."""
         self._most = most // 2  # Of each part
         self._newest: deque[Point] = deque()
         self._older: list[Point] = []
@@ -101,12 +93,11 @@ class ReportHistory:
         """As decisions read it, NaN and 0 workers where not reported; the same object until news come, O(points)."""
         if self._series is None:
             points = self.points()
-            speeds = [one.samples_per_second for one in points]
             self._series = Series(
                 step=np.array([one.step for one in points], np.int64),
                 time_s=np.array([one.time_s for one in points], np.float64),
                 loss=np.array([one.loss for one in points], np.float64),  # None becomes NaN
-                samples_per_second=np.array(speeds, np.float64),
+                samples_per_second=np.array([one.samples_per_second for one in points], np.float64),
                 workers=np.array([one.workers or 0 for one in points], np.int64),
                 top_step=self.top_step,
             )

@@ -5,37 +5,55 @@ Only for one gang, and only if it then starts: whole plan or nothing. Difference
 workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
-1. The gang: the first in the queue's order that waits for room; with `Condition.LEVELS` the first of all of
-   them for which the other steps find a way. With `LEVELS` room is made for all members that it asked for.
+1. The gang: the first in the queue's order that waits for room; with `Condition.LEVELS` the first of all of them for
+   which the other steps find a way: of those that ask for the same only the first is tried, and at most `MOST_KINDS`.
+   With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers (`candidates`), of those the workers on nodes that concern the gang.
-4. Their order: lightest first, of equal ones that whose workers are worth least where they are (`in_order`).
+3. Jobs that may give up workers (`_givers`), of those the workers on nodes that concern the gang (`_near`). A job must
+   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING
+   gang (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
+4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
+   the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
+   they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node
+   with a ps or chief of their own (PAPERS K4); then the worst linked.
 5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest_workers`).
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from scoring.model import Pod
+from scoring.ids import NodeName
+from scoring.model import Gang, Pod, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
-from scoring.plan import Plan, PlannerCache, begin_run
+from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan import plan as planned
+from scoring.plan.demand import GangDemand, whole_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
-from scoring.queue.service_levels import is_wide
-from scoring.scaling.change import Change, No, Refusal, ScaleIn
-from scoring.scaling.job import Condition, ElasticJob, Options, going
-from scoring.scaling.shrink.candidates import (
-    Candidate,
-    candidates,
-    different,
-    in_order,
-    near_ones,
-    waiting_for_room,
-)
+from scoring.plan.starvation_reservations import WANTS_ROOM
+from scoring.plan.zone_order import kind_of
+from scoring.preempt.cluster_without import Without
+from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
+from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job, resizable
+from scoring.scaling.job import Condition, ElasticJob, Options, going, steps_down
 from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
-from scoring.scaling.shrink.would_fit import Trial
+from scoring.selection.demand import pairs_count
+
+MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Giver:
+    """A job that may give up workers, with its gang and what it can give up, highest index first."""
+
+    job: ElasticJob
+    gang: Gang
+    weight: tuple[Any, ...]  # Smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had
+    pods: list[Pod]
 
 
 def scale_in(
@@ -66,15 +84,18 @@ def scale_in(
     cache = cache if cache is not None else PlannerCache()
     if not options.enabled:
         return ScaleIn(None, reason=No.DISABLED)
-    keys = waiting_for_room(plan)
-    if options.condition is not Condition.LEVELS:
-        keys = keys[:1]
-    gangs = tuple(snapshot.gangs[key] for key in keys if key in snapshot.gangs)
+    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
+    keys = [key for _, key in waiting[: None if options.condition is Condition.LEVELS else 1]]
+    gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
         return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
     if len(gangs) > 1:
-        gangs = different(begin_run(snapshot, policy, cache), gangs)
+        kinds: dict[object, Gang] = {}  # The first of each
+        run = begin_run(snapshot, policy, cache)
+        for gang in gangs:
+            kinds.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
+        gangs = list(kinds.values())[:MOST_KINDS]
     gone = going(snapshot, jobs)
     first: ScaleIn | None = None
     for gang in gangs:
@@ -83,67 +104,170 @@ def scale_in(
             first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
         whole = options.condition is Condition.LEVELS
-        trial = Trial(snapshot, plan, gang, policy, now_s=now_s, cache=cache, whole=whole)
-        found = _for_one(trial, jobs, options, gone)
+        without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
+        found = _for_one(without, plan, jobs, options, going=len(gone))
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
             return found
         first = first or found
     return first or ScaleIn(None, reason=No.NOBODY_WAITS)
 
 
-def _for_one(trial: Trial, jobs: Sequence[ElasticJob], options: Options, gone: Sequence[Pod]) -> ScaleIn:
-    """Steps 2 to 6 for one gang that waits; `gone`: pods that go anyway."""
-    run, ask = trial.run, trial.ask
+def without_workers(
+    snapshot: Snapshot,
+    plan: Plan,
+    gang: Gang,
+    policy: Policy,
+    *,
+    now_s: float,
+    cache: PlannerCache,
+    leaving: Sequence[Pod] = (),
+    whole: bool = False,
+) -> Without:
+    """What the gang would find without some workers, beside what gangs before it in the queue are given.
+
+    `leaving` go anyway. `whole`: all members that the gang asks for must fit, not its minimum alone.
+    """
+    ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
+    ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
+    ask = whole_of(ask) if whole else ask
+    return Without(snapshot, policy, ask, cache, now_s=now_s, planned=ahead, leaving=leaving)
+
+
+def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
+    """Steps 2 to 6 for one gang that waits; `going`: number of pods that go anyway."""
+    run, ask, now_s = without.run, without.ask, without.now_s
     key = ask.gang.key
-    if trial.may_fit(gone) and trial.place(gone) is not None:
-        words = f"{len(gone)} pods are going" if gone else "there is room already"
+    if without.may_fit(()) and without.place(()) is not None:
+        words = f"{going} pods are going" if going else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
-    turns = QueueOrder(run, now_s=trial.now_s)
+    turns = QueueOrder(run, now_s=now_s)
     by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)
-    able, refusals = candidates(run, jobs, turns, ask, options, now_s=trial.now_s)
-    near, elsewhere = near_ones(trial, able)
-    refusals = (*refusals, *elsewhere)
+    able, refusals = _givers(run, jobs, turns, ask, options, now_s=now_s)
+    near, elsewhere = _near(without, able)
+    refusals += elsewhere
     if not near:
-        return ScaleIn(key, reason=No.NO_JOB, refusals=_sorted(refusals))
-    everything = [*gone, *_pods(near, [len(one.steps) for one in near])]
-    best = trial.place(everything) if trial.may_fit(everything) else None
+        return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
+    everything = _pods(near, [len(one.pods) for one in near])
+    best = without.place(everything) if without.may_fit(everything) else None
     if best is None:
-        offered = f"{sum(len(one.steps) for one in near)} workers of {len(near)} jobs at most"
-        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=_sorted(refusals))
-    ordered = in_order(trial, near, best)
-    taken, placed = _chosen(trial, gone, ordered, best)
-    some = [(one.job, one.steps[:number]) for one, number in zip(ordered, taken, strict=True)]
-    refusals = (*refusals, *(Refusal(job.key, No.NOT_NEEDED) for job, steps in some if not steps))
-    after = trial.plan([*gone, *_pods(ordered, taken)])
+        offered = f"{len(everything)} workers of {len(near)} jobs at most"
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
+    ordered = _in_order(run, near, best)
+    taken, placed = _chosen(without, ordered, best)
+    some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
+    refusals += [Refusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
+    then = run.snapshot.without(_pods(ordered, taken))
+    after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
-        changes = [Change.down(job, steps[-1].after, [step.pod for step in steps]) for job, steps in some if steps]
-        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=_sorted(refusals))
-    refusals = (*refusals, *(Refusal(job.key, No.GIVEN_TO_OTHERS) for job, steps in some if steps))
-    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=_sorted(refusals))
+        changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
+        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
+    refusals += [Refusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
+    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
 
 
-def _chosen(trial: Trial, gone: Sequence[Pod], ordered: Sequence[Candidate], best: Placed) -> tuple[Taken, Placed]:
+def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[Taken, Placed]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def passes(taken: Taken) -> Placed | None:
-        return trial.place([*gone, *_pods(ordered, taken)])
+        return without.place(_pods(ordered, taken))
 
-    limits = [len(one.steps) for one in ordered]
-    some = gathered(trial.ledger, gone, [[step.pod for step in one.steps] for one in ordered])
-    found: tuple[Taken, Placed] | None = None
-    for way in sorted(some, key=lambda taken: (sum(taken), [-number for number in taken])):
-        if (there := passes(way)) is not None:
-            found = way, there
-            break
-    found = found or enough(limits, best, passes)
-    return fewer(limits, sum(found[0]), lambda taken: trial.may_fit([*gone, *_pods(ordered, taken)]), passes) or found
+    limits = [len(one.pods) for one in ordered]
+    some = gathered(without, [one.pods for one in ordered])
+    ways = sorted(some, key=lambda taken: (sum(taken), [-number for number in taken]))
+    by_counting = ((way, there) for way in ways if (there := passes(way)) is not None)
+    found = next(by_counting, None) or enough(limits, best, passes)
+    return fewer(limits, sum(found[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or found
 
 
-def _pods(candidates: Sequence[Candidate], taken: Sequence[int]) -> list[Pod]:
-    return [step.pod for one, number in zip(candidates, taken, strict=True) for step in one.steps[:number]]
+def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
+    return [pod for one, number in zip(givers, taken, strict=True) for pod in one.pods[:number]]
 
 
-def _sorted(refusals: Sequence[Refusal]) -> tuple[Refusal, ...]:
-    return tuple(sorted(refusals, key=lambda one: one.job))
+def _givers(
+    run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
+) -> tuple[list[Giver], list[Refusal]]:
+    """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
+    found: list[Giver] = []
+    refused: list[Refusal] = []
+    total = run.table.allocatable.sum(axis=0) if options.condition is Condition.LEVELS else None
+    for job in sorted(jobs, key=lambda one: one.key):
+        if job.gang == ask.gang.key:
+            continue
+        gang = run.snapshot.gangs.get(job.gang)
+        refusal = resizable(job, gang, options, now_s=now_s)
+        if refusal is None and gang is not None:
+            hours = hours_of(gang, run.snapshot, now_s=now_s, total=total) if total is not None else 0.0
+            refusal = _outranks(job, gang, run, turns, ask, options, hours)
+            pods = steps_down(job, gang, most=options.decrement)
+            if refusal is None and pods:
+                weight = (hours,) if total is not None else turns.weight(run.view.demand(gang)).key
+                found.append(Giver(job, gang, weight, pods))
+                continue
+        refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
+    return found, refused
+
+
+def _outranks(
+    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, hours: float
+) -> Refusal | None:
+    """Why the job need not shrink for the gang of `ask`; `hours`: cluster-hours that it has had, for `LEVELS`."""
+    if gang.priority > ask.gang.priority:
+        return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    if options.condition is Condition.LEVELS:
+        service = run.policy.service
+        had, asks = level(hours, service), level_of_waiting(ask.gang.key, run.snapshot, service)
+        return None if had > asks else Refusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
+    mine, its = (turns.weight(run.view.demand(one)) for one in (ask.gang, gang))
+    if turns.starving(ask) or (mine.key, ask.gang.created_s, ask.gang.key) < (its.key, gang.created_s, gang.key):
+        return None
+    return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
+
+
+def _near(without: Without, able: Sequence[Giver]) -> tuple[list[Giver], list[Refusal]]:
+    """Each job's workers down to the last on a node that concerns the gang; jobs without any are refused."""
+    near: list[Giver] = []
+    refused: list[Refusal] = []
+    for one in able:
+        rows = [without.row(pod) for pod in one.pods]
+        last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
+        if last:
+            near.append(replace(one, pods=one.pods[:last]))
+        else:
+            refused.append(Refusal(one.job.key, No.ELSEWHERE))
+    return near, refused
+
+
+def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
+    """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
+    wanted = frozenset(best.nodes.values())
+
+    def worth(one: Giver) -> tuple[Any, ...]:
+        leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
+        nodes = [pod.node for pod in one.pods if pod.node is not None]
+        points = link_points(run, one.gang, nodes)
+        return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), one.job.key
+
+    ordered = sorted(near, key=worth)
+    ordered.sort(key=lambda one: one.weight, reverse=True)  # A smaller key is a heavier job; equal ones stay in order
+    ordered.sort(key=lambda one: one.gang.priority)
+    return ordered
+
+
+def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
+    """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
+    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
+    index = run.table.index
+    ends = tuple(
+        sorted(
+            pod.node
+            for pod in gang.placed
+            if pod.node is not None and pod.node in index and pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)
+        )
+    )
+    names = tuple(sorted({node for node in nodes if node in index}))
+    if not ends or not names:
+        return {}
+    points = run.scores.toward(names, ends, run.view.score(run.view.demand(gang))).points.mean(axis=1)
+    return {node: round(float(value), 6) for node, value in zip(names, points, strict=True)}

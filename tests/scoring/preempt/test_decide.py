@@ -160,8 +160,6 @@ CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: 
     "room of one that does not starve is": (["low"], partial(found, NODES, [LOW, FULL, STARVES, YOUNG])),
     "a gang that runs in part takes a place in its own zone": (["here"],
         partial(found, [*cpus(4, 4), node("n2", cpu="4", zone="b")], [HALF, runs("here", "n1"), runs("there", "n2")])),
-    "gangs that share a node leave together": (["a", "b"],
-        partial(found, cpus(4, 4), [runs("a", "n0", cpu="2"), runs("b", "n0", cpu="2"), PEER_N1, ONE])),
     "gangs that ask for the same are looked at once, and neither is helped": ([],
         partial(found, NODES, [LOW, FULL, waits(3, "x"), waits(3, "y")])),
     "members on a cordoned node free nothing": ([],

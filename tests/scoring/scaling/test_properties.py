@@ -123,7 +123,11 @@ def test_no_plan_removes_fewer(made: tuple[Snapshot, list[ElasticJob]], options:
         removed = sum(taken)
         if best is not None and removed >= best:
             continue
-        ends = [(job, one[number - 1].after) for job, one, number in zip(able, steps, taken, strict=True) if number]
+        ends = [
+            (job, job.indexes[one[number - 1].uid])
+            for job, one, number in zip(able, steps, taken, strict=True)
+            if number
+        ]
         gone = {str(uid) for job, after in ends for uid, index in job.indexes.items() if index >= after}
         then = plan(without_pods(cluster, gone), TRUSTING, now_s=10.0, previous=planned)
         best = removed if found.beneficiary in then.admitted else best

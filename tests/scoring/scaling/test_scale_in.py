@@ -18,8 +18,7 @@ from scoring.scaling.adjust import Adjustment, adjust
 from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.job import Condition, ElasticJob, Options
 from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.candidates import MOST_KINDS
-from scoring.scaling.shrink.scale_in import scale_in
+from scoring.scaling.shrink.scale_in import MOST_KINDS, scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 

@@ -139,6 +139,7 @@ REFUSED = {  # reason: (nodes of the workers, job's fields, options)
     "STILL_STARTING: a worker that does not exist yet": (["n1"], {"wanted": 2}, {}),
     "NOT_RUNNING": ([None, None, None, None, None], {}, {}),
     "NO_ROOM": (["n1"] * 4, {}, {}),
+    "NO_ROOM: in no zone, its node is gone": (["gone"], {}, {}),
 }
 
 
