@@ -21,6 +21,7 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 if TYPE_CHECKING:
+    from extender.settings.mapping import EndpointRule
     from extender.settings.settings import Settings  # pydantic costs commands without settings 0.2 s
 
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
@@ -30,25 +31,10 @@ _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: th
 PerMetric: TypeAlias = Mapping[Metric, str]  # metric → endpoint, by id or any name it goes by
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    r"""Nodes whose name matches `pattern` are measured at `endpoint`, in which `\1` stands for the first group."""
-
-    pattern: str  # As the settings accept it: matching a name ends soon (`extender.settings.mapping`)
-    endpoint: str
-    metrics: Sequence[Metric] = METRICS
-
-    def endpoint_of(self, node: NodeName, metric: Metric) -> str | None:
-        """The endpoint's name; `None`: the rule says nothing of this node and metric."""
-        if metric not in self.metrics or len(node) > NAME_LIMIT:
-            return None
-        return matching(self.pattern, self.endpoint, node)
-
-
-def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
+def ruled(rules: "Sequence[EndpointRule]", node: NodeName, metric: Metric) -> tuple[int, str] | None:
     """The first rule, by its number from 0, that says something of a node, and the endpoint it names."""
-    for number, rule in enumerate(rules):
-        endpoint = rule.endpoint_of(node, metric)
+    for number, rule in enumerate(rules if len(node) <= NAME_LIMIT else ()):
+        endpoint = matching(rule.pattern, rule.endpoint, node) if metric in rule.metrics else None
         if endpoint:
             return number, endpoint
     return None
@@ -56,7 +42,10 @@ def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, s
 
 @lru_cache(maxsize=1 << 16)
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
-    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name."""
+    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name.
+
+    Matching ends soon for patterns that the settings accept (`extender.settings.mapping`).
+    """
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()
 
@@ -88,7 +77,7 @@ class MappingConfig:
     table: Mapping[NodeName, PerMetric] = field(default_factory=dict)  # node → its endpoints; goes first
     zones: Mapping[ZoneName, PerMetric] = field(default_factory=dict)
     """zone → the endpoints of all its nodes for which nothing above is stated: for meshes of one endpoint per site."""
-    rules: Sequence[Rule] = ()  # Endpoints made from node names; for each metric the first that matches counts
+    rules: "Sequence[EndpointRule]" = ()  # For each metric the first that matches counts
 
 
 def mapping_config(settings: "Settings") -> MappingConfig:
@@ -97,7 +86,7 @@ def mapping_config(settings: "Settings") -> MappingConfig:
     return MappingConfig(
         table={node: ends.named() for node, ends in network.mapping.items()},
         zones={zone: ends.named() for zone, ends in network.zone_mapping.items()},
-        rules=tuple(Rule(one.pattern, one.endpoint, one.metrics) for one in network.rules),
+        rules=network.rules,
     )
 
 
