@@ -43,8 +43,8 @@ def bounded(problems: Sequence[str], *, most: int = _MAX_PROBLEMS) -> tuple[str,
 
 
 def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
-    """Each endpoint once, by id, with the names that any description gives it, in their order."""
+    """Each endpoint once, by id, with the other names that any description gives it, in their order."""
     aliases: dict[EndpointId, dict[str, None]] = {}
     for one in described:
         aliases.setdefault(one.id, {}).update(dict.fromkeys(one.aliases))
-    return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))
+    return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))

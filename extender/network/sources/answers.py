@@ -68,7 +68,7 @@ class Found:
         said = list(problems)
         said += [batches.NEGATIVE_DELAYS_SAID] if self.rejected[batches.NEGATIVE_DELAY] else []
         said += [_FUTURE_SAID] if self.rejected[batches.FUTURE_TIME] else []
-        aliases = {end: tuple(name for name in names if name != end) for end, names in self._names.items()}
+        aliases = {end: tuple(names) for end, names in self._names.items()}
         return Answer(MeasurementTable.of(self.measurements), aliases, tuple(said), dict(+self.rejected))
 
 
