@@ -147,25 +147,6 @@ def measured_ends(tables: Iterable[MeasurementTable]) -> dict[Metric, set[Endpoi
     return {metric: {end for table in listed for end in table.measured_ends(metric)} for metric in METRICS}
 
 
-def stated(
-    name: NodeName,
-    zone: ZoneName,
-    annotations: Mapping[str, str],
-    labels: Mapping[str, str],
-    metric: Metric,
-    config: MappingConfig,
-) -> tuple[str, str] | None:
-    """What an operator says first about a node's endpoint: where, and the name of the endpoint."""
-    keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
-    said = [("table", config.table.get(name, {}).get(metric))]
-    said += [(f"annotation {key}", annotations.get(key)) for key in keys]
-    said += [(f"label {key}", labels.get(key)) for key in keys]
-    if made := ruled(config.rules, name, metric):
-        said.append((f"rule {made[0]}", made[1]))
-    said.append(("zone table", config.zones.get(zone, {}).get(metric)))
-    return next(((where, text.strip()) for where, text in said if text and text.strip()), None)
-
-
 class _KnownNode(NamedTuple):
     node: Node
     names: tuple[str, ...]
@@ -217,16 +198,23 @@ class _Search:
         return tuple([one.node.name for one in nodes if one.node.name not in known])
 
     def _stated(self, node: _KnownNode) -> bool:
-        one = node.node
-        first = stated(one.name, one.zone, node.annotations, node.labels, self.metric, self._config)
-        if first is None:
+        """Whether an operator says where the node is measured: what is said first counts."""
+        one, metric, config = node.node, self.metric, self._config
+        keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
+        said = [("table", config.table.get(one.name, {}).get(metric))]
+        said += [(f"annotation {key}", node.annotations.get(key)) for key in keys]
+        said += [(f"label {key}", node.labels.get(key)) for key in keys]
+        if made := ruled(config.rules, one.name, metric):
+            said.append((f"rule {made[0]}", made[1]))
+        said.append(("zone table", config.zones.get(one.zone, {}).get(metric)))
+        where, text = next(((where, text.strip()) for where, text in said if text and text.strip()), ("", ""))
+        if not text:
             return False
-        where, text = first
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
         candidates = self._index.named(text)
         if not candidates and self._index.ids:
-            said = f"the {where} names {shown}: no endpoint of {self.metric} has this name"
-            self.unknown.append(f"node {one.name}: {said}")
+            sentence = f"the {where} names {shown}: no endpoint of {metric} has this name"
+            self.unknown.append(f"node {one.name}: {sentence}")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
 

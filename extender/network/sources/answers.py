@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,17 +126,19 @@ def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
     return replace(answer, table=table, aliases=aliases)
 
 
+def row_keys(metric: NDArray[Any], source: NDArray[Any], target: NDArray[Any], *, of: int) -> Ints:
+    """A number for each row, the same for rows of the same pair and metric; the ends are numbers below `of`."""
+    return np.asarray((source.astype(np.int64) * of + target) * len(METRICS) + metric, np.int64)
+
+
 def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> MeasurementTable:
     """`new`, and rows of `old` for other pairs, unless from before `since_s`. Cost: O((n + o) log n)."""
     ends = tuple(dict.fromkeys((*new.ends, *old.ends)))
     number = {end: i for i, end in enumerate(ends)}
     place = np.array([number[end] for end in old.ends], np.int32)
     source, target = (place[column] if len(place) else column for column in (old.source, old.target))
-
-    def keys(table: MeasurementTable, from_: NDArray[np.int32], to: NDArray[np.int32]) -> Ints:
-        return np.asarray((from_.astype(np.int64) * len(ends) + to) * len(METRICS) + table.metric, np.int64)
-
-    rows = ~np.isin(keys(old, source, target), keys(new, new.source, new.target)) & (old.measured_at_s >= since_s)
+    there = row_keys(new.metric, new.source, new.target, of=len(ends))
+    rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
     if not rows.any():
         return new
     joined = MeasurementTable(
