@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
+from scoring.network.measurement import METRICS, Ints
 
 DUPLICATE: Final = "duplicate"
 FUTURE_TIME: Final = "future_time"
@@ -40,6 +43,11 @@ def bounded(problems: Sequence[str], *, most: int = _MAX_PROBLEMS) -> tuple[str,
     """The first problems, and how many more there are."""
     more = len(problems) - most
     return tuple(problems) if more <= 0 else (*problems[:most], f"and {more} more")
+
+
+def row_keys(metric: NDArray[Any], source: NDArray[Any], target: NDArray[Any], *, of: int) -> Ints:
+    """A number for each row, the same for rows of the same pair and metric; the ends are numbers below `of`."""
+    return np.asarray((source.astype(np.int64) * of + target) * len(METRICS) + metric, np.int64)
 
 
 def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from extender.network.batches import row_keys
 from extender.network.mapping import NodeMapping
-from extender.network.sources.answers import row_keys
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Ttl
 from scoring.network.measurement import METRICS, MeasurementTable, Metric

@@ -9,16 +9,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
 from extender.network import batches
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
 _FUTURE_SAID: Final = "some times lie in the future (clocks differ): they are taken as now"
@@ -126,19 +125,14 @@ def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
     return replace(answer, table=table, aliases=aliases)
 
 
-def row_keys(metric: NDArray[Any], source: NDArray[Any], target: NDArray[Any], *, of: int) -> Ints:
-    """A number for each row, the same for rows of the same pair and metric; the ends are numbers below `of`."""
-    return np.asarray((source.astype(np.int64) * of + target) * len(METRICS) + metric, np.int64)
-
-
 def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> MeasurementTable:
     """`new`, and rows of `old` for other pairs, unless from before `since_s`. Cost: O((n + o) log n)."""
     ends = tuple(dict.fromkeys((*new.ends, *old.ends)))
     number = {end: i for i, end in enumerate(ends)}
     place = np.array([number[end] for end in old.ends], np.int32)
     source, target = (place[column] if len(place) else column for column in (old.source, old.target))
-    there = row_keys(new.metric, new.source, new.target, of=len(ends))
-    rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
+    there = batches.row_keys(new.metric, new.source, new.target, of=len(ends))
+    rows = ~np.isin(batches.row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
     if not rows.any():
         return new
     joined = MeasurementTable(
