@@ -17,7 +17,7 @@ from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
 from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
-from extender.network.file.mesh import read_mesh
+from extender.network.file.source import read_mesh
 from extender.network.mapping import mapping_config
 from extender.network.merge import Given, build
 from extender.runtime.clock import SystemClock

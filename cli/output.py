@@ -59,9 +59,12 @@ def print_json(document: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_body(body: bytes) -> None:
-    """A document that came as JSON, indented."""
-    print_json(json.loads(body))
+def print_answer(body: bytes, draw: Callable[[], None], *, as_json: bool) -> None:
+    """A document that came as JSON, indented; else what `draw` prints of it for people."""
+    if as_json:
+        print_json(json.loads(body))
+    else:
+        draw()
 
 
 def print_list(draw: Callable[[Console], RenderableType], output: Output | None = None) -> None:

@@ -57,10 +57,9 @@ class Reach:
         """What netgang answers; a terminal shows meanwhile that it is asked. Errors: ConfigError, the question's."""
         from client.connection import door
 
-        url, cluster = self.url, (self.kubeconfig, self.context, self.service)
-        if url is None and cluster == (None, None, None):
+        url, kubeconfig, context, service = self.url, self.kubeconfig, self.context, self.service
+        if (url, kubeconfig, context, service) == (None, None, None, None):
             url = os.environ.get("NETGANG_URL") or None
-        kubeconfig, context, service = cluster
         way = door(url, kubeconfig=kubeconfig, context=context, service=service, prefers_cluster=self.by_kubectl)
         with busy(text):
             return run(question(way))

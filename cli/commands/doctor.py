@@ -1,7 +1,7 @@
 """`netgang doctor`: what is wrong with an installation, and what to change. Nothing is changed anywhere."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -68,12 +68,8 @@ async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, clu
         async with OperatorApi.opened(load(kubeconfig, clock=clock)) as api:
             seen = await Look(api, where, seen).facts()
     if url is not None:
-        answered, sources, endpoints = await ask_running(url)
-        return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
-    if cluster and seen.settings_seen:
-        sources, endpoints = await ask_sources(seen.settings, seen.nodes or (), clock)
-        return replace(seen, sources=sources, endpoints=endpoints)
-    return seen
+        return await ask_running(seen, url)
+    return await ask_sources(seen, clock) if cluster and seen.settings_seen else seen
 
 
 def _print(console: Console, findings: "Sequence[Finding]", seen: "Facts") -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from cli.output import AsJson, clear_errors, option, print_body, say
+from cli.output import AsJson, clear_errors, option, print_answer, say
 from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
@@ -104,10 +104,7 @@ def explain(
     with clear_errors():
         asked = partial(documents.explanation, name=reach.named(name, namespace))
         document, body = reach.ask(asked, "asking the planner")
-    if as_json:
-        print_body(body)
-    else:
-        print_explanation(Console(), document)
+    print_answer(body, partial(print_explanation, Console(), document), as_json=as_json)
 
 
 @having(supposed=Supposing, reach=Reach)
@@ -141,7 +138,4 @@ def what_if(
         except MisfitError as error:
             raise ConfigError(str(error)) from error
         document, answered = reach.ask(partial(documents.supposed, what=what), "asking the planner")
-    if as_json:
-        print_body(answered)
-    else:
-        print_supposed(Console(), document)
+    print_answer(answered, partial(print_supposed, Console(), document), as_json=as_json)

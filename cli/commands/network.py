@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from cli.output import AsJson, Wide, clear_errors, fail, option, print_body, print_list, say
+from cli.output import AsJson, Wide, clear_errors, fail, option, print_answer, print_list, say
 from cli.service_options import Reach, having
 from extender.errors import ConfigError
 
@@ -67,7 +67,5 @@ def _link(reach: Reach, nodes: list[str], output: Wide, *, as_json: bool) -> Non
     if len(nodes) != 2:
         raise ConfigError("name two nodes: netgang network NODE NODE")
     found, body = reach.ask(partial(documents.link, source=nodes[0], target=nodes[1]))
-    if as_json:
-        print_body(body)
-    else:
-        print_list(partial(link_table, link=found, wide=output is not None), output)
+    draw = partial(link_table, link=found, wide=output is not None)
+    print_answer(body, partial(print_list, draw, output), as_json=as_json)

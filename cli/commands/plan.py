@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from cli.output import AsJson, clear_errors, option, print_body, print_list, say
+from cli.output import AsJson, clear_errors, option, print_answer, print_list, say
 from cli.service_options import busy
 from extender.errors import ConfigError
 
@@ -57,12 +57,10 @@ def plan(
     if not planned.measured and not recorded:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"
         say(errors, "warning: ", "yellow", f"no network data, zones and room alone decide: {why}")
-    if as_json:
-        print_body(msgspec.json.encode(document))
-    else:
-        gangs: list[AdmittedGang | WaitingGang] = [*document.admitted, *document.waiting]
-        gangs.sort(key=lambda one: (one.rank, one.gang))
-        print_list(partial(plan_table, found=document, gangs=gangs))
+    gangs: list[AdmittedGang | WaitingGang] = [*document.admitted, *document.waiting]
+    gangs.sort(key=lambda one: (one.rank, one.gang))
+    draw = partial(plan_table, found=document, gangs=gangs)
+    print_answer(msgspec.json.encode(document), partial(print_list, draw), as_json=as_json)
     if planned.different:
         say(errors, "error: ", "red", f"{planned.different} of {planned.recorded} decisions come out differently")
         raise typer.Exit(1)

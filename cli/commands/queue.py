@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.output import AsJson, Only, Wide, clear_errors, option, print_json, print_list
+from cli.output import AsJson, Only, Wide, clear_errors, option, print_answer, print_json, print_list
 from cli.service_options import Reach, having
 
 
@@ -82,7 +82,6 @@ def jobs(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
     """
-    from cli.output import print_body
     from cli.rendering.jobs import job_in_full, jobs_table
     from client import documents
 
@@ -94,7 +93,4 @@ def jobs(
         else:
             found, body = reach.ask(partial(documents.jobs, namespace=namespace))
             draw = partial(jobs_table, found=found, wide=wide)
-    if as_json:
-        print_body(body)
-    else:
-        print_list(draw, output)
+    print_answer(body, partial(print_list, draw, output), as_json=as_json)

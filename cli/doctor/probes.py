@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from cli.doctor.facts import Answered, Endpoints, Right
+from cli.doctor.facts import Answered, Endpoints, Facts, Right
 from cli.doctor.installation import needed
 from client.connection import door
 from client.documents import decoded, fetch
@@ -24,14 +25,14 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable
 
 _FETCH_S: Final = 90.0
-Sources: TypeAlias = Mapping[str, str | None] | None
 
 
-async def ask_sources(settings: Settings, nodes: Sequence[Node], clock: Clock) -> tuple[Sources, Endpoints | None]:
-    """Fetch once from every source, from here, but for files of the pod that are not here; `None`: nothing is left."""
+async def ask_sources(seen: Facts, clock: Clock) -> Facts:
+    """With what each source gives, asked once from here, but for files of the pod, which are not here."""
+    settings = seen.settings
     there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
     if settings.network.sources and not there:
-        return None, None
+        return seen
     chosen = settings.model_copy(update={"network": settings.network.model_copy(update={"sources": tuple(there)})})
     problems: dict[str, str | None] = {}
     batches: list[Batch] = []
@@ -48,7 +49,8 @@ async def ask_sources(settings: Settings, nodes: Sequence[Node], clock: Clock) -
                 problems[name] = str(error)
             except TimeoutError:
                 problems[name] = f"no answer within {_FETCH_S:g} s"
-    return problems, _mapped(nodes, batches, settings) if batches else None
+    endpoints = _mapped(seen.nodes or (), batches, settings) if batches else None
+    return replace(seen, sources=problems, endpoints=endpoints)
 
 
 def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
@@ -61,17 +63,18 @@ def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings)
     return Endpoints(counts, tuple(sorted(map(str, nowhere))))
 
 
-async def ask_running(url: str) -> tuple[Answered, Sources, Endpoints | None]:
-    """Readiness, sources and mapping of a running netgang. Errors: ConfigError for an address that is none."""
+async def ask_running(seen: Facts, url: str) -> Facts:
+    """With readiness, sources and mapping of a running netgang. Errors: ConfigError for an address that is none."""
     try:
         ready = await fetch(door(url), "/readyz")
         document = decoded(ready.content, Readiness, where=url)
     except NetworkSourceError as error:
-        return Answered(url, str(error)), None, None
+        return replace(seen, answered=Answered(url, str(error)))
     network = document.detail.network or NetworkSources(())
     answered = Answered(url, None, document.ready, document.reasons, network.probe or None)
     sources = {one.name: one.error for one in network.sources}
-    return answered, sources, Endpoints(network.mapping.nodes) if network.mapping else None
+    endpoints = Endpoints(network.mapping.nodes) if network.mapping else None
+    return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
 
 
 Create: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
+from scoring.network.measurement import METRICS, Ints
 
 DUPLICATE: Final = "duplicate"
 FUTURE_TIME: Final = "future_time"
@@ -42,9 +45,14 @@ def bounded(problems: Sequence[str], *, most: int = _MAX_PROBLEMS) -> tuple[str,
     return tuple(problems) if more <= 0 else (*problems[:most], f"and {more} more")
 
 
+def row_keys(metric: NDArray[Any], source: NDArray[Any], target: NDArray[Any], *, of: int) -> Ints:
+    """A number for each row, the same for rows of the same pair and metric; the ends are numbers below `of`."""
+    return np.asarray((source.astype(np.int64) * of + target) * len(METRICS) + metric, np.int64)
+
+
 def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
-    """Each endpoint once, by id, with the names that any description gives it, in their order."""
+    """Each endpoint once, by id, with the other names that any description gives it, in their order."""
     aliases: dict[EndpointId, dict[str, None]] = {}
     for one in described:
         aliases.setdefault(one.id, {}).update(dict.fromkeys(one.aliases))
-    return tuple(EndpointInfo(one, tuple(names)) for one, names in sorted(aliases.items()))
+    return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))

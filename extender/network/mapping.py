@@ -21,6 +21,7 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 if TYPE_CHECKING:
+    from extender.settings.mapping import EndpointRule
     from extender.settings.settings import Settings  # pydantic costs commands without settings 0.2 s
 
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
@@ -30,25 +31,10 @@ _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: th
 PerMetric: TypeAlias = Mapping[Metric, str]  # metric → endpoint, by id or any name it goes by
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    r"""Nodes whose name matches `pattern` are measured at `endpoint`, in which `\1` stands for the first group."""
-
-    pattern: str  # As the settings accept it: matching a name ends soon (`extender.settings.mapping`)
-    endpoint: str
-    metrics: Sequence[Metric] = METRICS
-
-    def endpoint_of(self, node: NodeName, metric: Metric) -> str | None:
-        """The endpoint's name; `None`: the rule says nothing of this node and metric."""
-        if metric not in self.metrics or len(node) > NAME_LIMIT:
-            return None
-        return matching(self.pattern, self.endpoint, node)
-
-
-def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
+def ruled(rules: "Sequence[EndpointRule]", node: NodeName, metric: Metric) -> tuple[int, str] | None:
     """The first rule, by its number from 0, that says something of a node, and the endpoint it names."""
-    for number, rule in enumerate(rules):
-        endpoint = rule.endpoint_of(node, metric)
+    for number, rule in enumerate(rules if len(node) <= NAME_LIMIT else ()):
+        endpoint = matching(rule.pattern, rule.endpoint, node) if metric in rule.metrics else None
         if endpoint:
             return number, endpoint
     return None
@@ -56,7 +42,10 @@ def ruled(rules: Sequence[Rule], node: NodeName, metric: Metric) -> tuple[int, s
 
 @lru_cache(maxsize=1 << 16)
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
-    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name."""
+    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name.
+
+    Matching ends soon for patterns that the settings accept (`extender.settings.mapping`).
+    """
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()
 
@@ -88,7 +77,7 @@ class MappingConfig:
     table: Mapping[NodeName, PerMetric] = field(default_factory=dict)  # node → its endpoints; goes first
     zones: Mapping[ZoneName, PerMetric] = field(default_factory=dict)
     """zone → the endpoints of all its nodes for which nothing above is stated: for meshes of one endpoint per site."""
-    rules: Sequence[Rule] = ()  # Endpoints made from node names; for each metric the first that matches counts
+    rules: "Sequence[EndpointRule]" = ()  # For each metric the first that matches counts
 
 
 def mapping_config(settings: "Settings") -> MappingConfig:
@@ -97,7 +86,7 @@ def mapping_config(settings: "Settings") -> MappingConfig:
     return MappingConfig(
         table={node: ends.named() for node, ends in network.mapping.items()},
         zones={zone: ends.named() for zone, ends in network.zone_mapping.items()},
-        rules=tuple(Rule(one.pattern, one.endpoint, one.metrics) for one in network.rules),
+        rules=network.rules,
     )
 
 
@@ -158,25 +147,6 @@ def measured_ends(tables: Iterable[MeasurementTable]) -> dict[Metric, set[Endpoi
     return {metric: {end for table in listed for end in table.measured_ends(metric)} for metric in METRICS}
 
 
-def stated(
-    name: NodeName,
-    zone: ZoneName,
-    annotations: Mapping[str, str],
-    labels: Mapping[str, str],
-    metric: Metric,
-    config: MappingConfig,
-) -> tuple[str, str] | None:
-    """What an operator says first about a node's endpoint: where, and the name of the endpoint."""
-    keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
-    said = [("table", config.table.get(name, {}).get(metric))]
-    said += [(f"annotation {key}", annotations.get(key)) for key in keys]
-    said += [(f"label {key}", labels.get(key)) for key in keys]
-    if made := ruled(config.rules, name, metric):
-        said.append((f"rule {made[0]}", made[1]))
-    said.append(("zone table", config.zones.get(zone, {}).get(metric)))
-    return next(((where, text.strip()) for where, text in said if text and text.strip()), None)
-
-
 class _KnownNode(NamedTuple):
     node: Node
     names: tuple[str, ...]
@@ -228,16 +198,23 @@ class _Search:
         return tuple([one.node.name for one in nodes if one.node.name not in known])
 
     def _stated(self, node: _KnownNode) -> bool:
-        one = node.node
-        first = stated(one.name, one.zone, node.annotations, node.labels, self.metric, self._config)
-        if first is None:
+        """Whether an operator says where the node is measured: what is said first counts."""
+        one, metric, config = node.node, self.metric, self._config
+        keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
+        said = [("table", config.table.get(one.name, {}).get(metric))]
+        said += [(f"annotation {key}", node.annotations.get(key)) for key in keys]
+        said += [(f"label {key}", node.labels.get(key)) for key in keys]
+        if made := ruled(config.rules, one.name, metric):
+            said.append((f"rule {made[0]}", made[1]))
+        said.append(("zone table", config.zones.get(one.zone, {}).get(metric)))
+        where, text = next(((where, text.strip()) for where, text in said if text and text.strip()), ("", ""))
+        if not text:
             return False
-        where, text = first
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
         candidates = self._index.named(text)
         if not candidates and self._index.ids:
-            said = f"the {where} names {shown}: no endpoint of {self.metric} has this name"
-            self.unknown.append(f"node {one.name}: {said}")
+            sentence = f"the {where} names {shown}: no endpoint of {metric} has this name"
+            self.unknown.append(f"node {one.name}: {sentence}")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
 

@@ -188,34 +188,23 @@ class NetworkRefresh:
         if not tables:
             return
         given = Given(tables, tuple(state.endpoints for state in self._states), tuple(self.nodes()))
-        last = self._built
+        last, options = self._built, self.options
+        zone_ttl_s = options.hard_ttl_s if options.zone_fallback else None
+        work = partial(build, given, last, options.mapping, zone_ttl_s=zone_ttl_s, soft_ttl_s=options.soft_ttl_s)
         values = sum(map(len, tables.values()))
-        size = values + len(given.nodes)
-        options = self.options
-        zone_ttl = options.hard_ttl_s if options.zone_fallback else None
-        work = partial(
-            build,
-            given,
-            last,
-            options.mapping,
-            zone_ttl_s=zone_ttl,
-            now_s=self.clock.now_s(),
-            soft_ttl_s=options.soft_ttl_s,
-        )
-        built = await off_loop(size, work)
+        built = await off_loop(values + len(given.nodes), partial(work, now_s=self.clock.now_s()))
         now_s, monotonic_s = self.clock.now_s(), self.clock.monotonic_s()
-        if last is not None and built.matrix is last.matrix:
-            self._built = built
-            if monotonic_s < self._next_publish_s:
-                return
-            self._next_publish_s = monotonic_s + self.options.reevaluate_s
-            if not values:
-                return
-            aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
-            built = replace(built, matrix=aged)
         self._built = built
+        same = last is not None and built.matrix is last.matrix
+        if same and monotonic_s < self._next_publish_s:
+            return
+        self._next_publish_s = monotonic_s + options.reevaluate_s
+        if same and not values:
+            return
+        if same:
+            aged = replace(built.matrix, version=built.matrix.version + 1, evaluated_at_s=now_s)
+            self._built = built = replace(built, matrix=aged)
         self._published_at_s = now_s
-        self._next_publish_s = monotonic_s + self.options.reevaluate_s
         if self.prepare is not None:
             await self.prepare(built.matrix)
         self.publish(built.matrix)

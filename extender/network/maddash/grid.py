@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import UNREADABLE, decoded
+from extender.network.batches import UNREADABLE, decoded, merged
 from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId
@@ -44,21 +44,27 @@ class CellValue(msgspec.Struct, frozen=True, gc=False):
     checked_at_s: float
 
 
-@dataclass(frozen=True)
+@dataclass
 class GridReading:
-    """What a grid says."""
+    """What a grid says; once it is read nothing of it changes."""
 
     name: str
-    values: Mapping[CheckKey, CellValue]
-    empty: Mapping[CheckKey, Rejection]  # Checks between two endpoints that have no value, and why
-    cells: int  # Checks in the grid, with and without value: fewer than before means that the server is reloading
-    endpoints: tuple[EndpointInfo, ...]
-    rejected: Mapping[Rejection, int]
+    values: dict[CheckKey, CellValue] = field(default_factory=dict)
+    empty: dict[CheckKey, Rejection] = field(default_factory=dict)
+    """checks between two endpoints that have no value → why"""
+    cells: int = 0  # Checks in the grid, with and without value: fewer than before means that the server is reloading
+    endpoints: tuple[EndpointInfo, ...] = ()
+    rejected: Counter[Rejection] = field(default_factory=Counter)
 
     @cached_property
     def shows(self) -> frozenset[tuple[str, Kind]]:
         """Each check and what its messages are about: names are every site's own."""
         return frozenset((key.check, value.kind) for key, value in self.values.items())
+
+    def refuse(self, reason: Rejection) -> None:
+        """Count a check without a value."""
+        self.cells += 1
+        self.rejected[reason] += 1
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -96,19 +102,20 @@ def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
     """
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
-    seen = _Seen()
+    reading = GridReading(name)
     columns: dict[int, EndpointId] = {}  # column number → id
     nonsense = ""
     for raw in document.grid:
         for number, check in _checks(raw):
             if isinstance(check, _Check):
-                _read_check(check, number, seen, columns)
+                _read_check(check, number, reading, columns)
             elif check is not None:
-                seen.refuse(Rejection.BAD_CELL)
+                reading.refuse(Rejection.BAD_CELL)
                 nonsense = nonsense or check
-    if nonsense and seen.rejected[Rejection.BAD_CELL] == seen.cells:
+    if nonsense and reading.rejected[Rejection.BAD_CELL] == reading.cells:
         raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
-    return GridReading(name, seen.values, seen.empty, seen.cells, _endpoints(document, columns), dict(seen.rejected))
+    reading.endpoints = merged(_described(document, columns))
+    return reading
 
 
 def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
@@ -134,39 +141,27 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
 _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; one string, however many cells have it
 
 
-@dataclass(slots=True)
-class _Seen:
-    values: dict[CheckKey, CellValue] = field(default_factory=dict)
-    empty: dict[CheckKey, Rejection] = field(default_factory=dict)
-    rejected: Counter[Rejection] = field(default_factory=Counter)
-    cells: int = 0
-
-    def refuse(self, reason: Rejection) -> None:
-        self.cells += 1
-        self.rejected[reason] += 1
-
-
-def _read_check(check: _Check, number: int, seen: _Seen, columns: dict[int, EndpointId]) -> None:
+def _read_check(check: _Check, number: int, grid: GridReading, columns: dict[int, EndpointId]) -> None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):
-        seen.refuse(Rejection.BAD_CELL)
+        grid.refuse(Rejection.BAD_CELL)
         return
     row, column, name = EndpointId(_decode(parts[1])), EndpointId(_decode(parts[2])), _decode(parts[3])
     columns.setdefault(number, column)
     if row == column:
-        seen.refuse(Rejection.SELF_PAIR)
+        grid.refuse(Rejection.SELF_PAIR)
         return
     key = CheckKey(name, column, row) if is_reverse(name) else CheckKey(name, row, column)
     reading = read_message(check.message, status=check.status)
     if isinstance(reading, Reading):
         checked_at_s = check.prev_check_time or 0.0
         if checked_at_s > 0.0:
-            seen.cells += 1
-            seen.values[key] = CellValue(reading.kind, reading.value, checked_at_s)
+            grid.cells += 1
+            grid.values[key] = CellValue(reading.kind, reading.value, checked_at_s)
             return
         reading = Rejection.NEVER_CHECKED
-    seen.refuse(reading)
-    seen.empty[key] = reading
+    grid.refuse(reading)
+    grid.empty[key] = reading
 
 
 @lru_cache(maxsize=1024)
@@ -181,8 +176,7 @@ def is_reverse(check: str) -> bool:
     return _REVERSE.fullmatch(check) is not None
 
 
-def _endpoints(document: _Document, columns: Mapping[int, EndpointId]) -> tuple[EndpointInfo, ...]:
-    aliases: dict[EndpointId, dict[str, None]] = {}  # id → its other names, in order
+def _described(document: _Document, columns: Mapping[int, EndpointId]) -> Iterator[EndpointInfo]:
     for raw in document.rows:
         try:
             row = _ROW.decode(raw)
@@ -190,14 +184,11 @@ def _endpoints(document: _Document, columns: Mapping[int, EndpointId]) -> tuple[
             continue  # its cells are read all the same, only its label is lost
         encoded = row.uri.rsplit("/", 1)[-1]
         if encoded:
-            found = aliases.setdefault(EndpointId(unquote_plus(encoded)), {})
-            found.update(dict.fromkeys(_names(row.name, row.props)))
+            yield EndpointInfo(EndpointId(unquote_plus(encoded)), _names(row.name, row.props))
     labels, props = _any_list(document.column_names), _any_list(document.column_props)
     for number, column in columns.items():
-        found = aliases.setdefault(column, {})
         label = labels[number] if number < len(labels) else None
-        found.update(dict.fromkeys(_names(label, props[number] if number < len(props) else None)))
-    return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))
+        yield EndpointInfo(column, _names(label, props[number] if number < len(props) else None))
 
 
 def _any_list(raw: msgspec.Raw) -> list[Any]:
@@ -209,11 +200,11 @@ def _any_list(raw: msgspec.Raw) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _names(label: object, props: object) -> list[str]:
+def _names(label: object, props: object) -> tuple[str, ...]:
     """Label, and every address that the properties name: the usual one and those for single peers."""
     known = props if isinstance(props, Mapping) else {}
     found = [label, known.get("label")]
     peers = known.get("map")
     if isinstance(peers, Mapping):
         found += [of_peer.get("address") for of_peer in peers.values() if isinstance(of_peer, Mapping)]
-    return [name.strip() for name in found if isinstance(name, str) and name.strip()]
+    return tuple(name.strip() for name in found if isinstance(name, str) and name.strip())

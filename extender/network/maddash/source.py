@@ -68,7 +68,7 @@ class MaddashSource:
             rejected.update({str(reason): count for reason, count in reading.rejected.items()})
         rejected[FUTURE_TIME] += future
         batch = Batch(
-            measurements=chosen.measurements,
+            measurements=chosen.table,
             endpoints=merged(end for reading in readings for end in reading.endpoints),
             fetched_at_s=max(grid.read_at_s for grid in grids),
             problems=bounded((*problems, *places.missing, *([clock] if clock else ()), *chosen.problems)),

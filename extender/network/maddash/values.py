@@ -7,13 +7,13 @@ time never appear in one matrix; a negative delay is used as 0 and counted.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from extender.network.batches import DUPLICATE, NEGATIVE_DELAY, NEGATIVE_DELAYS_SAID
 from extender.network.maddash.grid import GridReading
 from extender.network.maddash.grid_choice import Places
 from extender.network.maddash.messages import Kind
+from extender.network.sources.answers import Answer
 from scoring.ids import EndpointId
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric
 
@@ -29,17 +29,8 @@ _Link: TypeAlias = tuple[EndpointId, EndpointId, Metric]
 _Value: TypeAlias = tuple[float, float]  # and when it was measured
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """One value per direction and metric; `rejected` counts values not used as they were."""
-
-    measurements: MeasurementTable
-    problems: tuple[str, ...]
-    rejected: Mapping[str, int]
-
-
-def choose(readings: Iterable[GridReading], places: Places) -> Chosen:
-    """Choose among the values of all grids.
+def choose(readings: Iterable[GridReading], places: Places) -> Answer:
+    """Choose among the values of all grids one for each direction and metric; `rejected`: those not used as they were.
 
     Clock skew: a negative one-way delay is legal and becomes 0 here, each direction by itself. The worse direction,
     which counts by default, is then the same as if the two had been combined first.
@@ -72,7 +63,8 @@ def choose(readings: Iterable[GridReading], places: Places) -> Chosen:
                     best[link] = new
     counts[NEGATIVE_DELAY] = sum(value < 0.0 for value, _ in best.values())
     table = MeasurementTable.of(Measurement(*link, max(v, 0.0), at_s) for link, (v, at_s) in best.items())
-    return Chosen(table, tuple(_problems({metric for _, _, metric in best}, halved, counts)), dict(+counts))
+    problems = tuple(_problems({metric for _, _, metric in best}, halved, counts))
+    return Answer(table, problems=problems, rejected=dict(+counts))
 
 
 def _goes_before(new: _Value, known: _Value, metric: Metric) -> bool:

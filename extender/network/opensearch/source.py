@@ -100,18 +100,9 @@ class _Number(msgspec.Struct):
     value: float | None = None
 
 
-class _Host(msgspec.Struct):
-    ip: str | None = None
-    hostname: str | None = None
-
-
-class _Meta(msgspec.Struct):
-    source: _Host = msgspec.field(default_factory=_Host)
-    destination: _Host = msgspec.field(default_factory=_Host)
-
-
 class _Hit(msgspec.Struct):
-    found: dict[str, _Meta] = msgspec.field(name="_source", default_factory=dict)
+    found: dict[str, dict[str, dict[str, str | None]]] = msgspec.field(name="_source", default_factory=dict)
+    """{meta: {source and destination: {ip, hostname}}}, as far as they are there"""
 
 
 class _HitList(msgspec.Struct):
@@ -198,10 +189,10 @@ class OpenSearchSource:
 def _add(found: Found, bucket: _Bucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
     hits = bucket.last.hits.hits
-    meta = hits[0].found.get("meta", _Meta()) if hits else _Meta()
-    key, here, there = bucket.key, meta.source, meta.destination
-    source = found.end(key.get("source"), key.get("source_host"), here.hostname, here.ip)
-    target = found.end(key.get("target"), key.get("target_host"), there.hostname, there.ip)
+    meta = hits[0].found.get("meta", {}) if hits else {}
+    key, here, there = bucket.key, meta.get("source", {}), meta.get("destination", {})
+    source = found.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))
+    target = found.end(key.get("target"), key.get("target_host"), there.get("hostname"), there.get("ip"))
     if source is None or target is None or bucket.at.value is None:
         found.rejected[NO_ENDS] += 1
         return

@@ -4,13 +4,12 @@ Why: reports come over the network from pods that an account with rights on a no
 whole, for what no agent can have counted, and for what was sent before.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
 from extender.network.probe.agent_pods import AgentPod
-from extender.schemas.probe import ProbedLink, ProbeReport
+from extender.schemas.probe import ProbeReport
 from scoring.ids import NodeName
 from scoring.probing.links import Attendance, LinkState, Window
 
@@ -94,9 +93,3 @@ def _wrong_link(report: ProbeReport) -> str | None:
         if link.lost > link.sent or out + back > link.sent:
             return f"links[{i}].lost: more packets than were sent ({link.sent})"
     return None
-
-
-def suspect_ratio_of(links: Sequence[ProbedLink]) -> float:
-    """Share of all packets that the agent sent or read too late; 0 without packets."""
-    suspect = sum(link.suspect for link in links)
-    return suspect / max(suspect + sum(link.sent for link in links), 1)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from extender.network.probe.agent_pods import AgentPod
-from extender.network.probe.agent_state import Agent, Link, Refusal, refusal_of, suspect_ratio_of
+from extender.network.probe.agent_state import Agent, Link, Refusal, refusal_of
 from extender.network.probe.bursts import Bursts
 from extender.ports import Clock
 from extender.schemas.probe import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
@@ -58,9 +58,6 @@ class Agents:
         self._agents: dict[NodeName, Agent] = {}
         self._peers: Mapping[NodeName, Sequence[NodeName]] = {}
 
-    def __len__(self) -> int:
-        return len(self._agents)
-
     @property
     def interval_s(self) -> float:
         """Seconds between two reports of one agent, longer with more than 250 agents, and 60 from 1,500 on."""
@@ -77,7 +74,8 @@ class Agents:
         agent = self._agents.get(node)
         if (refusal := refusal_of(report, pod, agent, now_s=now_s)) is not None:
             return refusal
-        suspect_ratio = suspect_ratio_of(report.links)
+        suspect = sum(link.suspect for link in report.links)  # Packets that it sent or read too late
+        suspect_ratio = suspect / max(suspect + sum(link.sent for link in report.links), 1)
         if agent is None or agent.pod.uid != pod.uid or agent.since_s != report.since_s:
             links = {} if agent is None else agent.links
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
@@ -258,7 +256,8 @@ class Agents:
             records = self.bursts.records
             ended = records.since(node, agent.bursts_given[0], now_s)
             agent.bursts_given = agent.bursts_given[1], records.number
-            burst = self.bursts.order(node, self._address)
+            agents = self._agents
+            burst = self.bursts.order(node, lambda peer: agents[peer].pod.address if peer in agents else None)
             interval_s = min(interval_s, self.bursts.due_in_s(node) or interval_s)
         return ProbeOrders(
             interval_s=interval_s,
@@ -271,10 +270,6 @@ class Agents:
             burst=burst,
             known_bursts=ended,
         )
-
-    def _address(self, node: NodeName) -> str | None:
-        agent = self._agents.get(node)
-        return agent.pod.address if agent is not None else None
 
 
 def _known(link: Link | None, now_s: float) -> list[float] | None:

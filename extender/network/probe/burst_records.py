@@ -98,10 +98,3 @@ class BurstRecords:
             self._ids.discard(self._ended.popleft()[1].id)
         if self._claims_until_s is not None and now_s >= self._claims_until_s:
             self._claims.clear()
-
-    def forget(self) -> None:
-        """Forget everything."""
-        self._ended.clear()
-        self._ids.clear()
-        self._claims.clear()
-        self._claims_until_s = None

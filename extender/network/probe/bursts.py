@@ -263,7 +263,7 @@ class Bursts:
         self._from_s = self._running = self._reason = None
         for kept in (self._past, self._values, self._disturbed, self._coming, self._free):
             kept.clear()
-        self.records.forget()
+        self.records = BurstRecords()
 
     def _end(self, outcome: str, rates: Mapping[tuple[NodeName, NodeName], float] = MappingProxyType({})) -> None:
         """`rates`: (from, to) → bits a second."""

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from extender.network.batches import row_keys
 from extender.network.mapping import NodeMapping
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Ttl
-from scoring.network.measurement import METRICS, Ints, MeasurementTable, Metric
+from scoring.network.measurement import METRICS, MeasurementTable, Metric
 
 PROBE: Final = "probe"  # Name of the source
 
@@ -59,19 +60,14 @@ def with_probe(
     for table in others:
         for end in table.ends:
             number.setdefault(end, len(number))
-    size = len(number)
-
-    def keys(metric: NDArray[Any], from_: NDArray[Any], to: NDArray[Any]) -> Ints:
-        return np.asarray((from_.astype(np.int64) * size + to) * len(METRICS) + metric, np.int64)
-
     soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
     fresh = []
     for table in others:
         ends = np.array([number[end] for end in table.ends], np.int64)
         rows = now_s - table.measured_at_s < soft_s[table.metric]
-        fresh.append(keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]]))
+        fresh.append(row_keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]], of=len(number)))
     if fresh:
-        keep &= ~np.isin(keys(probed.metric, source, target), np.concatenate(fresh))
+        keep &= ~np.isin(row_keys(probed.metric, source, target, of=len(number)), np.concatenate(fresh))
     columns: tuple[NDArray[Any], ...] = (probed.metric, source, target, probed.value, probed.measured_at_s)
     table = MeasurementTable(tuple(number), *(column[keep] for column in columns)).compact()
     unmapped = {

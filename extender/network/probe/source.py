@@ -123,7 +123,7 @@ class ProbeSource:
         return ProbeAgents(reporting, amiss(silent), amiss(absent), amiss(unanswered))
 
     def _problems(self, seen: ProbeAgents) -> Iterator[str]:
-        of = len(self._agents)
+        of = len(self._agents.names)
         if seen.silent.count:
             yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
         if seen.unanswered.count:

@@ -12,13 +12,12 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from extender.errors import NetworkSourceError
 from extender.network import batches
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
-from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
+from scoring.network.measurement import Measurement, MeasurementTable, Metric
 
 FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
 _FUTURE_SAID: Final = "some times lie in the future (clocks differ): they are taken as now"
@@ -68,7 +67,7 @@ class Found:
         said = list(problems)
         said += [batches.NEGATIVE_DELAYS_SAID] if self.rejected[batches.NEGATIVE_DELAY] else []
         said += [_FUTURE_SAID] if self.rejected[batches.FUTURE_TIME] else []
-        aliases = {end: tuple(name for name in names if name != end) for end, names in self._names.items()}
+        aliases = {end: tuple(names) for end, names in self._names.items()}
         return Answer(MeasurementTable.of(self.measurements), aliases, tuple(said), dict(+self.rejected))
 
 
@@ -132,11 +131,8 @@ def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> 
     number = {end: i for i, end in enumerate(ends)}
     place = np.array([number[end] for end in old.ends], np.int32)
     source, target = (place[column] if len(place) else column for column in (old.source, old.target))
-
-    def keys(table: MeasurementTable, from_: NDArray[np.int32], to: NDArray[np.int32]) -> Ints:
-        return np.asarray((from_.astype(np.int64) * len(ends) + to) * len(METRICS) + table.metric, np.int64)
-
-    rows = ~np.isin(keys(old, source, target), keys(new, new.source, new.target)) & (old.measured_at_s >= since_s)
+    there = batches.row_keys(new.metric, new.source, new.target, of=len(ends))
+    rows = ~np.isin(batches.row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
     if not rows.any():
         return new
     joined = MeasurementTable(

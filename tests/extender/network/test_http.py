@@ -154,7 +154,6 @@ WRONG = {  # case: (what is said, settings)
     "a query": ("accepted is http", {"url": "http://archive.lab.example/?a=b"}),
     "a port that is none": ("accepted: https://HOST/PATH", {"url": "http://archive.lab.example:http/"}),
     "a user in the address": ("a user name has its own setting", {"url": "https://me:pw@h"}),
-    "no such authority": ("ca_file missing.pem", {"url": "https://h", "ca_file": Path("missing.pem")}),
 }
 
 

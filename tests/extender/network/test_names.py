@@ -8,20 +8,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import ConfigError
-from extender.network.mapping import MappingConfig, NodeMapping, Rule, map_nodes, mapping_config, matching, ruled
+from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, mapping_config, matching, ruled
 from extender.ports import EndpointInfo
-from extender.settings.mapping import PATTERN_LIMIT, why_not
+from extender.settings.mapping import PATTERN_LIMIT, EndpointRule, why_not
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, Metric
 from tests.builders import node
 
-PS = Rule(r"node(\d+)", r"ps-node\1.example.org")
+
+def rule(pattern: str, endpoint: str, metrics: Sequence[Metric] = METRICS) -> EndpointRule:
+    return EndpointRule(pattern=pattern, endpoint=endpoint, metrics=tuple(metrics))
+
+
+PS = rule(r"node(\d+)", r"ps-node\1.example.org")
 
 
 def mapped(
-    rules: Sequence[Rule], *nodes: Node | str, ends: Sequence[str], config: MappingConfig | None = None
+    rules: Sequence[EndpointRule], *nodes: Node | str, ends: Sequence[str], config: MappingConfig | None = None
 ) -> NodeMapping:
     base = config or MappingConfig()
     return map_nodes(
@@ -33,25 +38,25 @@ def mapped(
 
 RULED = {  # case: (endpoint's name, node, rules)
     "group by number": ("ps-node7.example.org", "node7", [PS]),
-    "group by name": ("ps-7", "rack3-7", [Rule(r"rack\d+-(?P<n>\d+)", r"ps-\g<n>")]),
+    "group by name": ("ps-7", "rack3-7", [rule(r"rack\d+-(?P<n>\d+)", r"ps-\g<n>")]),
     "the whole name": (None, "node7b", [PS]),
     "not only its end": (None, "gpunode7", [PS]),
-    "no group": ("gateway", "edge-1", [Rule("edge-.*", "gateway")]),
-    "the first that matches": ("one", "node7", [Rule("node.*", "one"), Rule(r"node\d", "two")]),
-    "a group that matched nothing": ("ps-x", "x", [Rule(r"(\d+)?x", r"ps-\1x")]),
-    "nothing is left": (None, "x", [Rule(r"(\d+)?x", r"\1")]),
-    "longer than any node's name": (None, "n" * 254, [Rule("n.*", "ps")]),
+    "no group": ("gateway", "edge-1", [rule("edge-.*", "gateway")]),
+    "the first that matches": ("one", "node7", [rule("node.*", "one"), rule(r"node\d", "two")]),
+    "a group that matched nothing": ("ps-x", "x", [rule(r"(\d+)?x", r"ps-\1x")]),
+    "nothing is left": (None, "x", [rule(r"(\d+)?x", r"\1")]),
+    "longer than any node's name": (None, "n" * 254, [rule("n.*", "ps")]),
 }
 
 
 @pytest.mark.parametrize(("want", "name", "rules"), RULED.values(), ids=RULED)
-def test_what_rules_make_of_a_name(want: str | None, name: str, rules: list[Rule]) -> None:
+def test_what_rules_make_of_a_name(want: str | None, name: str, rules: list[EndpointRule]) -> None:
     found = ruled(rules, NodeName(name), Metric.DELAY)
     assert want == (None if found is None else found[1])
 
 
 def test_rules_for_some_metrics() -> None:
-    rules = [Rule("n(.)", r"bw\1", [Metric.THROUGHPUT]), Rule("n(.)", r"lat\1", [Metric.DELAY, Metric.THROUGHPUT])]
+    rules = [rule("n(.)", r"bw\1", [Metric.THROUGHPUT]), rule("n(.)", r"lat\1", [Metric.DELAY, Metric.THROUGHPUT])]
     found = mapped(rules, "n1", ends=["bw1", "lat1", "n1"])
     assert [found.endpoint_of[metric] for metric in METRICS] == [{"n1": "n1"}, {"n1": "lat1"}, {"n1": "bw1"}]
 
@@ -73,7 +78,7 @@ def test_what_goes_before_a_rule_and_what_behind() -> None:
 
 
 def test_a_rule_that_makes_a_name_nobody_has() -> None:
-    found = mapped([Rule("x", "y"), PS], "node7", ends=["node7"])
+    found = mapped([rule("x", "y"), PS], "node7", ends=["node7"])
     assert found.unmapped[Metric.LOSS] == ("node7",)
     assert found.unknown[0] == "node node7: the rule 1 names 'ps-node7.example.org': no endpoint of loss has this name"
 
@@ -88,7 +93,7 @@ def test_a_rule_whose_name_two_endpoints_have() -> None:
 def test_the_settings_reach_the_mapping() -> None:
     written = {"pattern": r"node(\d+)", "endpoint": r"ps\1", "metrics": ["delay"]}
     config = mapping_config(Settings.model_validate({"network": {"rules": [written]}}))
-    assert config.rules == (Rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
+    assert config.rules == (rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
 
 
 REFUSED = {  # case: (beginning of the sentence, rule)
@@ -155,15 +160,15 @@ WORST = ["a*a*a*b", "[a-z]+[a-z]+[a-z]+1", "(a*)(a*)(a*)b", ".*.*.*b", "a?a?a?a?
 def test_the_worst_that_is_accepted(pattern: str) -> None:
     """The dearest patterns and the longest name end before the test's limit, which a refused one would not."""
     assert why_not(pattern) is None
-    assert Rule(pattern, "ps").endpoint_of(NodeName("a" * 253), Metric.LOSS) is None
+    assert ruled([rule(pattern, "ps")], NodeName("a" * 253), Metric.LOSS) is None
 
 
 def test_a_name_is_matched_once() -> None:
-    rule, name = Rule("c*[a-c]*[a-c]*d", "ps"), NodeName("c" * 253)
-    rule.endpoint_of(name, Metric.LOSS)
+    rules, name = [rule("c*[a-c]*[a-c]*d", "ps")], NodeName("c" * 253)
+    ruled(rules, name, Metric.LOSS)
     matched = matching.cache_info().misses
     for metric in METRICS * 100:
-        assert rule.endpoint_of(name, metric) is None
+        assert ruled(rules, name, metric) is None
     assert matching.cache_info().misses == matched
 
 

@@ -166,14 +166,14 @@ async def test_silent_agents_are_named_and_a_node_that_is_gone_leaves_at_once() 
     batch = await found.fetch()
     assert batch is not None
     assert {end for key in found.values for end in key[:2]} == {"n1", "n2"}
-    assert (batch.problems, len(found.agents)) == ((), 2)
+    assert (batch.problems, len(found.agents.names)) == ((), 2)
 
 
 async def test_a_replica_that_does_not_lead_forgets() -> None:
     found = await mesh()
     found.leads = False
     assert await found.fetch() is None
-    assert len(found.agents) == 0
+    assert len(found.agents.names) == 0
 
 
 async def test_a_new_leader_knows_after_two_reports_what_the_last_one_knew() -> None:
