@@ -151,14 +151,8 @@ class Capacity:
         for row in rows if member_class.constraints.host_ports else ():
             self.ports.setdefault(int(row), set()).update(member_class.constraints.host_ports)
 
-    def zones_taken(self) -> NDArray[np.bool_]:
-        """Whether room was given away during this run, or is committed, in each zone. Cost: as `rows_taken`."""
-        found = np.zeros(len(self._view.zones), np.bool_)
-        found[self._view.zone_number[self.rows_taken()]] = True
-        return found
-
     def rows_taken(self) -> Ints:
-        """Rows of the nodes in question, ascending. Cost: O(nodes) after a change, else nothing."""
+        """Rows of nodes whose room was given away in this run, or is committed, ascending. O(nodes) after a change."""
         moment = self.room.moment
         if self._rows_taken[0] != moment:
             self._rows_taken = (moment, rows_with(self.room.free != self.start))

@@ -187,7 +187,9 @@ def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
 
 def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     """Whether there was room, in one allowed zone or in all `together`, before gangs ahead were given theirs."""
-    taken = kind.columns[run.capacity.zones_taken()[kind.columns]]
+    given = np.zeros(len(run.zones), np.bool_)
+    given[run.view.zone_number[run.capacity.rows_taken()]] = True
+    taken = kind.columns[given[kind.columns]]
     if not len(taken):
         return False
     able, enough = np.ones(len(taken), np.bool_), together

@@ -25,7 +25,7 @@ network data, or a node that does not do any more, make a gang be placed again.
 
 from collections.abc import Mapping
 
-from scoring.ids import GangKey, NodeName, PodUid
+from scoring.ids import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
@@ -70,15 +70,12 @@ def plan(
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
     turns.all()
     # 9. Result
-    node_of: dict[PodUid, NodeName] = {}
-    for admission in turns.admitted.values():
-        node_of.update(admission.members)
+    node_of = {uid: node for admission in turns.admitted.values() for uid, node in admission.members.items()}
     partial = frozenset(one.gang.key for one in demands if one.partial)
     network = snapshot.network.version
-    made = Plan(
+    return Plan(
         snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promise
     )
-    return made
 
 
 class _Turns:
@@ -194,15 +191,12 @@ class _Turns:
         whole = whole_of(demand)
         if whole is demand or given or demand.gang.key in self._apart or self._quota is not None:
             return whole
-        if not self._counts_alone(demand) or has_room(self._run, demand):
+        excluded = any(self._run.snapshot.excluded(member_class) for member_class, _ in demand.need)
+        by_count_alone = countable(demand) and not excluded and not asks_uncounted(self._run, demand)
+        if not by_count_alone or has_room(self._run, demand):
             return whole
         by_ends = self._room is not None and (self._room.wants(demand) or self._room.fills(demand))
         return whole if by_ends else demand
-
-    def _counts_alone(self, demand: GangDemand) -> bool:
-        """Whether nothing but the room that is counted decides about the gang's minimum."""
-        excluded = any(self._run.snapshot.excluded(member_class) for member_class, _ in demand.need)
-        return countable(demand) and not excluded and not asks_uncounted(self._run, demand)
 
     def _waits_whole(self, whole: GangDemand) -> bool:
         """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""

@@ -50,7 +50,7 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
         return AdmittedCondition("True", "Admitted", _BOUND) if said else None
     if cause is None:
         return None
-    return AdmittedCondition("False", cause, _clipped(why))
+    return AdmittedCondition("False", cause, why if len(why) <= MESSAGE_CHARS else f"{why[: MESSAGE_CHARS - 1]}…")
 
 
 def camel_case(reason: Reason) -> str:
@@ -60,7 +60,3 @@ def camel_case(reason: Reason) -> str:
     'NoAllowedZone'
     """
     return "".join(word.capitalize() for word in reason.name.split("_"))
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= MESSAGE_CHARS else f"{text[: MESSAGE_CHARS - 1]}…"

@@ -137,13 +137,9 @@ class Planner:
         finally:
             self._running = None
         self._adopt(made, snapshot, cache, now_s=now_s, began_s=began_s)
-        if not self._knew_of_commitments(made, snapshot):
-            self._dirty.set()
-
-    def _knew_of_commitments(self, made: Plan, snapshot: Snapshot) -> bool:
-        """Whether what was committed during the run is where the new plan has it."""
         new = (one for key, one in self.cluster.commitments.items() if key not in snapshot.commitments)
-        return all(made.node_of.get(uid) == node for one in new for uid, node in one.assignment.items())
+        if any(made.node_of.get(uid) != node for one in new for uid, node in one.assignment.items()):
+            self._dirty.set()  # what was committed during the run is not where the new plan has it
 
     def _made(self, snapshot: Snapshot, previous: Plan, now_s: float) -> tuple[Plan, PlannerCache]:
         """The worker's part of a run, and what looks on the event loop may use of it."""

@@ -7,7 +7,6 @@ all nodes shows which zones can be sooner at all; only in these the moment is se
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.ids import ZoneName
 from scoring.network.matrix import Ints
@@ -28,15 +27,6 @@ def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...]:
         ClassDemand(one.role, run.view.vector(one), run.capacity.mask(one, When.AT_START), len(pods))
         for one, pods in demand.need
     )
-
-
-def zones_with_room(run: Run, classes: Sequence[ClassDemand], free: Ints) -> NDArray[np.bool_]:
-    """Zones (zones,) with room for each class by itself, if `free` (nodes, resources) is free."""
-    able = np.ones(len(run.zones), np.bool_)
-    for one in classes:
-        sums = np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones))
-        able &= sums >= one.count
-    return able
 
 
 class StartSearch:
@@ -102,7 +92,10 @@ class StartSearch:
     def _likely(self, allowed: Sequence[ZoneName], before_s: float) -> list[ZoneName]:
         """The zones with room before this moment, as far as counting shows."""
         run = self._run
-        able = zones_with_room(run, self._classes, run.capacity.room.free + self._endings.freed_before(before_s))
+        free, able = run.capacity.room.free + self._endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
+        for one in self._classes:
+            sums = np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones))
+            able &= sums >= one.count
         return [zone for zone, at in zip(allowed, run.view.columns(tuple(allowed)), strict=True) if able[at]]
 
     def _earliest(self, rows: Ints, *, before_s: float = float("inf")) -> tuple[float, Ints, Ints] | None:

@@ -53,7 +53,9 @@ class Jobs:
 
     def sink(self, kind: Kind) -> Held[Seen]:
         """Where the reflector of this kind puts what it reads."""
-        return self._of_kind.setdefault(kind.name, Held(_name_of, lambda: self.on_change()))
+        return self._of_kind.setdefault(
+            kind.name, Held(lambda seen: f"{seen.key.namespace}/{seen.key.name}", lambda: self.on_change())
+        )
 
     def get(self, key: JobKey) -> Seen | None:
         """The job as it was seen last."""
@@ -63,10 +65,6 @@ class Jobs:
     def all(self) -> Sequence[Seen]:
         """By kind, then as they were read. Cost: O(n)."""
         return [one for held in self._of_kind.values() for one in held.items.values()]
-
-
-def _name_of(seen: Seen) -> str:
-    return f"{seen.key.namespace}/{seen.key.name}"
 
 
 def reduce_by(kind: Kind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
