@@ -72,6 +72,18 @@ class Urgency:
     """End of its sort key: weight, creation, name, as the policy's order has them."""
 
 
+@dataclass(frozen=True, slots=True)
+class OfTable:
+    """What follows from a node table alone."""
+
+    allowed: dict[Constraints, NDArray[np.bool_]]
+    """Constraints → nodes that they let through"""
+    ever: dict[MemberClass, Ints]
+    """Class → how many of its members could ever fit each zone"""
+    vectors: dict[MemberClass, Ints]
+    """Class → its request over the table's axis"""
+
+
 @dataclass(slots=True, weakref_slot=True)
 class PlannerCache:
     """Tables of reusable results. Not shared between threads."""
@@ -88,10 +100,8 @@ class PlannerCache:
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
-    tables: dict[int, tuple[dict[Constraints, NDArray[np.bool_]], dict[MemberClass, Ints]]] = field(
-        default_factory=dict
-    )
-    """node table version → constraints → allowed nodes, and class → how many of its members could ever fit each zone"""
+    tables: dict[int, OfTable] = field(default_factory=dict)
+    """By the node table's version"""
     room: Room | None = None
     """That of the last run, for what it counted"""
     empty_room: tuple[NodeTable | None, Room | None] = (None, None)
@@ -179,7 +189,10 @@ class PlannerCache:
         """
         made = PlannerCache(
             demands=self.demands.copy(),
-            tables={version: (dict(masks), dict(ever)) for version, (masks, ever) in self.tables.items()},
+            tables={
+                version: OfTable(dict(one.allowed), dict(one.ever), dict(one.vectors))
+                for version, one in self.tables.items()
+            },
             layouts=dict(self.layouts),
             next_layout=self.next_layout,
             network_version=self.network_version,
@@ -222,8 +235,8 @@ class PlannerCache:
         self.layouts[self.next_layout] = (names, zones)
         return self.next_layout
 
-    def of_table(self, table: NodeTable) -> tuple[dict[Constraints, NDArray[np.bool_]], dict[MemberClass, Ints]]:
+    def of_table(self, table: NodeTable) -> OfTable:
         """What follows from a node table alone."""
         if table.version not in self.tables and len(self.tables) >= _TABLES:
             self.tables.pop(next(iter(self.tables)))
-        return self.tables.setdefault(table.version, ({}, {}))
+        return self.tables.setdefault(table.version, OfTable({}, {}, {}))

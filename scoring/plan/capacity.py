@@ -40,8 +40,7 @@ class ClusterView:
         """(nodes,): index of each node's zone in `zones`"""
         for number, rows in enumerate(self.table.zones.values()):
             self.zone_number[rows] = number
-        self._vectors: dict[MemberClass, Ints] = {}
-        """class → request over the table's axis"""
+        self.of_table = cache.of_table(snapshot.table)
         self._names: dict[tuple[ZoneName, ...], tuple[NodeName, ...]] = {}
         self._columns: dict[tuple[ZoneName, ...], Ints] = {}
 
@@ -73,9 +72,7 @@ class ClusterView:
 
     def vector(self, member_class: MemberClass) -> Ints:
         """The class's request over the table's axis."""
-        if member_class not in self._vectors:
-            self._vectors[member_class] = self.table.vector(member_class.requests)
-        return self._vectors[member_class]
+        return remember(self.of_table.vectors, member_class, lambda: self.table.vector(member_class.requests))
 
     def rows(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Rows of the zones' nodes, ascending."""
@@ -123,8 +120,6 @@ class Capacity:
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
         self._masks: dict[MemberClass, NDArray[np.bool_]] = {}
         """class without host ports → nodes that it may go to now"""
-        self._allowed, self._ever = view.cache.of_table(view.table)
-        """constraints → nodes that they let through; class → how many of its members could ever fit each zone"""
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}
         """class → a moment of the room, how many of its members fit each node and each zone then"""
 
@@ -166,7 +161,7 @@ class Capacity:
         if known is not None:
             return known
         view, constraints = self._view, member_class.constraints
-        mask = remember(self._allowed, constraints, lambda: allowed_nodes(view.table, constraints))
+        mask = remember(view.of_table.allowed, constraints, lambda: allowed_nodes(view.table, constraints))
         if when is When.EMPTY:
             return mask
         refused = [view.table.index[node] for node in view.snapshot.excluded(member_class) if node in view.table.index]
@@ -243,7 +238,7 @@ class Capacity:
             counts = self._view.cache.empty_room_of(self._view.table).counts(self._view.vector(member_class))
             return self._by_zone(self._allowed_counts(member_class, counts, when))
 
-        return remember(self._ever, member_class, ever)
+        return remember(self._view.of_table.ever, member_class, ever)
 
     def zone_counts_if(self, member_class: MemberClass, rows: Ints, free: Ints, when: When = When.NOW) -> Ints:
         """Members that would fit each zone, if `free` (rows, resources) were free on these rows. Cost: O(rows)."""

@@ -138,10 +138,10 @@ def _spread_or_wait(
     uncounted = asks_uncounted(run, demand)
     if not possible(run, demand, kind):
         return impossible(member_set.size)
-    waited_s = now_s - max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
-    if preferred and waited_s < run.policy.spill_wait_s and not demand.siblings:
-        left_s = run.policy.spill_wait_s - waited_s
-        return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
+    if preferred and not demand.siblings:
+        since_s = max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
+        if (left_s := run.policy.spill_wait_s - (now_s - since_s)) > 0.0:
+            return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
     if preferred and (placed := _spread(run, demand, kind)) is not None:
         return placed
     if run.snapshot.exclusions and run.capacity.zones_for(member_set.classes, refusals=False)[kind.columns].any():
