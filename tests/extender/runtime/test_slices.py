@@ -1,13 +1,15 @@
-"""Long works share the turns of the loop: one slice in each, first come, first served, and none is forgotten."""
+"""Long works share the loop's turns, one slice in each, first come, first served; and the clocks behind Clock."""
 
 import asyncio
 import gc
+import time
 from collections import Counter
 from itertools import pairwise
 from weakref import ref
 
 import pytest
 
+from extender.runtime.clock import SystemClock
 from extender.runtime.slices import Steps, in_slices, next_slice
 
 
@@ -85,3 +87,17 @@ def test_a_loop_that_ended_is_forgotten() -> None:
     del loop
     gc.collect()
     assert gone() is None
+
+
+def test_times_are_the_machines() -> None:
+    """Unix seconds, so that timestamps of other machines can be compared; outside a loop its monotonic clock."""
+    assert SystemClock().now_s() == pytest.approx(time.time(), abs=5.0)  # noqa: TID251 - what it must agree with
+    assert SystemClock().monotonic_s() == pytest.approx(time.monotonic(), abs=5.0)
+
+
+@pytest.mark.looptime
+async def test_durations_follow_the_loop() -> None:
+    clock = SystemClock()
+    begun_s = clock.monotonic_s()
+    await asyncio.sleep(3600.0)
+    assert clock.monotonic_s() - begun_s == pytest.approx(3600.0)
