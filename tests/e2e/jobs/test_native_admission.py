@@ -17,13 +17,27 @@ from lab.testbed.api import Object
 from lab.testbed.cluster import NETGANG_SCHEDULER
 from lab.testbed.objects import ZONE_LABEL, gang_labels, priority_class, zone_nodes
 from lab.testbed.parts.installed import installed_settings
-from lab.testbed.parts.native import served
+from lab.testbed.parts.native import in_group, native_group, served
 from lab.testbed.parts.service import SECOND_SCHEDULER, Netgang, start_netgang
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.jobs.native import create_group, create_members
-from tests.e2e.objects import GATE, gates, indexed_job, not_scheduled, planned_node
+from tests.e2e.objects import GATE, OURS, gates, indexed_job, not_scheduled, planned_node
 from tests.e2e.stage import Stage, filter_calls, metric
 from tests.fakes.maddash_server import MaddashServer, full_mesh
+
+
+async def create_group(stage: Stage, name: str, count: int, *, topology: str = "", **more: Any) -> None:
+    """As the Job controller would make them."""
+    if topology:
+        more["schedulingConstraints"] = {"topology": [{"key": topology}]}
+    for one in native_group(name, count, version=stage.cluster.version, namespace=stage.namespace, **more):
+        await stage.api.create(one)
+
+
+async def create_members(stage: Stage, name: str, count: int, *, first: int = 0, **fields: Any) -> list[Object]:
+    fields = {"scheduler": OURS, **fields}
+    numbers = range(first, first + count)
+    return await stage.api.create_all(in_group(stage.pod(f"{name}-{number}", **fields), name) for number in numbers)
+
 
 pytestmark = pytest.mark.timeout(240)
 SETTINGS: Mapping[str, Any] = {
