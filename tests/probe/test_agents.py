@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -28,14 +28,12 @@ _END_S = 10.0
 
 
 @contextmanager
-def agents(
-    assigner: Assigner, token_file: Path, *, within: Mapping[str, Sequence[str]] | None = None
-) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
-    """An agent for each of the assigner's addresses; `within`: node → command that runs it elsewhere."""
+def agents(assigner: Assigner, token_file: Path) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
+    """An agent for each of the assigner's addresses."""
     with ExitStack() as stack:
         found = {}
         for node, address in assigner.addresses.items():
-            command = [*(within or {}).get(node, ()), sys.executable, "-m", "probe", "--url", assigner.url]
+            command = [sys.executable, "-m", "probe", "--url", assigner.url]
             command += ["--node", node, "--address", address, "--port", str(assigner.port)]
             command += ["--token-file", str(token_file)]
             process = subprocess.Popen(command, cwd=ROOT, env=os.environ, stderr=subprocess.DEVNULL)
