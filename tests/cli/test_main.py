@@ -129,7 +129,7 @@ def test_a_moment_that_is_none_is_refused(cluster: Path, moment: str) -> None:
 
 
 def test_files_that_cannot_be_used_are_named(cluster: Path, tmp_path: Path) -> None:
-    """What else may be wrong with a cluster is in tests/extender/convert/test_clusterfile.py."""
+    """What else may be wrong with a cluster is in tests/extender/convert/test_decode.py."""
     missing, bad, mesh = tmp_path / "[no" / "such].json", tmp_path / "bad.json", tmp_path / "mesh.json"
     assert refused("plan", missing) == f"error: {missing}: No such file or directory\n"
     assert refused("plan", tmp_path) == f"error: {tmp_path}: Is a directory\n"

@@ -208,11 +208,9 @@ class Stage:
 
         return await self.api.until(partial(self.running, job), run, what=f"{count} pods of {job}", limit_s=LIMIT_S)
 
-    async def until_job(
-        self, name: str, accept: Callable[[Object], Any], what: str, *, kind: str = "Job", limit_s: float = LIMIT_S
-    ) -> Object:
+    async def until_job(self, name: str, accept: Callable[[Object], Any], what: str, *, kind: str = "Job") -> Object:
         read = partial(self.api.get, kind, name, namespace=self.namespace)
-        return await self.api.until(read, accept, what=what, limit_s=limit_s)
+        return await self.api.until(read, accept, what=what, limit_s=LIMIT_S)
 
     async def end_job(self, name: str) -> None:
         await self.api.delete("Job", name, namespace=self.namespace)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
@@ -22,8 +22,34 @@ from probe.prober import Prober
 from probe.udp import UdpSocket
 from probe.window import Window
 from tests.liveness import LIVENESS_S
-from tests.probe.agents import agents
 from tests.probe.assigner import Assigner, serving
+
+_END_S = 10.0
+
+
+@contextmanager
+def agents(assigner: Assigner, token_file: Path) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
+    """An agent for each of the assigner's addresses."""
+    with ExitStack() as stack:
+        found = {}
+        for node, address in assigner.addresses.items():
+            command = [sys.executable, "-m", "probe", "--url", assigner.url]
+            command += ["--node", node, "--address", address, "--port", str(assigner.port)]
+            command += ["--token-file", str(token_file)]
+            process = subprocess.Popen(command, cwd=ROOT, env=os.environ, stderr=subprocess.DEVNULL)
+            stack.callback(_end, process)
+            found[node] = process
+        yield found
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
 
 ADDRESSES = ("127.0.3.1", "127.0.3.2", "127.0.3.3")
 ROOT = Path(__file__).parents[2]

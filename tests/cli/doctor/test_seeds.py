@@ -1,7 +1,9 @@
 """What is put wrong is found, by one finding that names its fix; a system as it should be has none."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.doctor import Facts, Severity, examine
+from cli.doctor.cluster_facts import scheduler_of
 from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica
+from cli.doctor.probes import ask_sources
+from extender.errors import ConfigError
+from extender.runtime.clock import SystemClock
 from extender.schemas.network import AgentsAmiss, ProbeAgents
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
@@ -247,3 +253,38 @@ def test_several_mistakes_are_several_findings_the_worst_first(cases: list[str])
 def test_silent_agents_are_said_with_time_and_zone() -> None:
     [found] = examine(probed(silent=AMISS)(system()))
     assert found.what == ("17 of 36 agents are silent since 2027-01-15 08:00:00 UTC: n1, n2 and 15 more; all in zone b")
+
+
+NODES = (node("n1"), node("n2"), node("n3"))
+
+
+async def asked(*sources: dict[str, Any]) -> Facts:
+    return await ask_sources(Facts(Settings(network={"sources": sources}), nodes=NODES), SystemClock())
+
+
+async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> None:
+    mesh = tmp_path / "mesh.json"
+    pairs = (("n1", "n2"), ("n2", "n1"))
+    mesh.write_text(json.dumps([{"source": a, "target": b, "delay_ms": 1.0} for a, b in pairs]))
+    seen = await asked({"kind": "file", "path": str(mesh)}, {"kind": "maddash", "url": "http://127.0.0.1:1/maddash"})
+    assert {name: problem is None for name, problem in (seen.sources or {}).items()} == {"file": True, "maddash": False}
+    assert seen.endpoints == Endpoints({"delay": {"mapped": 2, "unmapped": 1, "ambiguous": 0}}, ("n3",))
+    found = examine(replace(seen, nodes=None))
+    assert [one.id for one in found] == ["source-unreachable", "nodes-unmapped"]
+
+
+async def test_files_of_the_pod_are_not_missed_here(tmp_path: Path) -> None:
+    """They are in the pod, and the doctor is not."""
+    absent, nothing = await asked({"kind": "file", "path": "/etc/netgang/mesh.yaml"}), await asked()
+    assert (absent.sources, absent.endpoints) == (None, None)
+    assert (nothing.sources, nothing.endpoints) == ({}, None)
+    empty = tmp_path / "mesh.json"
+    empty.write_text("[]")
+    seen = await asked({"kind": "file", "path": str(empty)})
+    assert (seen.sources, seen.endpoints) == ({"file": None}, Endpoints({}))
+
+
+@pytest.mark.parametrize("text", ["a: [b", "just words", "[" * 999], ids=["no YAML", "words", "deep"])
+def test_a_configuration_that_is_none(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"file x: "):
+        scheduler_of(text, where="file x")

@@ -1,4 +1,4 @@
-"""What the documents say exists, does exist: links, files, make targets, commands, settings, annotations, metrics.
+"""What the documents say exists, does exist: links, files, commands, settings, metrics; tests of safety's rules.
 
 Nothing here looks at words or form. tests/e2e/people/test_newcomer.py types what README and the tutorial print.
 """
@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
@@ -206,3 +207,29 @@ def test_options_of_examples_are_understood() -> None:
         own = {key.removeprefix("netgang.io/"): value for key, value in annotations.items()}
         options = {name: value for name, value in own.items() if name in KNOWN_OPTIONS}
         assert gang_options(options, Policy()).problems == ()
+
+
+PAGE = ROOT / "docs/safety.md"
+_TEST = re.compile(r"(tests/[\w/]+\.py)(?:::(\w+))?")
+
+
+def rules() -> dict[str, str]:
+    _, *parts = re.split(r"^### (S\d+) ", PAGE.read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_every_rule_is_there_once() -> None:
+    assert list(rules()) == [f"S{number}" for number in range(1, 30)]
+
+
+@pytest.mark.parametrize("number", rules())
+def test_a_rule_names_tests_that_exist(number: str) -> None:
+    _, held, names = rules()[number].partition("Held by:")
+    named = _TEST.findall(names)
+    assert held
+    assert named
+    for path, function in named:
+        assert (ROOT / path).exists(), path
+        assert not function or re.search(
+            rf"^\s*(?:async )?def {function}\(", (ROOT / path).read_text(), re.MULTILINE
+        ), f"{path} has no {function}"

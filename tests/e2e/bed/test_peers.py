@@ -1,5 +1,7 @@
-"""The comparison with peers runs: the same little load, scheduled by netgang and without it (lab.bench.peers)."""
+"""The comparison with peers (lab.bench.peers) and a scenario of the exam (lab.bench.exam) run from end to end."""
 
+from lab.bench.exam.run import runs
+from lab.bench.exam.scenarios import SCENARIOS
 from lab.bench.peers.compare import Task, compared
 from lab.bench.peers.ways import WAYS
 from lab.bench.peers.workloads import Workload
@@ -18,3 +20,8 @@ async def test_gangs_are_compared() -> None:
     assert "cpu_ms_per_pod" not in plain
     assert [(goal["figure"], goal["holds"]) for goal in found.goals] == [("partial_gangs", True)]
     assert len(told) == 1 + 2, "the nodes, and each way"
+
+
+async def test_netgang_holds_a_gang_back_until_it_is_whole() -> None:
+    made = [one async for one in runs(SCENARIOS["gang-blocking"], [WAYS["second"]], times=1)]
+    assert [one.miss for one in made] == [None]

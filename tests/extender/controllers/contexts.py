@@ -1,6 +1,5 @@
 """What controllers work with, for tests that build one alone over a fake API server."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import cast
 
@@ -19,12 +18,7 @@ from tests.fakes.notes import notes_of_a_former_process
 
 
 def context_over(
-    api: FakeClusterApi,
-    cache: ClusterCache,
-    clock: Clock,
-    *,
-    plan: Plan | None = None,
-    acting: Callable[[], bool] = lambda: True,
+    api: FakeClusterApi, cache: ClusterCache, clock: Clock, *, plan: Plan | None = None
 ) -> ControllerContext:
     telemetry = Telemetry()
     events = Events(api, clock, telemetry, instance="netgang-0")
@@ -41,5 +35,5 @@ def context_over(
         events.post,
         cast("CurrentPlan", SimpleNamespace(current=plan, snapshot=plan and cache.snapshot(), policy=Policy())),
         lambda _: frozenset(),
-        acting,
+        lambda: True,
     )

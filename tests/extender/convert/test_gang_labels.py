@@ -1,12 +1,13 @@
-"""Gangs are recognised from labels and annotations: first match wins, contradictions are problems, no guesses."""
+"""Gangs are recognised from labels and annotations, without guesses; PodGroups' statuses are read and patched."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.convert import pod_from_json
+from extender.convert import pod_from_json, seen_pod_group_from_json
 from extender.convert.pod.gang_labels import (
     MIN_AVAILABLE_LABEL,
     MIN_MEMBER_ANNOTATIONS,
@@ -15,7 +16,10 @@ from extender.convert.pod.gang_labels import (
     POD_GROUP_LABEL,
     group_of,
 )
+from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, pod_group_from_json, status_patch
 from scoring.model import GangSource
+from scoring.model.resources import Resources
+from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
 
 LABELS = {NAME_LABEL: "g", MIN_AVAILABLE_LABEL: "4"}
 RIGHT = {  # case: ((key, source, min_available), labels, annotations, native group)
@@ -81,3 +85,85 @@ def test_pods_carry_their_group() -> None:
         group = pod_from_json(json.dumps({"metadata": metadata, "spec": spec}).encode()).group
         assert group is not None
         assert group.source is source
+
+
+METADATA = {"name": "g", "namespace": "team", "uid": "u1", "resourceVersion": "7"}
+WRITERS_SEEN = [{"manager": "kubectl", "operation": "Apply"}, {"manager": "netgang", "subresource": "status"}]
+STATUS = {"phase": "Running", "running": 2, "succeeded": 1, "occupiedBy": "team/job"}
+FULL: dict[str, Any] = {
+    "metadata": METADATA | {"managedFields": WRITERS_SEEN},
+    "spec": {"minMember": 3},
+    "status": STATUS | {"scheduleStartTime": "1970-01-01T00:01:40Z"},
+}
+
+
+def read(**changes: Any) -> SeenPodGroup:
+    return seen_pod_group_from_json(json.dumps({**FULL, **changes}).encode())
+
+
+SPECS = {  # case: ((min_member, schedule_timeout_s), spec)
+    "coscheduling's": ((3, 90.0), {"minMember": 3, "scheduleTimeoutSeconds": 90}),
+    "a native gang's minCount": ((5, None), {"schedulingPolicy": {"gang": {"minCount": 5}}}),
+    "a native group without a gang": ((1, None), {"schedulingPolicy": {"basic": {}}}),
+    "a minimum that is missing, which the cache refuses": ((0, None), {}),
+    "no spec": ((0, None), None),
+    "a time-out of 0, as mpi-operator writes it": ((1, None), {"minMember": 1, "scheduleTimeoutSeconds": 0}),
+}
+
+
+@pytest.mark.parametrize(("want", "spec"), SPECS.values(), ids=SPECS)
+def test_what_decides(want: tuple[int, float | None], spec: dict[str, Any] | None) -> None:
+    """Minimum and time-out of all three kinds; beside them creation and resources."""
+    raw = {"metadata": {"name": "g", "creationTimestamp": "1970-01-01T00:01:00Z"}, "spec": spec}
+    group = pod_group_from_json(json.dumps(raw).encode())
+    assert (group.key, group.created_s, group.min_member, group.schedule_timeout_s) == ("default/g", 60.0, *want)
+    assert read(spec={"minResources": {"cpu": "6"}}).group.min_resources == Resources.parse({"cpu": 6})
+
+
+def written_by(*managers: str) -> dict[str, Any]:
+    fields = [{"manager": name, "subresource": "status"} for name in managers]
+    return {**FULL["metadata"], "managedFields": fields}
+
+
+def test_what_is_read() -> None:
+    seen = read()
+    assert seen.status == GroupStatus("Running", 0, 2, 1, 0, "team/job", 100)
+    assert (seen.uid, seen.resource_version, seen.ours, seen.other_writer) == ("u1", "7", True, "")
+
+
+@pytest.mark.parametrize("status", [None, {}, {"scheduleStartTime": None, "phase": None}])
+def test_no_status(status: Any) -> None:
+    """Absent, empty, and as a Go client writes zero values."""
+    assert read(status=status).status == NO_STATUS
+
+
+WRITERS: dict[str, tuple[bool, str, tuple[str, ...]]] = {  # case: (whether we wrote, who else, all writers)
+    "none": (False, "", ()),
+    "we": (True, "", ("netgang",)),
+    "another": (False, "controller", ("controller",)),
+    "both": (True, "controller", ("netgang", "controller")),
+}
+
+
+@pytest.mark.parametrize(("ours", "other", "writers"), WRITERS.values(), ids=WRITERS)
+def test_who_wrote(ours: bool, other: str, writers: tuple[str, ...]) -> None:
+    """By field manager, of the status alone."""
+    seen = read(metadata=written_by(*writers))
+    assert (seen.ours, seen.other_writer) == (ours, other)
+
+
+def test_a_status_that_cannot_be_read_names_the_field() -> None:
+    with pytest.raises(ValueError, match=r"PodGroup team/g: spec\.minResources: cpu: 'x'"):
+        read(spec={"minMember": 1, "minResources": {"cpu": "x"}})
+    with pytest.raises(ValueError, match=r"PodGroup: .*status\.running"):
+        read(status={"running": "two"})
+
+
+def test_a_patch_has_what_differs() -> None:
+    assert status_patch(read(), read().status, only=STATUS_FIELDS) is None
+    patch = status_patch(read(), GroupStatus("Pending", running=2, failed=1), only=STATUS_FIELDS)
+    assert patch is not None
+    assert json.loads(patch) == {
+        "metadata": {"uid": "u1", "resourceVersion": "7"},
+        "status": {"phase": "Pending", "succeeded": 0, "failed": 1, "occupiedBy": None, "scheduleStartTime": None},
+    }

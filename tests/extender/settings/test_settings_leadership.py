@@ -1,5 +1,6 @@
-"""Settings of leader election: the times that follow, and what a replica makes of its environment."""
+"""Settings of leader election: the times that follow, for the Lease and for binds, and what is read where."""
 
+import asyncio
 import random
 from collections.abc import Mapping
 
@@ -8,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.bootstrap.common import candidacy
+from extender.errors import ApiUnavailableError
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.leadership.election import LeaseTimes
+from extender.ports import Binding
 from extender.runtime.clock import SystemClock
+from extender.settings.call_bound import MARGIN_S, longest_bind_s
 from extender.settings.leadership import LeaderElection, LeaseSettings
 from extender.settings.settings import Settings
+from tests.extender.scheduling.world import node_json, unfinished
+from tests.fakes.cluster_api import FakeClusterApi
 
 
 @given(st.integers(1, 3600))
@@ -55,3 +61,35 @@ async def test_an_identity_is_of_one_process(begins: str, pod: str, environment:
 async def test_without_election_there_is_no_candidate() -> None:
     async with candidacy(Settings(), SERVER, random.Random(0), environment={}, host="h") as stands:
         assert stands is None
+
+
+TIMES = {"as shipped": (25.0, 15.0, 60.0), "short": (8.0, 5.0, 20.0)}
+SIZE = 40  # more than have a turn at a time
+
+
+class Hanging(FakeClusterApi):
+    """Answers no Binding, as a client whose API server hangs: it gives up after six seconds."""
+
+    async def bind(self, binding: Binding) -> None:
+        await asyncio.sleep(6.0)
+        raise ApiUnavailableError("no answer")
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("hold_s", "commit_s", "http_s"), TIMES.values(), ids=TIMES)
+async def test_the_slowest_call_ends_within_its_bound(hold_s: float, commit_s: float, http_s: float) -> None:
+    async with unfinished(
+        node_json("n1", cpu="64"), api=Hanging(), hold_limit_s=hold_s, commit_timeout_s=commit_s
+    ) as world:
+        names = world.gang("g", SIZE)
+        await world.planned_pod("plain")
+        world.filter("plain")
+        calls = [*world.bind_offered(*names[:-1]), world.bind("plain", "n1")]
+        took_s: dict[str, float] = {}
+        for call in calls:
+            call.task.add_done_callback(lambda _, call=call: took_s.setdefault(call.pod, world.now_s - call.began_s))  # type: ignore[misc]
+        await world.settle(hold_s - 0.1)
+        world.bind_offered(names[-1])
+        await world.settle(http_s)
+        assert len(took_s) == SIZE
+        assert hold_s < max(took_s.values()) <= longest_bind_s(hold_s=hold_s, commit_s=commit_s) - MARGIN_S < http_s

@@ -1,11 +1,18 @@
-"""The page of a running service: its files, its sections, and what a browser has to refuse."""
+"""The page of a running service: its files and sections, what a browser refuses, how often it is worked out."""
 
+import asyncio
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
+from extender.schemas.explain import Explained
 from extender.web import routes
 from extender.web.page_sections import MOST_GANGS
+from extender.web.routes import Shown
+from scoring.explain.causes.reasons import Cause
 from tests.builders import mesh
 from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import node_json, running
@@ -108,3 +115,59 @@ async def test_held_room_is_said_of_its_zone() -> None:
         shown = (await client.get("/v1/page")).json()
     held = {zone["zone"]: zone["held_for"] for zone in shown["zones"]["rows"]}
     assert held == {"a": ["default/saves"], "b": []}
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.sections, self.version, self.looks = {"queue": b"1", "zones": b"1"}, 1, 0
+        self.shown = Shown(self._look, lambda: self.version)
+
+    def change(self, **sections: bytes) -> None:
+        self.sections |= sections
+        self.version += 1
+
+    async def _look(self) -> Mapping[str, bytes]:
+        self.looks += 1
+        return dict(self.sections)
+
+
+async def test_a_change_is_seen_within_a_second() -> None:
+    cluster = Cluster()
+    assert await cluster.shown.look() == (b'{"queue":1,"zones":1}', '"1"')
+    cluster.change(zones=b"2")
+    await asyncio.sleep(1.0)
+    assert await cluster.shown.look() == (b'{"queue":1,"zones":2}', '"2"')
+    cluster.change(zones=b"2")
+    await asyncio.sleep(1.0)
+    assert (await cluster.shown.look())[1] == '"2"', "what is the same has the same tag"
+
+
+async def test_many_pages_cost_one_look() -> None:
+    cluster = Cluster()
+    answers = await asyncio.gather(*(cluster.shown.look() for _ in range(50)))
+    assert (cluster.looks, len(set(answers))) == (1, 1)
+    for _ in range(10):
+        cluster.change()
+        await cluster.shown.look()
+    assert cluster.looks == 1, "not more often than once a second"
+
+
+async def test_without_news_and_without_pages_nothing_is_worked_out() -> None:
+    cluster = Cluster()
+    await asyncio.sleep(60.0)
+    assert cluster.looks == 0
+    for _ in range(10):
+        await cluster.shown.look()
+        await asyncio.sleep(2.0)
+    assert cluster.looks == 1
+
+
+EXPLAIN = (Path(routes.__file__).parent / "static/explain.js").read_text()
+
+
+def test_the_page_reads_fields_that_there_are() -> None:
+    """A field that the document has no more would be shown as nothing at all; of the cause it reads all."""
+    read = {name: set(re.findall(rf"\b{name}\??\.(\w+)", EXPLAIN)) for name in ("found", "cause")}
+    assert read["found"]
+    assert read["found"] <= get_type_hints(Explained).keys()
+    assert read["cause"] == get_type_hints(Cause).keys()

@@ -80,7 +80,7 @@ def test_all_that_is_supposed_has_words(text: str, what: WhatIf) -> None:
 # -- each cause --------------------------------------------------------------------------------------------------------
 #
 # The Event (and with it PodGroup and conditions, which carry its note), `/v1/explain` and the CLI go through the
-# functions that make them; the page: tests/extender/web/test_causes.py.
+# functions that make them; the page: tests/extender/web/test_page.py.
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

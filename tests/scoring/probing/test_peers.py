@@ -1,4 +1,4 @@
-"""Peers: mutual, bounded, the same for the same question, and hardly changed when nodes come and go."""
+"""Peers: mutual, bounded, stable; which values between zones stay once other nodes are the gateways."""
 
 from itertools import combinations
 
@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import NodeName, ZoneName
-from scoring.probing.peers import GATEWAY_PEERS, SMALL, WANTED_PEERS, ZONE_PEERS, Turn, assign_peers, slots_of
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from scoring.probing.peers import (
+    GATEWAY_PEERS,
+    SMALL,
+    WANTED_PEERS,
+    ZONE_PEERS,
+    Turn,
+    assign_peers,
+    of_gateways,
+    slots_of,
+)
 
 Zones = dict[NodeName, ZoneName]
 
@@ -99,3 +109,36 @@ def test_another_seed_is_another_assignment_and_fewer_peers_can_be_asked_for() -
 def test_every_name_has_one_slot(names: set[str], spare: bool) -> None:
     slots = slots_of(sorted(names), "seed", spare=spare)
     assert sorted(slots[slots >= 0].tolist()) == list(range(len(names)))
+
+
+ZONE_OF = {EndpointId(end): ZoneName(end[0]) for end in ("a1", "a2", "b1", "b2")}
+
+
+Row = tuple[str, str, Metric, float]
+
+
+def kept(*rows: Row) -> list[tuple[str, str]]:
+    """The ends of those rows (from, to, metric, time) that stay with 40 s, at 100 s."""
+    table = MeasurementTable.of(
+        Measurement(EndpointId(one), EndpointId(other), metric, 0.01, at_s) for one, other, metric, at_s in rows
+    )
+    found = of_gateways(table, ZONE_OF, now_s=100.0, keep_s=40.0)
+    return [(row.source, row.target) for row in found]
+
+
+LOSS, DELAY, BURST = Metric.LOSS, Metric.DELAY, Metric.THROUGHPUT
+NEW = [("a2", "b1", LOSS, 61.0), ("a2", "b2", LOSS, 100.0)]
+CASES = {  # sentence: (rows that go, rows that stay)
+    "former gateways go after a while": ([("a1", "b1", LOSS, 59.0)], NEW),
+    "each direction and metric is judged by itself": ([], [("b1", "a1", LOSS, 0.0), ("a1", "b1", DELAY, 0.0), *NEW]),
+    "links inside a zone stay": ([], [("a1", "a2", LOSS, 0.0), ("a2", "a1", LOSS, 100.0)]),
+    "throughput stays": ([], [("a1", "b1", BURST, 0.0), ("a2", "b2", BURST, 100.0)]),
+    "what a clock that was set back left in the future pushes nothing out": (
+        [("a1", "b1", LOSS, 59.0)], [NEW[0], ("a2", "b2", LOSS, 3700.0)]),
+    "nothing is nothing": ([], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new"), CASES.values(), ids=CASES)
+def test_which_values_stay(old: list[Row], new: list[Row]) -> None:
+    assert kept(*old, *new) == [row[:2] for row in new]

@@ -22,9 +22,9 @@ CLUSTER = Scale.of(NodeTable.of([node(f"n{i}", cpu="10", memory="100", gpu=1) fo
 FPGA = ResourceName("example.com/fpga")
 
 
-def tfjob(workers: int, *, ps: int = 1, least: int | None = None, cpu: str = "2", memory: str = "10") -> Gang:
+def tfjob(workers: int, *, ps: int = 1, least: int | None = None) -> Gang:
     members = [pod(f"ps{i}", role=Role.PS, index=i, cpu="1") for i in range(ps)]
-    members += [pod(f"w{i}", role=Role.WORKER, index=i, cpu=cpu, memory=memory) for i in range(workers)]
+    members += [pod(f"w{i}", role=Role.WORKER, index=i, cpu="2", memory="10") for i in range(workers)]
     return gang("job", members=members, min_member=least)
 
 

@@ -1,7 +1,7 @@
-"""Metric policies replayed on series as jobs report them: the shapes of PAPERS E2, what stops `curve`, and noise."""
+"""Metric policies, as settings make them, on series as jobs report them: PAPERS E2's shapes, `curve`'s end, noise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.scaling.job import ElasticJob, MetricOptions, Wants
+from extender.settings.features import ElasticMetricsSettings, ElasticSettings
+from extender.settings.settings import Settings
+from scoring.scaling.job import ElasticJob, MetricOptions, Options, Wants
 from scoring.scaling.metrics.policies import Memory, Said, WorkerDemand, worker_demand
 from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory, Series
 from tests.example_counts import FEW
@@ -230,3 +232,25 @@ def test_looks(
     assert (found.workers, found.reason) == (workers_, reason)
     off = replace(job, wants=Wants.OFF)
     assert worker_demand(off, series, memory, options, now_s=now_s) == WorkerDemand(None, Said.OFF)
+
+
+def test_defaults_are_those_of_the_decisions() -> None:
+    """Only `enabled` differs: nobody's job is resized unless the operator asks for it."""
+    found = ElasticSettings().options()
+    assert found == Options(enabled=False)
+    assert {field.name for field in fields(MetricOptions)} >= set(ElasticMetricsSettings.model_fields)
+
+
+def test_every_setting_reaches_its_option() -> None:
+    """Nested names, null for no limit, and `off` as YAML reads it."""
+    found = Settings.load(
+        overrides={
+            "elastic": {"enabled": True, "dry_run": True, "decrement": None, "increment": 5, "cool_down_s": 7},
+            "elastic.metrics.default": False,
+            "elastic.metrics.every_steps": 50,
+            "elastic.condition": "levels",
+        }
+    ).elastic.options()
+    assert (found.enabled, found.dry_run, found.decrement, found.increment) == (True, True, None, 5)
+    assert (found.cool_down_s, found.condition) == (7.0, "levels")
+    assert (found.metrics.default, found.metrics.every_steps) == (Wants.OFF, 50)

@@ -186,7 +186,7 @@ def test_each_metric_has_its_own_age() -> None:
     assert np.isnan([older.throughput_bps[0, 1], older.delay_ms[0, 1]]).tolist() == [False, True]
 
 
-def two_delays(there: tuple[float, float], back: tuple[float, float], policy: ScorePolicy = REFERENCE) -> PairScores:
+def two_delays(there: tuple[float, float], back: tuple[float, float]) -> PairScores:
     """Scores of n1 and n2 from a delay in ms and its age in s each way; n1 and n3 have a fresh delay of 10 ms."""
     found = [
         Measurement(EndpointId("n1"), EndpointId("n2"), Metric.DELAY, there[0], -there[1]),
@@ -194,7 +194,7 @@ def two_delays(there: tuple[float, float], back: tuple[float, float], policy: Sc
         Measurement(EndpointId("n1"), EndpointId("n3"), Metric.DELAY, 10.0, 0.0),
     ]
     matrix = NetworkMatrix.of(found, endpoint_of=ENDS, now_s=0.0)
-    return pair_scores(matrix.block(NAMES, NAMES), None, policy)
+    return pair_scores(matrix.block(NAMES, NAMES), None, REFERENCE)
 
 
 DIRECTIONS = {  # case: (points, delay shown, there, back): delays in ms with their ages in s

@@ -19,9 +19,9 @@ POLICY = Policy(spares=2)
 GPU_NODES = NodeSelectorTerm(expressions=(Requirement("disk", "Exists"),))
 
 
-def lists(state: Snapshot, name: str = "g", policy: Policy = POLICY) -> list[Listing]:
+def lists(state: Snapshot, policy: Policy = POLICY) -> list[Listing]:
     made = plan(state, policy, now_s=0.0)
-    one = next(found for key, found in state.gangs.items() if key.endswith(f"/{name}"))
+    one = next(found for key, found in state.gangs.items() if key.endswith("/g"))
     return list(PlanPlaces(state, made, policy).listings(one, made.admitted[one.key]).values())
 
 

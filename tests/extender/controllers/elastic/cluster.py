@@ -93,8 +93,8 @@ class Site:
     async def heavy_runs(self, *, limit_s: float = 60.0) -> None:
         await self.until("heavy runs", lambda: len(self.on_nodes("heavy")) == 5, limit_s=limit_s)
 
-    async def nothing_is_kept(self, *, limit_s: float = 5.0) -> None:
-        await self.until("nothing is kept any more", lambda: not self.claims, limit_s=limit_s)
+    async def nothing_is_kept(self) -> None:
+        await self.until("nothing is kept any more", lambda: not self.claims, limit_s=5.0)
 
     @property
     def claims(self) -> dict[str, dict[str, str]]:

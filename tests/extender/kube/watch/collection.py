@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from extender.convert.decode import object_key
-from extender.kube.calls import PODS, Resource
+from extender.kube.calls import PODS
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
 from lab.testbed.apiserver.store import ApiStore
@@ -36,9 +36,9 @@ def reduce(raw: bytes) -> Item | None:
     return Item(object_key(metadata.get("namespace", ""), metadata["name"]), metadata["resourceVersion"])
 
 
-def state_of(store: ApiStore, resource: Resource = PODS) -> State:
+def state_of(store: ApiStore) -> State:
     found: set[Item] = set()
-    for body in store.bodies(resource).values():
+    for body in store.bodies(PODS).values():
         try:
             item = reduce(body)
         except ValueError:

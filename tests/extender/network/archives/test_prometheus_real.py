@@ -1,9 +1,15 @@
-"""The Prometheus source against a real Prometheus that scrapes an exporter of a mesh."""
+"""The Prometheus source and its presets against a real Prometheus that scrapes exporters.
+
+Of a network with known faults; the pages and how they were recorded: tests/fixtures/exporters. A page is scraped as a
+whole, each sample with its time.
+"""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +23,7 @@ from extender.settings.sources import Preset
 from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
 from tests.liveness import LIVENESS_S
+from tests.newcomer.document import fenced
 from tests.real.servers import START_S, missing_prometheus, scraped
 
 pytestmark = [
@@ -165,3 +172,146 @@ async def test_a_wrong_query_is_told(connect: Connect) -> None:
     source = connect(queries={"loss": {"query": "sum(", "unit": "ratio"}})
     with pytest.raises(NetworkSourceError, match=r"status 400.*parse error"):
         await source.fetch(now_s=now_s())
+
+
+PAGES = Path(__file__).parents[3] / "fixtures" / "exporters"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "archives.md"
+_BLOCK = re.compile(r"# AT (?P<at_s>\S+) \{(?P<labels>.*)\}")
+_SAMPLE = re.compile(r"(?P<name>\w+)\{?(?P<labels>.*?)\}? (?P<value>\S+)")
+SOON_S = 270.0
+BACK_S = 1.0  # the last sample's age
+NODES = [f"node{number}" for number in (28, 33, 34, 35)]
+CLUSTER = [
+    *(f'kube_node_info{{node="{node}",internal_ip="10.77.0.{node[4:]}"}} 1' for node in NODES),
+    *(
+        f'kube_pod_info{{created_by_kind="DaemonSet",created_by_name="{name}",node="{node}",pod_ip="10.244.1.7"}} 1'
+        for name, node in (("kubenurse", "node28"), ("other", "node20"))
+    ),
+]
+
+
+def recorded(name: str, until_s: float, now_s: float) -> Iterator[str]:
+    """The samples up to a moment of the recording, which becomes `BACK_S` before now."""
+    at_ms, labels = 0, ""
+    for line in (PAGES / f"{name}.txt").read_text().splitlines():
+        if block := _BLOCK.fullmatch(line):
+            if float(block["at_s"]) > until_s + 5.0:
+                return
+            at_ms, labels = round((now_s - BACK_S - until_s + float(block["at_s"])) * 1000), block["labels"]
+        elif sample := _SAMPLE.fullmatch(line):
+            yield f"{sample['name']}{{{sample['labels']},{labels}}} {sample['value']} {at_ms}".replace("{,", "{")
+
+
+def goldpinger(now_s: float) -> Iterator[str]:
+    """By hand after its source: node33 by UDP and with a pod that was replaced, node34 by HTTP, node35 gone."""
+    peers = (  # host, pod, probes a minute, seconds of UDP each (none: HTTP alone), loss in percent
+        ("10.77.0.33", "10.244.2.9", 20, 0.0004, 5),
+        ("10.77.0.33", "10.244.2.4", 0, 0.3, 100),
+        ("10.77.0.34", "10.244.3.4", 20, None, None),
+        ("10.77.0.35", "10.244.4.4", 0, 0.3, 100),
+    )
+    for minute in range(9):
+        at_ms = round((now_s - BACK_S - 480 + 60 * minute) * 1000)
+        for host, pod, per_minute, udp_s, loss in peers:
+            ends = f'goldpinger_instance="node28",host_ip="{host}",pod_ip="{pod}"'
+            made = 100 + per_minute * minute
+            yield f'goldpinger_peers_response_time_s_count{{call_type="ping",{ends}}} {made} {at_ms}'
+            yield f'goldpinger_peers_response_time_s_sum{{call_type="ping",{ends}}} {made * 0.012} {at_ms}'
+            if udp_s is not None:
+                yield f"goldpinger_peers_loss_pct{{{ends}}} {loss} {at_ms}"
+                yield f"goldpinger_peers_udp_rtt_s_count{{{ends}}} {made} {at_ms}"
+                yield f"goldpinger_peers_udp_rtt_s_sum{{{ends}}} {made * udp_s} {at_ms}"
+
+
+def kubenurse(now_s: float) -> Iterator[str]:
+    """What the recording has not: node36 never answers, node37 has no bucket of 1 s, node38 is from Prometheus 3."""
+    name, of = "kubenurse_httpclient_trace_request_duration_seconds", 'instance="10.244.1.7:8080",type="path_'
+    for minute in range(9):
+        at_ms = round((now_s - BACK_S - 480 + 60 * minute) * 1000)
+        for node, done in (("node36", False), ("node37", True), ("node38", True)):
+            for event in ("connect_start", "connect_done") if done else ("connect_start",):
+                ends = f'{of}{node}",event="{event}"'
+                yield f"{name}_count{{{ends}}} {12 * minute} {at_ms}"
+                yield f"{name}_sum{{{ends}}} {0.012 * minute * (event == 'connect_done')} {at_ms}"
+        yield f'{name}_bucket{{{of}node38",event="connect_done",le="1.0"}} {12 * minute} {at_ms}'
+
+
+def page(until_s: float, now_s: float) -> str:
+    nurses = (line.replace("10.77.0.28:8080", "10.244.1.7:8080") for line in recorded("kubenurse", until_s, now_s))
+    others = (line for name in ("blackbox", "smokeping") for line in recorded(name, until_s, now_s))
+    return "\n".join((*CLUSTER, *nurses, *others, *goldpinger(now_s), *kubenurse(now_s), ""))
+
+
+@pytest.fixture(scope="module", params=[SOON_S, 750.0], ids=["just gone", "long gone"])
+def stored(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[float, HttpServer]]:
+    text = page(request.param, now_s())  # made once: the samples' times must stay
+    with scraped(lambda: text, tmp_path_factory.mktemp("prometheus")) as url:
+        yield request.param, HttpServer(url)
+
+
+async def values(server: HttpServer, preset: str, enough: int = 4) -> dict[str, float]:
+    """Metric, source and target → value, once so many have nodes' names: addresses come before these are scraped."""
+
+    def named(found: dict[str, float]) -> dict[str, float]:
+        return {name: value for name, value in found.items() if "10." not in name}
+
+    source = PrometheusSource(HttpClient(server), Settings(kind="prometheus", url=server.url, presets=[preset]))
+    try:
+        return named(await read(source, lambda found, _: len(named(found)) >= enough))
+    finally:
+        await source.aclose()
+
+
+LOSS, DELAY = "loss node28-node33", "delay node28-node34"  # the faults
+RECORDED = {  # preset: loss of the node that loses 5 %, half of the round trip to the one that is 5 ms late: from, to
+    "blackbox": ((0.0, 0.3), (2.5, 5.0)),
+    "smokeping": ((0.03, 0.08), (2.5, 5.0)),
+    "kubenurse": ((0.03, 0.08), (2.5, 5.0)),
+}
+
+
+@pytest.mark.parametrize("preset", RECORDED)
+async def test_presets_find_the_faults_of_the_recording(stored: tuple[float, HttpServer], preset: str) -> None:
+    loss, delay_ms = RECORDED[preset]
+    found = await values(stored[1], preset)
+    assert loss[0] <= found[LOSS] <= loss[1]
+    assert delay_ms[0] <= found[DELAY] <= delay_ms[1]
+    assert found["loss node28-node34"] <= 0.005
+    assert found["delay node28-node33"] < 0.7  # a connect that waited a second for TCP to repeat is no delay
+
+
+async def test_a_node_that_is_gone(stored: tuple[float, HttpServer]) -> None:
+    until_s, server = stored
+    dead = {name: await values(server, name) for name in RECORDED}
+    loss, delay = "loss node28-node35", "delay node28-node35"
+    if until_s == SOON_S:
+        assert (dead["kubenurse"][loss], dead["kubenurse"][delay] < 1.0) == (0.0, True)
+        return
+    assert {loss, delay}.isdisjoint(dead["kubenurse"])  # it is in the metrics until kubenurse ends
+    for name in ("blackbox", "smokeping"):  # which are not told and go on asking
+        assert (dead[name][loss], delay in dead[name]) == (1.0, False)
+
+
+async def test_kubenurse_without_answers_and_without_buckets(stored: tuple[float, HttpServer]) -> None:
+    found = {name: value for name, value in (await values(stored[1], "kubenurse", 7)).items() if name[-1] in "678"}
+    assert found == {"loss node28-node36": 1.0, "loss node28-node38": 0.0, "delay node28-node38": pytest.approx(0.5)}
+
+
+async def test_goldpinger(stored: tuple[float, HttpServer]) -> None:
+    assert await values(stored[1], "goldpinger", enough=3) == {
+        LOSS: pytest.approx(0.05),
+        "delay node28-node33": pytest.approx(0.2),
+        DELAY: pytest.approx(6.0),
+    }
+
+
+async def test_the_relabelling_for_blackbox_that_the_reference_shows(tmp_path: Path) -> None:
+    [shown] = [text for text in fenced(PAGE.read_text(), "yaml") if "scrape_configs" in text]
+    page = 'probe_success 1\nprobe_icmp_duration_seconds{phase="rtt"} 0.002\n' + "".join(
+        f'kube_node_info{{node="node{end}",internal_ip="10.0.0.{end}"}} 1\n' for end in (28, 33)
+    )
+    with scraped(lambda: page, tmp_path, jobs=lambda at: shown.replace("10.0.0.28:9115", at)) as url:
+        found = await values(HttpServer(url), "blackbox", enough=2)
+    assert found == {"loss node28-node33": 0.0, "delay node28-node33": pytest.approx(1.0)}

@@ -1,12 +1,18 @@
-"""A node that has just joined keeps room for its DaemonSets' pods, and not without end (docs/safety.md S12, S26)."""
+"""Nodes that join keep room for DaemonSets' pods for a time; which are lost, and when (docs/safety.md S12, S26)."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from extender.cache import ClusterCache
+from extender.scheduling.unfit_nodes import NodeHealth
+from scoring.ids import NodeName
+from scoring.model import Node
 from scoring.model.reasons import Reason
+from tests.builders import bound, node, pod
 from tests.extender.scheduling.world import World, key, node_json, running
+from tests.fakes.clock import FakeClock
 
 pytestmark = pytest.mark.looptime
 
@@ -64,3 +70,50 @@ async def test_pods_that_do_not_come_close_no_node_for_ever() -> None:
         assert sorted(world.bound()) == sorted(names)
         await world.planned_gang("next", 1)
         assert "DaemonSet default/cni has had no pod on 1 node in the time kept for it" in notes(world, "next")
+
+
+N1, N2 = NodeName("n1"), NodeName("n2")
+
+
+def health_of(*nodes: Node) -> tuple[ClusterCache, FakeClock, NodeHealth]:
+    """A cache, its clock, and the health of its nodes with 60 s of patience."""
+    cache, clock = ClusterCache(), FakeClock()
+    cache.nodes.replace(nodes)
+    return cache, clock, NodeHealth(cache, clock, node_lost_s=60.0)
+
+
+def test_a_deleted_node_is_lost_at_once() -> None:
+    _, _, health = health_of(node("n1"))
+    assert health.lost([N1, N2]) == {"n2"}
+
+
+def test_time_counts_from_when_it_was_seen() -> None:
+    _, clock, health = health_of(node("n1", ready=False))
+    clock.advance(1000.0)
+    assert health.lost([N1]) == frozenset()
+    health.look()
+    clock.advance(59.9)
+    health.look()
+    assert health.lost([N1]) == frozenset()
+    clock.advance(0.1)
+    assert health.lost([N1]) == {"n1"}
+
+
+def test_a_node_that_recovers_begins_anew() -> None:
+    cache, clock, health = health_of(node("n1", ready=False))
+    health.look()
+    clock.advance(50.0)
+    cache.nodes.upsert(node("n1"))
+    health.look()
+    cache.nodes.upsert(node("n1", ready=False))
+    health.look()
+    clock.advance(59.0)
+    assert health.lost([N1]) == frozenset()
+    clock.advance(1.0)
+    assert health.lost([N1]) == {"n1"}
+
+
+def test_the_lost_nodes_of_a_gang_are_those_its_members_are_on() -> None:
+    _, _, health = health_of(node("n1"))
+    members = [bound(pod("a"), "n1"), bound(pod("b"), "gone"), pod("c")]
+    assert health.lost_under(members) == {"gone"}

@@ -1,26 +1,97 @@
-"""Certificates that change while the process runs: new connections get the new ones, held binds keep theirs."""
+"""Which client comes in at which port, over real sockets; certificates that change while binds are held."""
 
 import asyncio
+import json
 import logging
 import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from extender import bootstrap
+from extender.bootstrap import Service
+from extender.bootstrap.serve import configs, running
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.runtime.telemetry import Telemetry
 from extender.server.tls.rotation import Rotation
+from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from scoring.model.reasons import Reason
 from tests.authority import Pair
+from tests.extender.server.served import listening
 from tests.extender.server.tls.conftest import Certificates, said
-from tests.extender.server.tls.serving import CLUSTER, Served, client, client_context, held_bind, served
 from tests.fakes.verbs import ARGS
 from tests.liveness import LIVENESS_S
+
+ROOT = Path(__file__).parents[4]
+CLUSTER = ROOT / "examples/snapshot/paper-testbed.json"
+REQUESTS = ROOT / "examples/requests"
+FILTER = (REQUESTS / "filter-case1.json").read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    service: Service
+    urls: dict[str, str]  # setting of the port → base URL
+
+    @property
+    def port(self) -> int:
+        return httpx.URL(self.urls["port"]).port or 0
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.service.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
+
+
+@asynccontextmanager
+async def served(tls: TlsSettings, **more: Any) -> AsyncIterator[Served]:
+    settings = Settings(snapshot=CLUSTER, port=0, health_port=0, debug_port=0, tls=tls, **more)
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(running(bootstrap.embedded(settings)))
+        urls = {}
+        for name, config in configs(settings, service):
+            urls[name] = (await stack.enter_async_context(listening(config, setting=name))).url
+        async with asyncio.timeout(LIVENESS_S):
+            while service.planner.snapshot is None:  # noqa: ASYNC110 - it reports nothing
+                await asyncio.sleep(0.001)
+        stack.push_async_callback(service.shut_down)
+        yield Served(service, urls)
+
+
+def client_context(certificates: Certificates, pair: Pair | None, *, authority: Path | None = None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(authority or certificates.ours.cert))
+    if pair is not None:
+        context.load_cert_chain(pair.cert, pair.key)
+    return context
+
+
+def client(served: Served, context: ssl.SSLContext, *, port: str = "port") -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=served.urls[port], verify=context, trust_env=False)
+
+
+async def held_bind(served: Served, scheduler: httpx.AsyncClient) -> "asyncio.Task[dict[str, Any]]":
+    answer = (await scheduler.post("/filter", content=FILTER)).json()
+    body = json.loads((REQUESTS / "bind-case1.json").read_text()) | {"Node": answer["NodeNames"][0]}
+
+    async def bind() -> dict[str, Any]:
+        return dict((await scheduler.post("/bind", json=body, timeout=60.0)).json())
+
+    call = asyncio.create_task(bind())
+    await until_held(served, 1)
+    return call
+
+
+async def until_held(served: Served, count: int) -> None:
+    async with asyncio.timeout(LIVENESS_S):
+        while served.service.views.plan().held_binds != count:  # noqa: ASYNC110 - it reports nothing
+            await asyncio.sleep(0.005)
+
 
 DAY_S = 86_400.0
 
@@ -151,3 +222,86 @@ async def test_a_broken_pair_at_the_start_is_refused(certificates: Certificates)
     with pytest.raises(ConfigError, match="is not the key of the certificate"):
         async with bootstrap.embedded(Settings(snapshot=CLUSTER, health_port=0, tls=tls)):
             pass
+
+
+async def test_the_right_certificate_gets_to_the_verbs(certificates: Certificates) -> None:
+    context = client_context(certificates, certificates.client)
+    async with served(certificates.settings()) as ports, client(ports, context) as scheduler:
+        answer = await scheduler.post("/filter", content=FILTER)
+        assert len(answer.json()["NodeNames"]) == 1
+
+
+async def _refused(ports: Served, context: ssl.SSLContext) -> str:
+    with pytest.raises((httpx.TransportError, ssl.SSLError)) as caught:  # httpx passes an alert of TLS 1.3 on as it is
+        async with client(ports, context) as stranger:
+            await stranger.post("/filter", content=FILTER)
+    async with client(ports, context, port="health_port") as probe:
+        metrics = (await probe.get("/metrics")).text
+    assert "netgang_requests_total{" not in metrics
+    return f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+FOREIGN = {  # case: (what the log says, alert that the client hears, what it shows)
+    "none": ("not return a certificate", "certificate required|handshake failure", lambda _: None),
+    "another authority": ("get local issuer", "unknown ca", lambda all_: all_.theirs.issue("system:x")),
+    "expired": ("has expired", "certificate expired", lambda all_: all_.ours.issue("x", days=-1, file="expired")),
+    "for servers": ("purpose", "unsupported certificate", lambda all_: all_.ours.server("x")),
+}
+
+
+@pytest.mark.parametrize(("want", "alert", "shown"), FOREIGN.values(), ids=FOREIGN)
+async def test_a_refused_client_hears_why(
+    want: str,
+    alert: str,
+    shown: Callable[[Certificates], Pair | None],
+    certificates: Certificates,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    context = client_context(certificates, shown(certificates))
+    with caplog.at_level(logging.WARNING, logger="netgang.tls"):
+        async with served(certificates.settings()) as ports:
+            heard = await _refused(ports, context)
+    (line,) = said(caplog)
+    assert line.startswith("a connection was refused: ")
+    assert want in line
+    assert any(part.replace(" ", "_") in heard.lower().replace(" ", "_") for part in alert.split("|")), heard
+
+
+@pytest.mark.parametrize("name", ["system:kube-scheduler", "scheduler.example.org"], ids=["common", "alternative"])
+async def test_a_certificate_of_another_name_is_refused(
+    name: str, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    kubelet = certificates.ours.issue("system:node:n1", san="DNS:n1")
+    async with served(certificates.settings(names=("else", name))) as ports:
+        with caplog.at_level(logging.WARNING, logger="netgang.tls"):
+            for _ in range(2):
+                await _refused(ports, client_context(certificates, kubelet))
+        names = "the client's certificate names n1, system:node:n1, which tls.client_names does not allow"
+        assert said(caplog) == [f"a connection was refused: {names}"], "once in ten seconds"
+        async with client(ports, client_context(certificates, certificates.client)) as scheduler:
+            assert (await scheduler.post("/filter", content=FILTER)).status_code == 200
+
+
+PATHS = ("/healthz", "/readyz", "/metrics", "/v1/plan", "/docs", "/openapi.json")
+
+
+async def _statuses(door: httpx.AsyncClient) -> list[int]:
+    filtered = await door.post("/filter", content=FILTER)
+    return [*[(await door.get(path)).status_code for path in PATHS], filtered.status_code]
+
+
+async def test_each_port_has_its_own_addresses(certificates: Certificates) -> None:
+    stranger = client_context(certificates, None)
+    async with (
+        served(certificates.settings()) as ports,
+        client(ports, client_context(certificates, certificates.client)) as scheduler,
+        client(ports, stranger, port="debug_port") as people,
+        client(ports, stranger, port="health_port") as probe,
+    ):
+        assert await _statuses(scheduler) == [200, 200, 200, 404, 404, 404, 200]
+        assert await _statuses(probe) == [200, 200, 200, 404, 404, 404, 404]
+        assert await _statuses(people) == [200] * 7
+        away = await scheduler.get("/v1/plan")
+    assert away.headers["content-type"] == "application/problem+json"
+    assert "debug_port" in away.json()["detail"]
+    assert {url.partition(":")[0] for url in ports.urls.values()} == {"https", "http"}
