@@ -3,13 +3,13 @@
 The same conversion, cache, mapping, planner and documents as the service; only where the cluster comes from differs.
 """
 
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.api.documents.queue import plan_document, weight_document
 from extender.bootstrap import empty_cache, fill
@@ -31,8 +31,7 @@ from scoring.plan import Plan, plan
 _Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(msgspec.Struct, frozen=True):
     """A plan of files."""
 
     document: schema.PlanOfFiles

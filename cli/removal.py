@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ConflictError, NotFoundError
 from extender.kube.operator_client import OperatorApi
@@ -35,14 +37,13 @@ _LIMIT_S: Final = 120.0
 _LEASE_LIMIT_S: Final = 90.0
 
 
-@dataclass(slots=True)
-class Removed:
+class Removed(msgspec.Struct):
     """What was done, or with a dry run would be."""
 
-    policies: list[str] = field(default_factory=list)
-    released: dict[str, str] = field(default_factory=dict)  # namespace/name of a pod → the scheduler it names
-    leases: list[str] = field(default_factory=list)
-    left: dict[str, str] = field(default_factory=dict)
+    policies: list[str] = []
+    released: dict[str, str] = {}  # namespace/name of a pod → the scheduler it names
+    leases: list[str] = []
+    left: dict[str, str] = {}
 
 
 @dataclass(eq=False, repr=False)

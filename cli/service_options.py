@@ -10,13 +10,13 @@ import inspect
 import os
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import MISSING, dataclass, fields
 from functools import partial, wraps
 from inspect import Parameter
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -33,8 +33,7 @@ _USUAL: Final = "netgang-system/netgang:8889"
 _where: Final = partial(option, rich_help_panel="Where netgang is")
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """Where netgang is, as it was said; nothing is read before it is needed."""
 
     ctx: typer.Context
@@ -106,7 +105,7 @@ def having(**records: type) -> Callable[[_Command], _Command]:
 
 def _parameters(record: type) -> list[Parameter]:
     kinds = get_type_hints(record, include_extras=True)
-    usual = {one.name: Parameter.empty if one.default is MISSING else one.default for one in fields(record)}
+    usual = {one.name: Parameter.empty if one.required else one.default for one in msgspec.structs.fields(record)}
     return [Parameter(name, Parameter.KEYWORD_ONLY, default=usual[name], annotation=kinds[name]) for name in usual]
 
 

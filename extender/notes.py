@@ -12,10 +12,11 @@ import logging
 import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec
 
 from extender.errors import ConfigError
 
@@ -47,8 +48,7 @@ class Flaw(StrEnum):
     FORGED = "was not written by netgang for this object, was changed since, or is signed with a key that is gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Bearer:
+class Bearer(msgspec.Struct, frozen=True):
     """The object that carries a note; `namespace` and `uid` are signed, the rest is for people."""
 
     api_version: str

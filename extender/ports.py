@@ -6,7 +6,6 @@ library's types; its errors are those of `extender.errors`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -49,8 +48,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
     object: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """A part of a list: raw JSON of each item, the list's resourceVersion, and where the next part begins."""
 
     items: Sequence[bytes]
@@ -58,8 +56,7 @@ class Page:
     continue_token: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(msgspec.Struct, frozen=True):
     """An owner of pods that was found by a label: raw JSON, which in lists does not say of what kind it is."""
 
     api_version: str
@@ -137,8 +134,7 @@ async def read_all(api: ClusterApi, path: str) -> list[bytes]:
             return found
 
 
-@dataclass(frozen=True, slots=True)
-class StoredText:
+class StoredText(msgspec.Struct, frozen=True):
     """A ConfigMap of netgang's own namespace with one text, as it was read."""
 
     resource_version: str
@@ -159,8 +155,7 @@ class TextStore(Protocol):
         """Replace the text of `over`; as stored. ConflictError: it has changed since; others as `read`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(msgspec.Struct, frozen=True):
     """The user that a token belongs to; `extra` is what an authenticator adds, key → values."""
 
     username: str
@@ -177,23 +172,21 @@ class Reviews(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointInfo:
+class EndpointInfo(msgspec.Struct, frozen=True):
     """An endpoint as its source describes it: `aliases` are labels, addresses and host names it also goes by."""
 
     id: EndpointId
     aliases: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(msgspec.Struct, frozen=True):
     """What one fetch of a source gave. `problems` are sentences for people: skipped cells, failed grids."""
 
     measurements: tuple[Measurement, ...] | MeasurementTable
     endpoints: tuple[EndpointInfo, ...]
     fetched_at_s: float
     problems: tuple[str, ...] = ()
-    rejected: Mapping[str, int] = field(default_factory=dict)  # short constant reason → number of values not used
+    rejected: Mapping[str, int] = {}  # short constant reason → number of values not used
 
 
 class CurrentPlan(Protocol):

@@ -7,10 +7,42 @@
 Rule: an answer is exactly as long as its request, so that a forged source address gains nothing. A TWAMP-light sender's
 packet (RFC 5357: sequence, timestamp, error estimate, then padding) is answered if it has the 41 bytes that an answer
 needs. What follows the 44 bytes is returned: TLVs with the flag that says they are not understood, as RFC 8972 wants.
+Time is 64 bits, seconds since 1900 and their fraction of 2^-32 (RFC 5905). Differences are in these units, modulo 2^64:
+the end of the era in 2036 changes nothing.
 """
 
 import struct
 from typing import Final, NamedTuple
+
+UNITS_PER_S: Final = 1 << 32
+UNITS_PER_MS: Final = UNITS_PER_S / 1000.0
+_MASK: Final = (1 << 64) - 1
+_EPOCH_S: Final = 2_208_988_800  # from 1900 to 1970
+
+
+def from_unix_ns(unix_ns: int) -> int:
+    """NTP's 64 bits of a Unix time in nanoseconds.
+
+    >>> hex(from_unix_ns(500_000_000))
+    '0x83aa7e8080000000'
+    """
+    return from_timespec(*divmod(unix_ns, 1_000_000_000))
+
+
+def from_timespec(seconds: int, rest_ns: int) -> int:
+    """The same of seconds and nanoseconds, as the kernel says times."""
+    return (((seconds + _EPOCH_S) << 32) | (rest_ns << 32) // 1_000_000_000) & _MASK
+
+
+def between(earlier: int, later: int) -> int:
+    """Units from one timestamp to another; negative if `later` is the earlier one.
+
+    >>> between(from_unix_ns(0), from_unix_ns(1_500_000_000)) / UNITS_PER_S, between(1, 0), between(_MASK, 0)
+    (1.5, -1, 1)
+    """
+    units = (later - earlier) & _MASK
+    return units if units < 1 << 63 else units - (1 << 64)
+
 
 BASE_BYTES: Final = 44
 LEAST_BYTES: Final = 41

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from probe import ntp, packets
+from probe import packets
 from probe.clock import Clock
 from probe.documents import Assignment, Peer
 from probe.reflector import Reflector
@@ -113,7 +113,7 @@ class Prober:
     def _answer(self) -> None:
         for content, source, received, ttl in self._answering.waiting():
             self.reflector.note_dropped(self._answering.dropped)
-            now = ntp.from_unix_ns(self._clock.unix_ns())
+            now = packets.from_unix_ns(self._clock.unix_ns())
             answer = self.reflector.answer(content, source, received=received, ttl=ttl, now=now)
             if answer is not None:
                 self._answering.send(answer, source)
@@ -134,7 +134,7 @@ class Prober:
         for target in self._targets.values():
             if target.due_s > now_s:
                 continue
-            packet = target.session.send(ntp.from_unix_ns(before_ns), self.reflector.error, at_s=now_s)
+            packet = target.session.send(packets.from_unix_ns(before_ns), self.reflector.error, at_s=now_s)
             sent = self._asking.send(packet, target.address)
             after_ns = self._clock.unix_ns()
             if not sent or after_ns - before_ns > _SLOW_SEND_NS:

@@ -15,17 +15,17 @@ repeats the sender's: as long as both are always equal, the direction is not kno
 from dataclasses import dataclass
 from typing import Final
 
-from probe import ntp, packets
+from probe import packets
 from probe.window import Window
 
 LATER_S: Final = 1.0  # Lost is what was overtaken by so much; reordering on a network is a thousand times shorter
 SILENT_S: Final = 30.0  # After so long a packet to a peer that answers nothing is lost
 MOST_PENDING: Final = 4096
-_TOLERATED: Final = int(1e-6 * ntp.UNITS_PER_S)
+_TOLERATED: Final = int(1e-6 * packets.UNITS_PER_S)
 """By so much a reflector may seem to have had a packet longer than it was under way: timestamps are rounded."""
 
 
-_LONGEST: Final = 60 * ntp.UNITS_PER_S  # No round trip: a clock was set
+_LONGEST: Final = 60 * packets.UNITS_PER_S  # No round trip: a clock was set
 
 
 @dataclass(slots=True)
@@ -86,16 +86,17 @@ class Session:
             return False
         self._heard = True
         sent.number = said.sequence
-        under_way = ntp.between(sent.timestamp, received)
-        inside = ntp.between(said.received, said.timestamp)
+        under_way = packets.between(sent.timestamp, received)
+        inside = packets.between(said.received, said.timestamp)
         if inside < 0 or not -_TOLERATED <= under_way - inside <= _LONGEST:
             sent.suspect = True
             return True
         sent.rtt = max(under_way - inside, 0)
         if own_error_s is not None and said.error & packets.SYNCHRONIZED:
-            out = ntp.between(sent.timestamp, said.received)
+            out = packets.between(sent.timestamp, said.received)
             # Half the round trip is wrong by half of it at most: clocks must be better than that.
-            if own_error_s + packets.error_s(said.error) <= sent.rtt / ntp.UNITS_PER_S / 2.0 and 0 <= out <= sent.rtt:
+            error = (own_error_s + packets.error_s(said.error)) * packets.UNITS_PER_S
+            if 2.0 * error <= sent.rtt and 0 <= out <= sent.rtt:
                 sent.out = out
         return True
 
@@ -148,9 +149,9 @@ class Session:
             self._rtt_before = None
             return
         window.answered += 1
-        window.rtts_ms.append(sent.rtt / ntp.UNITS_PER_MS)
+        window.rtts_ms.append(sent.rtt / packets.UNITS_PER_MS)
         if self._rtt_before is not None:
-            window.changes_ms.append(abs(sent.rtt - self._rtt_before) / ntp.UNITS_PER_MS)
+            window.changes_ms.append(abs(sent.rtt - self._rtt_before) / packets.UNITS_PER_MS)
         self._rtt_before = sent.rtt
         if sent.out is not None:
-            window.one_ways_ms.append(sent.out / ntp.UNITS_PER_MS)
+            window.one_ways_ms.append(sent.out / packets.UNITS_PER_MS)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import Final, TypeAlias
 
-from probe import ntp
+from probe import packets
 from probe.packets import MOST_BYTES
 
 Datagram: TypeAlias = tuple[bytes, tuple[str, int], int, int]
@@ -85,10 +85,10 @@ class UdpSocket:
                 if level != socket.SOL_SOCKET:
                     ttl = _INT.unpack_from(value)[0] & 0xFF
                 elif kind == _TIMESTAMPNS:
-                    arrived = ntp.from_timespec(*_TIMESPEC.unpack_from(value))
+                    arrived = packets.from_timespec(*_TIMESPEC.unpack_from(value))
                 elif kind == _RXQ_OVFL:
                     self.dropped = _INT.unpack_from(value)[0] & 0xFFFFFFFF
             if arrived < 0:
                 self.stamped = False
-                arrived = ntp.from_unix_ns(self._unix_ns())
+                arrived = packets.from_unix_ns(self._unix_ns())
             yield content, source[:2], arrived, ttl

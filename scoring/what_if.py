@@ -7,11 +7,11 @@ among equals.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Commitment, Gang, NodeTable, Pod, Policy, Reason, Snapshot
@@ -66,14 +66,13 @@ class Situation(NamedTuple):
     now_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
+class Fate(msgspec.Struct, frozen=True):
     """One gang in one plan."""
 
     state: str  # admitted, waiting, settled (it wants no nodes) or absent.
     rank: int | None = None
     zone: str | None = None  # With commas.
-    members: Mapping[str, NodeName] = field(default_factory=dict)  # pod → planned node.
+    members: Mapping[str, NodeName] = {}  # pod → planned node.
     code: str | None = None  # Name of the reason.
     reason: str | None = None
     detail: str = ""
@@ -81,8 +80,7 @@ class Fate:
     behind: tuple[GangKey, ...] = ()  # Up to ten gangs ahead that have its room.
 
 
-@dataclass(frozen=True, slots=True)
-class Turned:
+class Turned(msgspec.Struct, frozen=True):
     """A gang for which something would differ."""
 
     gang: GangKey
@@ -90,8 +88,7 @@ class Turned:
     after: Fate
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """All gangs for which something differs, each in one of the lists, by name."""
 
     admitted: tuple[Turned, ...] = ()  # Would be admitted, and were not
@@ -100,8 +97,7 @@ class Difference:
     other: tuple[Turned, ...] = ()  # Wait for another reason, came, went, or have settled
 
 
-@dataclass(frozen=True, slots=True)
-class Supposed:
+class Supposed(msgspec.Struct, frozen=True):
     """A changed situation and the plan for it."""
 
     situation: Situation

@@ -7,9 +7,9 @@ Debian images and every Linux desktop have it; without it these tests are skippe
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from tests.liveness import LIVENESS_S
@@ -18,8 +18,7 @@ _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 LOOPBACK_NAMES = "DNS:localhost,IP:127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     cert: Path
     key: Path
 
@@ -33,8 +32,7 @@ class Pair:
         return copies
 
 
-@dataclass(frozen=True, slots=True)
-class Authority(Pair):
+class Authority(Pair, frozen=True):
     """A certificate authority; what it issues is put beside its own files."""
 
     name: str

@@ -1,9 +1,9 @@
 """One line per object, in Kubernetes quantities; defaults are the dullest possible object."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid, ZoneName, gang_key
 from scoring.model import (

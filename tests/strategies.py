@@ -1,7 +1,6 @@
 """Hypothesis strategies on top of the builders, of values that are realistic; unknown and old ones are common."""
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -55,8 +54,7 @@ def score_policies() -> st.SearchStrategy[ScorePolicy]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     demand: Demand
     free: Ints
     rank: Floats

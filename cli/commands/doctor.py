@@ -1,10 +1,10 @@
 """`netgang doctor`: what is wrong with an installation, and what to change. Nothing is changed anywhere."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -50,7 +50,7 @@ def doctor(
     findings = examine(seen)
     wrong = [one for one in findings if one.severity is not Severity.NOTE]
     if as_json:
-        print_json({"ok": not wrong, "findings": [asdict(one) for one in findings]})
+        print_json({"ok": not wrong, "findings": [msgspec.to_builtins(one) for one in findings]})
     else:
         _print(Console(), findings, seen)
     raise typer.Exit(1 if wrong else 0)

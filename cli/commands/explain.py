@@ -2,11 +2,11 @@
 
 import json
 import re
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -18,8 +18,7 @@ _supposing: Final = partial(option, rich_help_panel="What would be different; jo
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-@dataclass(frozen=True, slots=True)
-class Supposing:
+class Supposing(msgspec.Struct, frozen=True):
     """What would be different."""
 
     filename: Annotated[

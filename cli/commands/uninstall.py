@@ -1,10 +1,10 @@
 """`netgang uninstall`: take the policies away and release pods that wait at the gate, before netgang itself goes."""
 
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 from rich.console import Console
 
@@ -44,7 +44,7 @@ def uninstall(
         with busy("releasing pods"):
             done = run(_remove(kubeconfig, namespace, gates=not leave_gates, leases=leases, dry_run=dry_run))
     if as_json:
-        print_json({"dry_run": dry_run, **asdict(done)})
+        print_json({"dry_run": dry_run, **msgspec.to_builtins(done)})
     else:
         _print(Console(), done, would=dry_run)
     raise typer.Exit(1 if done.left else 0)

@@ -6,12 +6,13 @@ Rule: what the operator may not read is said and left out; an API server that do
 
 import asyncio
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
 import yaml
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Replica, Running, ServiceAddress, spec_of
@@ -33,8 +34,7 @@ SCHEDULER: Final = "netgang-scheduler"
 _POLICIES: Final = "/apis/admissionregistration.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """What to look at: the namespace netgang is installed in, and files that take the place of what is installed."""
 
     namespace: str = "netgang-system"
@@ -42,14 +42,13 @@ class Where:
     scheduler_config: Path | None = None
 
 
-@dataclass(slots=True)
-class Look:
+class Look(msgspec.Struct):
     """One look; `facts` fills in what it saw, beside what files say."""
 
     api: OperatorApi
     where: Where
     files: Facts
-    unseen: list[str] = field(default_factory=list)
+    unseen: list[str] = []
 
     async def facts(self) -> Facts:
         """Everything of the cluster. Takes as long as a leader may take to renew its Lease, or a little more."""

@@ -1,10 +1,11 @@
 """What was seen of an installation (`None`: it was not looked at), and what checks say about it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeAlias
+
+import msgspec
 
 from extender.schemas.network import ProbeAgents
 from extender.settings.settings import Settings
@@ -15,8 +16,7 @@ Json: TypeAlias = Mapping[str, Any]
 Right: TypeAlias = tuple[str, str, str]  # (verb, API group, resource[/subresource]), as RBAC has it
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAddress:
+class ServiceAddress(msgspec.Struct, frozen=True):
     """Where kube-scheduler finds netgang by its Service."""
 
     name: str
@@ -25,16 +25,14 @@ class ServiceAddress:
     cluster_ip: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Policies:
+class Policies(msgspec.Struct, frozen=True):
     """Admission policies as they are in the cluster: name → object."""
 
     policies: Mapping[str, Json]
     bindings: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(msgspec.Struct, frozen=True):
     """A pod of netgang's."""
 
     name: str
@@ -42,16 +40,14 @@ class Replica:
     role: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSeen:
+class LeaseSeen(msgspec.Struct, frozen=True):
     """The Lease of the replicas, looked at twice, at least its duration apart."""
 
     holder: str
     renewed: bool  # Whether it changed between the two looks
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """What the cluster says of netgang's own pods."""
 
     wanted: int  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
@@ -59,16 +55,14 @@ class Running:
     lease: LeaseSeen | None
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
+class Endpoints(msgspec.Struct, frozen=True):
     """Which nodes are measured: metric → how many of each state."""
 
     counts: Mapping[str, Mapping[str, int]]
     unmapped: tuple[str, ...] = ()  # Some of the nodes that no metric has an endpoint for
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(msgspec.Struct, frozen=True):
     """A running netgang, asked by its address."""
 
     url: str
@@ -78,8 +72,7 @@ class Answered:
     probe: ProbeAgents | None = None  # `None`: the probe is off, or that replica does not lead
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """Everything that was seen."""
 
     settings: Settings
@@ -112,8 +105,7 @@ class Severity(StrEnum):
     NOTE = "note"  # A choice that one should know of; nothing is wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True):
     """One thing that is wrong. `id` is constant, `what` says where and what, `fix` what to change."""
 
     id: str

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from cli.doctor.facts import Answered, Endpoints, Facts, Right
 from cli.doctor.installation import needed

@@ -18,10 +18,10 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, Generic, TypeVar
 
+import msgspec
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -52,8 +52,7 @@ _log = logging.getLogger("netgang.reports")
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Reporters:
+class Reporters(msgspec.Struct, frozen=True):
     """Whose tokens count, and for what."""
 
     reviews: Reviews
@@ -151,14 +150,13 @@ class _RefusedError(Exception):
         self.response = response
 
 
-@dataclass(slots=True)
-class _Memory(Generic[_Value]):
+class _Memory(msgspec.Struct, Generic[_Value]):
     """Answers that are believed for `ttl_s`; of too many the one that was not asked for longest is forgotten."""
 
     ttl_s: float
     most: int
     now_s: Callable[[], float]
-    kept: OrderedDict[object, tuple[float, _Value]] = field(default_factory=OrderedDict)
+    kept: OrderedDict[object, tuple[float, _Value]] = msgspec.field(default_factory=OrderedDict)
 
     def get(self, key: object) -> _Value | None:
         until_s, value = self.kept.get(key, (0.0, None))

@@ -7,7 +7,6 @@ import ast
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from itertools import zip_longest
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_type_hints
 
@@ -83,7 +82,7 @@ def _below(kind: type[Record]) -> Iterator[type[Record]]:
 def _records(*kinds: Any) -> Iterator[type]:
     """Those of `kinds` that are JSON objects of named fields, and those that their fields are made of."""
     for kind in kinds:
-        own = isinstance(kind, type) and (issubclass(kind, msgspec.Struct) or is_dataclass(kind))
+        own = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         if own:
             yield kind
         yield from _records(*(get_type_hints(kind).values() if own else get_args(kind)))

@@ -7,7 +7,6 @@ rest), because a caller may well try again.
 import asyncio
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
@@ -74,8 +73,7 @@ async def read_body(request: Request, most_bytes: int, timeout_s: float, *, advi
     return problem_response(status, f"body: {said}", headers=LAST)
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(msgspec.Struct, frozen=True):
     """Passes on requests to these paths alone: what is behind certificates must not be reached by other ports."""
 
     app: ASGIApp

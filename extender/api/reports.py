@@ -10,7 +10,6 @@ as a whole or refused. A standby takes none.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import Final
@@ -88,8 +87,7 @@ class ReportsDoor:
             self._count(_WORDS.get(status, "other"))
 
 
-@dataclass(frozen=True, slots=True)
-class ProbePort:
+class ProbePort(msgspec.Struct, frozen=True):
     """What takes reports of the probe's agents."""
 
     agents: Agents

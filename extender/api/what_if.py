@@ -11,11 +11,12 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from extender.cache import ClusterCache

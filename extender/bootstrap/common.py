@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from typing import Any, Final, cast
 
+import msgspec
+
 from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
@@ -35,8 +37,7 @@ from scoring.model.policy import Policy
 from scoring.scaling.job import MetricOptions
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Bounds that no installation sets; tests give others to the composition root, and nothing else can."""
 
     commit_timeout_s: float = COMMIT_TIMEOUT_S  # Until a gang's Bindings that got no turn or no answer have failed
@@ -46,10 +47,10 @@ class Limits:
     admit_timeout_s: float = 60.0  # How long an admitted gang may take to come to bind
     repin_timeout_s: float = 300.0  # How long all nodes that a pod was admitted to may stay full before it is removed
     writes_per_s: float = 1000.0  # Most patches a second (gates removed, parked pods woken)
-    policy: Policy = field(default_factory=Policy)  # This and the following: what no setting says
-    metrics: MetricOptions = field(default_factory=MetricOptions)
-    probe: ProbeOptions = field(default_factory=ProbeOptions)
-    bursts: BurstOptions = field(default_factory=BurstOptions)
+    policy: Policy = msgspec.field(default_factory=Policy)  # This and the following: what no setting says
+    metrics: MetricOptions = msgspec.field(default_factory=MetricOptions)
+    probe: ProbeOptions = msgspec.field(default_factory=ProbeOptions)
+    bursts: BurstOptions = msgspec.field(default_factory=BurstOptions)
 
 
 LIMITS: Final = Limits()
@@ -64,8 +65,7 @@ def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Candidacy:
+class Candidacy(msgspec.Struct, frozen=True):
     """One replica that stands for election; `pod` "": it runs in none and labels none."""
 
     election: Election

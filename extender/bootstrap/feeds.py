@@ -9,8 +9,9 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs, reduce_by, target_from_json
@@ -37,13 +38,12 @@ _log = logging.getLogger(__name__)
 Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and `sink` are still to be given
 
 
-@dataclass(frozen=True, slots=True)
-class Feeds:
+class Feeds(msgspec.Struct, frozen=True):
     """The jobs that are followed, and what follows them."""
 
-    jobs: Jobs = field(default_factory=Jobs)
-    autoscalers: Autoscalers = field(default_factory=Autoscalers)
-    reflectors: Mapping[str, Reflector[Any]] = field(default_factory=dict)
+    jobs: Jobs = msgspec.field(default_factory=Jobs)
+    autoscalers: Autoscalers = msgspec.field(default_factory=Autoscalers)
+    reflectors: Mapping[str, Reflector[Any]] = {}
 
     async def synced(self) -> None:
         """Wait until everything was read once, or is absent. What cannot be read is said: mostly a right."""

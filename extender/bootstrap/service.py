@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
@@ -39,8 +39,7 @@ from extender.web.page_sections import sections_of, version
 from extender.web.routes import Shown, page_router
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(msgspec.Struct, frozen=True):
     """The parts of one running netgang."""
 
     cache: ClusterCache

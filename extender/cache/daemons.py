@@ -7,10 +7,11 @@ have a budget on each node, a committed place goes first (docs/safety.md S4), an
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, TypeAlias
+
+import msgspec
 
 from extender.cache.usage import Usage
 from scoring.feasibility.filters import node_allows
@@ -22,8 +23,7 @@ _COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing i
 _LOOKED_AT_A_ROUND: Final = 2_000
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(msgspec.Struct):
     used_s: float
     at_s: float  # When that was so
     open: int = 0  # DaemonSets that keep some room now
@@ -82,8 +82,7 @@ _PAIRS_A_STEP: Final = 500
 _FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRoom:
+class KeptRoom(msgspec.Struct, frozen=True):
     """What is kept free for one DaemonSet, for people."""
 
     daemon_set: str  # namespace/name

@@ -4,8 +4,9 @@ Rule: a commitment holds only members that still need a node; what expires does 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Claim, Commitment, MemberClass
@@ -14,8 +15,7 @@ V = TypeVar("V")
 _MOST_ATTAINED = 10_000  # Gangs of which is remembered what they had before they were suspended
 
 
-@dataclass(frozen=True, slots=True)
-class _Refusal:
+class _Refusal(msgspec.Struct, frozen=True):
     until_s: float
     by: GangKey | None  # Whose member was refused last; `None`: we turned away from the node ourselves
 
@@ -26,8 +26,7 @@ def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[Ga
     return fresh if value is None else fresh | {gang: value}
 
 
-@dataclass(frozen=True, slots=True)
-class Attained:
+class Attained(msgspec.Struct, frozen=True):
     """Cluster-hours of a gang whose owner was suspended (`scoring.queue.service_levels`)."""
 
     owner_uid: str

@@ -6,9 +6,11 @@ finished and deleted members say no longer counts, so a mended template works as
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import Runs
@@ -27,8 +29,7 @@ _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Ro
 """role → place among the members"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(msgspec.Struct, frozen=True):
     reason: Reason
     detail: str
 
@@ -209,8 +210,7 @@ def _options(current: Sequence[Pod], owners: tuple[tuple[str, str], ...]) -> tup
     return tuple(sorted(found.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class JobSays:
+class JobSays(msgspec.Struct, frozen=True):
     """What a gang's job itself says of its length."""
 
     expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none

@@ -5,9 +5,9 @@ frequent one, keeps rows, columns and arrays.
 """
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import Node, NodeTable

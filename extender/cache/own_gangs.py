@@ -5,7 +5,8 @@ only its members' progress changed (`gangs.renewed`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from extender.cache.gangs import JobSays, build_gang, continued, declared_minimum, length_s, renewed
 from extender.cache.pods import Pods

@@ -5,16 +5,16 @@ shows a node, or that it finished or went.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, JobKey, NodeName, PodUid
 from scoring.model import GangSource, Pod, counts
 
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")
-DECIDING = attrgetter(*(name for name in Pod.__dataclass_fields__ if name not in _SAYS_NOTHING))
+DECIDING = attrgetter(*(name for name in Pod.__struct_fields__ if name not in _SAYS_NOTHING))
 """Everything of a pod that can decide anything; our note on it says only what is known while we run."""
 
 
@@ -23,12 +23,11 @@ def same_but_version(one: Pod, other: Pod) -> bool:
     return bool(DECIDING(one) == DECIDING(other))
 
 
-@dataclass(slots=True)
-class Group:
+class Group(msgspec.Struct):
     """The pods that name one gang, and how many of them are ours."""
 
-    uids: set[PodUid] = field(default_factory=set)
-    shown: set[PodUid] = field(default_factory=set)  # Those that count by what the watch shows, not assumed
+    uids: set[PodUid] = set()
+    shown: set[PodUid] = set()  # Those that count by what the watch shows, not assumed
     own: int = 0
 
 

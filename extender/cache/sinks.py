@@ -5,8 +5,9 @@ Rule: what is not in a relist is gone; it counts as one change, and no snapshot 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+import msgspec
 
 from extender.convert.podgroups import SeenPodGroup
 from scoring.ids import GangKey
@@ -16,8 +17,7 @@ from scoring.queue.podgroup_status import POD_GROUPED
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Sink(Generic[T]):
+class Sink(msgspec.Struct, Generic[T], frozen=True):
     """Takes over records of one kind; `key` is `namespace/name`, for nodes the name."""
 
     _put: Callable[[T], bool]  # Take over a record; whether it can decide anything new

@@ -4,8 +4,9 @@ Rule: one record for each kind, written by its reflector; what it keeps of an ob
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 MOST: Final = 1000  # Objects of a kind that are remembered; their number may be larger
 _WHY_CHARS: Final = 300
@@ -13,8 +14,7 @@ _UID_CHARS: Final = 253
 LONGEST_KEY: Final = 63 + 1 + 253  # Longest namespace and name; what is longer the API server has not written
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """An object that cannot be read now."""
 
     api_version: str

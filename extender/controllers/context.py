@@ -1,7 +1,8 @@
 """What controllers work with: the cluster as it is seen, the API server, and where they say what they do."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
@@ -17,8 +18,7 @@ from scoring.model import Gang, Pod
 from scoring.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerContext:
+class ControllerContext(msgspec.Struct, frozen=True):
     """Handed to each controller; what is its own comes beside it."""
 
     cache: ClusterCache

@@ -4,7 +4,6 @@ Rule: an object that cannot be read is an error that names it; kinds that do not
 """
 
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -17,16 +16,15 @@ from scoring.model import DaemonSet, Node, Pod, PodGroup
 _LARGEST_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFile:
+class ClusterFile(msgspec.Struct, frozen=True):
     """The records of one file, in its order, and the JSON they came from."""
 
-    nodes: list[Node] = field(default_factory=list)
-    pods: list[Pod] = field(default_factory=list)
-    pod_groups: list[PodGroup] = field(default_factory=list)
-    native_groups: list[PodGroup] = field(default_factory=list)  # Kubernetes' own
-    pods_json: dict[str, bytes] = field(default_factory=dict)  # namespace/name → the pod's JSON
-    daemon_sets: list[DaemonSet] = field(default_factory=list)
+    nodes: list[Node] = []
+    pods: list[Pod] = []
+    pod_groups: list[PodGroup] = []
+    native_groups: list[PodGroup] = []  # Kubernetes' own
+    pods_json: dict[str, bytes] = {}  # namespace/name → the pod's JSON
+    daemon_sets: list[DaemonSet] = []
 
 
 class _Head(msgspec.Struct):

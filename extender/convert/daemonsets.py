@@ -3,10 +3,10 @@
 The template is read as a pod, with the tolerations of the controller (AddOrUpdateDaemonPodTolerations).
 """
 
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.convert.decode import NO_RAW, Json, Metadata, decode, seconds
 from extender.convert.pod.member_class import template_class

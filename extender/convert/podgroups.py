@@ -6,7 +6,6 @@ gang. A status decides nothing, so it stands beside `PodGroup`: writing it chang
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -69,8 +68,7 @@ _pod_group = msgspec.json.Decoder(_PodGroup)
 STATUS_WRITER = "netgang"  # Our name in `metadata.managedFields`, as field manager of statuses
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPodGroup:
+class SeenPodGroup(msgspec.Struct, frozen=True):
     """A PodGroup as the API server shows it: what decides, and beside it what is written for people."""
 
     group: PodGroup
@@ -124,7 +122,7 @@ def status_patch(seen: SeenPodGroup, wanted: GroupStatus, *, only: frozenset[str
     return msgspec.json.encode({"metadata": metadata, "status": changed})
 
 
-STATUS_FIELDS = frozenset(one.name for one in fields(GroupStatus))
+STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)
 _JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
 """field of GroupStatus → its name in the PodGroup's status, where that is another one"""
 
@@ -134,7 +132,7 @@ def _written(status: GroupStatus) -> dict[str, Any]:
     start_s = status.schedule_start_s
     start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
     texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
-    return asdict(status) | texts
+    return msgspec.structs.asdict(status) | texts
 
 
 def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:

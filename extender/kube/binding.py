@@ -9,7 +9,6 @@ is success, not bound may be posted again, anything else is a conflict. All atte
 
 import asyncio
 import random
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -22,14 +21,13 @@ from extender.runtime.clock import Backoff
 from extender.settings.call_bound import BINDING_MAX_S
 
 
-@dataclass(frozen=True, slots=True)
-class BindLimits:
+class BindLimits(msgspec.Struct, frozen=True):
     """How long and how often one Binding is tried."""
 
     deadline_s: float = BINDING_MAX_S
     attempt_s: float = 3.0
     attempts: int = 4
-    backoff: Backoff = field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))
+    backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))
 
 
 class _Gate(msgspec.Struct):

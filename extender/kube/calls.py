@@ -6,12 +6,13 @@ test compares the table with the RBAC rules of the chart, which must be exactly 
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from urllib.parse import quote
 
+import msgspec
+from msgspec.structs import replace
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+
+class Resource(msgspec.Struct, frozen=True):
     """Where a kind is served: API group ("" is the core group), version, plural; nodes are not in namespaces."""
 
     group: str
@@ -89,8 +90,7 @@ RESIZED: Mapping[tuple[str, str], Resource] = {
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One RBAC verb on a resource or on a subresource of it."""
 
     verb: str

@@ -13,13 +13,14 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import msgspec
 import yaml
+from msgspec.structs import replace
 from pyreqwest.client import Client, ClientBuilder
 
 from extender.errors import ConfigError
@@ -33,8 +34,7 @@ _AFTER_FAILURE_S = 10.0
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """An Authorization header and for how many seconds it is good; `None`: without end. "" means: send no header."""
 
     header: str
@@ -78,8 +78,7 @@ class Authorization:
         self._renew_at_s = None if token.lifetime_s is None else self._clock.monotonic_s() + token.lifetime_s
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(msgspec.Struct, frozen=True):
     """Who signs the server's certificate, and the client's own certificate. By default whom the machine trusts."""
 
     authority: Path | None = None
@@ -114,8 +113,7 @@ def _trusting(authority: Path | None) -> Iterator[None]:
         os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
-@dataclass(frozen=True, slots=True)
-class ApiServer:
+class ApiServer(msgspec.Struct, frozen=True):
     """How to reach one API server."""
 
     url: str

@@ -5,8 +5,9 @@ Binding changes the cache as a watch would, and nothing is written anywhere else
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.errors import ConflictError, NotFoundError

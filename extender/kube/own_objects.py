@@ -6,7 +6,6 @@ with the version that was read and everything that others wrote on it, so two le
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -96,8 +95,7 @@ def _lease(path: str, body: bytes) -> Lease:
     return Lease(lease.spec, lease.metadata.resource_version, body)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored(StoredText):
+class _Stored(StoredText, frozen=True):
     raw: bytes
 
 

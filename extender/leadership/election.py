@@ -14,8 +14,8 @@ version that they replace, so of two only one succeeds. Rules:
 """
 
 import random
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from extender.leadership.lease import Lease, LeaseSpec, micro_time
@@ -28,8 +28,7 @@ _LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
 _UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
+class LeaseTimes(msgspec.Struct, frozen=True):
     """Durations of the election.
 
     A leader that cannot renew stands down after `renew_deadline_s`, and what it sent at the last moment has at least
@@ -61,8 +60,7 @@ class LeaseTimes:
         return self.retry_period_s / LOOKS
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """Write `spec` over this version of the Lease; over `None`: create it."""
 
     spec: LeaseSpec

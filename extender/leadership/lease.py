@@ -8,10 +8,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
+import msgspec
 from msgspec import Struct, field
 
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
@@ -29,8 +29,7 @@ class LeaseSpec(Struct, frozen=True):
     transitions: int = field(name="leaseTransitions", default=0)
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """A Lease as it is stored."""
 
     spec: LeaseSpec

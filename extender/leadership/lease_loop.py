@@ -8,9 +8,10 @@ losing the lease ends all at once and without waiting; giving it back waits for 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.leadership.election import Election, Write
@@ -26,8 +27,7 @@ _T = TypeVar("_T")
 _FAREWELL_S: Final = 1.0  # Longest wait for label and release each, at an orderly end; a standby can do without
 
 
-@dataclass(slots=True)
-class Duties:
+class Duties(msgspec.Struct):
     """What the service does at the turns of its role; nothing here waits or raises."""
 
     take_up: Callable[[], None]  # We lead: `leading` says so already

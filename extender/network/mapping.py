@@ -11,9 +11,10 @@ import ipaddress
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from extender.ports import EndpointInfo
 from scoring.ids import EndpointId, NodeName, ZoneName
@@ -70,12 +71,11 @@ def host_of(name: str) -> tuple[str, bool]:
     return host, bool(domain)
 
 
-@dataclass(frozen=True, slots=True)
-class MappingConfig:
+class MappingConfig(msgspec.Struct, frozen=True):
     """What an operator says about nodes and endpoints. An endpoint is given by its id or by any of its aliases."""
 
-    table: Mapping[NodeName, PerMetric] = field(default_factory=dict)  # node → its endpoints; goes first
-    zones: Mapping[ZoneName, PerMetric] = field(default_factory=dict)
+    table: Mapping[NodeName, PerMetric] = {}  # node → its endpoints; goes first
+    zones: Mapping[ZoneName, PerMetric] = {}
     """zone → the endpoints of all its nodes for which nothing above is stated: for meshes of one endpoint per site."""
     rules: "Sequence[EndpointRule]" = ()  # For each metric the first that matches counts
 
@@ -100,8 +100,7 @@ class Ambiguous(NamedTuple):
     more_candidates: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class NodeMapping:
+class NodeMapping(msgspec.Struct, frozen=True):
     """Where each node is measured."""
 
     endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]]

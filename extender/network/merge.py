@@ -7,9 +7,11 @@ unknown pairs cost a look at every value, so they are counted once per publicati
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.network.batches import merged
 from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
@@ -21,8 +23,7 @@ from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(msgspec.Struct, frozen=True):
     """Everything a matrix is built from."""
 
     tables: Mapping[str, MeasurementTable]  # source → what it gave last
@@ -30,8 +31,7 @@ class Given:
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
+class Built(msgspec.Struct, frozen=True):
     """A matrix and what it was built from."""
 
     given: Given
@@ -87,8 +87,7 @@ def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkStatus:
+class NetworkStatus(msgspec.Struct, frozen=True):
     """What /readyz and /v1/network show."""
 
     version: int

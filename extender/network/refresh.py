@@ -11,11 +11,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
 from typing import Final
 
+import msgspec
 from msgspec import structs
+from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.batches import off_loop
@@ -32,16 +34,14 @@ _log = logging.getLogger(__name__)
 _MAX_DOUBLINGS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(msgspec.Struct, frozen=True):
     """A source and how often it is asked."""
 
     source: NetworkSource
     interval_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshOptions:
+class RefreshOptions(msgspec.Struct, frozen=True):
     """Times of the refresh, and how nodes are mapped."""
 
     reevaluate_s: float = 60.0
@@ -50,14 +50,13 @@ class RefreshOptions:
     retry_min_s: float = 5.0  # Pause after the first failure of a source; it doubles with each further one …
     retry_max_s: float = 300.0  # … up to this, or up to the source's interval if that is longer
     jitter_ratio: float = 0.1  # Pauses vary by this share, so that replicas do not ask at the same moment
-    mapping: MappingConfig = field(default_factory=MappingConfig)
+    mapping: MappingConfig = msgspec.field(default_factory=MappingConfig)
     soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s  # As the scores have it: for counting the pairs that fade
     hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s  # As the scores have it: for counting, and for the fallback to zones
     zone_fallback: bool = False  # Links without a measurement have the median between their nodes' zones
 
 
-@dataclass(slots=True)
-class _State:
+class _State(msgspec.Struct):
     polled: Polled
     status: Source
     table: MeasurementTable | None = None

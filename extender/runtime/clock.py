@@ -8,7 +8,8 @@ a test that replaces the loop's time replaces ours.
 import asyncio
 import random
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 
 class SystemClock:
@@ -26,8 +27,7 @@ class SystemClock:
             return time.monotonic()
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """First and longest delay, seconds."""
 
     first_s: float

@@ -33,7 +33,7 @@ class Decision(msgspec.Struct, frozen=True):
     gang: str = ""
     node: str = ""
     reason: str = ""
-    parts: Mapping[str, float] = msgspec.field(default_factory=dict)
+    parts: Mapping[str, float] = {}
     snapshot_version: int = 0
     duration_ms: float = 0.0
 
@@ -99,8 +99,7 @@ class DecisionLog:
         return seen
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(msgspec.Struct):
     written_s: float = 0.0
     left_out: int = 0
 

@@ -15,7 +15,8 @@ Rules:
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from scoring.ids import NodeName, PodUid
 from scoring.model import Pod
@@ -32,8 +33,7 @@ RETRY_S = 1.1  # The planned node was not asked: two refusals so far apart are b
 LONGEST_S = 60.0
 
 
-@dataclass(slots=True)
-class _Awaited:
+class _Awaited(msgspec.Struct):
     node: NodeName
     due_s: float
     pause_s: float

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import msgspec
+
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.scheduling.planning.loop import Planner
@@ -24,8 +26,7 @@ _PARKED_MAX = 10_000  # The oldest leave first, and kube-scheduler tries them af
 _UNSEEN_S = 30.0  # A refused pod that the watch has not shown after this long was deleted
 
 
-@dataclass(frozen=True, slots=True)
-class _Parked:
+class _Parked(msgspec.Struct, frozen=True):
     pod: Pod
     closed: frozenset[NodeName]
     since_s: float

@@ -8,7 +8,7 @@ the guard for the pod. The more pods are refused, the longer is the time within 
 many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly each of them comes.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from scoring.ids import PodUid
 from scoring.model import Reason
@@ -24,8 +24,7 @@ QUIET_S = 30.0
 _REMEMBERED_MAX = 50_000
 
 
-@dataclass(slots=True)
-class _Refusals:
+class _Refusals(msgspec.Struct):
     reason: Reason
     since_s: float
     last_s: float

@@ -8,11 +8,12 @@ Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain 
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from extender.controllers.context import ControllerContext
 from extender.convert import node_from_json, pod_from_json

@@ -2,8 +2,7 @@
 
 from typing import Annotated
 
-import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from extender.schemas import Record
 
@@ -64,9 +63,9 @@ class ProbeReport(Record, forbid_unknown_fields=True):
     since_s: Annotated[float, Meta(ge=0.0, le=1e11)]  # Unix seconds: when the agent began.
     sequence: Annotated[int, Meta(ge=0, le=2**53)]  # Grows with each report of this `since_s`.
     reflector_port: _Port  # UDP port at which the agent answers.
-    links: Annotated[list[ProbedLink], Meta(max_length=MOST_LINKS)] = msgspec.field(default_factory=list)
-    known: Annotated[list[KnownLink], Meta(max_length=MOST_LINKS)] = msgspec.field(default_factory=list)  # If `resend`.
-    known_bursts: Annotated[list[KnownBurst], Meta(max_length=MOST_LINKS)] = msgspec.field(default_factory=list)
+    links: Annotated[list[ProbedLink], Meta(max_length=MOST_LINKS)] = field(default_factory=list)
+    known: Annotated[list[KnownLink], Meta(max_length=MOST_LINKS)] = field(default_factory=list)  # If `resend`.
+    known_bursts: Annotated[list[KnownBurst], Meta(max_length=MOST_LINKS)] = field(default_factory=list)
     iperf3: bool | None = None  # Whether the agent can run bursts; null: netgang did not ask for it.
     burst: BurstResult | None = None
 

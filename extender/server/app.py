@@ -8,7 +8,6 @@ size and a longest time, and the answer.
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
@@ -57,8 +56,7 @@ def create_app(
     return _App(dispatch, create_documents_app(views, telemetry, readiness=readiness, failed=failed, routers=routers))
 
 
-@dataclass(frozen=True, slots=True)
-class ForPeople:
+class ForPeople(msgspec.Struct, frozen=True):
     """The same service, documents and readiness, for another port: every call of a verb there only looks."""
 
     app: ASGIApp
@@ -68,8 +66,7 @@ class ForPeople:
         await self.app({**scope, _LOOKS: True}, receive, send)
 
 
-@dataclass(frozen=True, slots=True)
-class _App:
+class _App(msgspec.Struct, frozen=True):
     """Answers each call of a verb exactly once, whatever happens; passes all else on."""
 
     dispatch: Dispatch

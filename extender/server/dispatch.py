@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, assert_never
 
+import msgspec
+
 from extender.convert import wire
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.errors import BadRequestError
@@ -81,8 +83,7 @@ class Verb(NamedTuple):
     holds: bool = False  # It may take so long that the caller hangs up
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """How requests are served: largest and slowest body, and what sends them."""
 
     max_body_bytes: int
@@ -90,8 +91,7 @@ class Serving:
     callers: Callers
 
 
-@dataclass(slots=True)
-class Supervisor:
+class Supervisor(msgspec.Struct):
     """Remembers that something inside failed. Times are the event loop's."""
 
     telemetry: Telemetry

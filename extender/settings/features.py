@@ -4,10 +4,10 @@ Rule: what evicts pods of a running gang or costs money is off by default, and s
 a minimum for another autoscaler's sake must not find the job shrunk after an upgrade.
 """
 
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Self, TypeAlias
 
+from msgspec.structs import replace
 from pydantic import BeforeValidator, Field, model_validator
 
 from extender.settings.types import NotNegative, Number, OnOrOff, Positive, Section, names

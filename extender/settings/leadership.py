@@ -4,9 +4,9 @@ The other times follow from the duration (`extender.leadership.election.LeaseTim
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+import msgspec
 from pydantic import Field
 
 from extender.settings.types import Section
@@ -31,8 +31,7 @@ class LeaseSettings(Section):
     answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPod:
+class OwnPod(msgspec.Struct, frozen=True):
     """The pod that this process runs in."""
 
     namespace: str

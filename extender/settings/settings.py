@@ -9,11 +9,11 @@ is accepted. Only `Settings.load` reads the environment. Relative paths are rela
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeAlias
 
+from msgspec.structs import replace
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from extender.errors import ConfigError

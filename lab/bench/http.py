@@ -19,11 +19,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+import msgspec
 import uvicorn
 
 VERBS = ("filter", "prioritize")
@@ -33,8 +33,7 @@ _SOURCES = Path(__file__).parent / "goecho"
 _WARM_UP_CALLS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """One line of the report: medians over the rounds, in milliseconds; `ratio_spread` is lowest and highest."""
 
     verb: str
@@ -191,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for names in map(int, chosen.names.split(",")):
             for verb in VERBS:
                 result = measure(ports, verb=verb, names=names, rounds=chosen.rounds, calls=chosen.calls)
-                print(json.dumps(asdict(result)), flush=True)
+                print(json.dumps(msgspec.to_builtins(result)), flush=True)
                 missed |= result.goal is not None and result.ratio > result.goal
     sys.exit(missed)
 

@@ -14,8 +14,9 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from time import perf_counter
+
+from msgspec.structs import replace
 
 from lab.bench import planner_load
 from lab.bench.bed import gang, mesh, nodes, snapshot

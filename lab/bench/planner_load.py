@@ -11,9 +11,10 @@ import gc
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from time import process_time
 from typing import Any
+
+import msgspec
 
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
@@ -28,11 +29,10 @@ _STEP_S = 0.1
 _STARVES_EVERY = 20
 
 
-@dataclass(slots=True)
-class Times:
+class Times(msgspec.Struct):
     """CPU milliseconds of runs."""
 
-    runs_ms: list[float] = field(default_factory=list)
+    runs_ms: list[float] = []
 
 
 class BusyCluster:

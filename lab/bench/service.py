@@ -6,8 +6,8 @@ siblings and their links in the network matrix.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from starlette.types import ASGIApp
 
 from extender import bootstrap
@@ -45,5 +45,5 @@ def _asked_gang() -> list[Pod]:
     asked = pod_from_json(pod_json())
     group = GroupRef(gang_key(asked.namespace, "resnet"), GangSource.LABELS, 4)
     first = replace(asked, group=group, scheduler_name="netgang", node=None, options=(("zones", "zone-00"),))
-    siblings = [replace(first, uid=f"sibling-{i}", name=f"resnet-worker-{i}") for i in range(3)]  # type: ignore[arg-type]
+    siblings = [replace(first, uid=f"sibling-{i}", name=f"resnet-worker-{i}") for i in range(3)]
     return [first, *siblings]

@@ -15,11 +15,11 @@ import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import get_annotations
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import msgspec
 from pydantic import BaseModel
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +34,7 @@ SHORT_LINES, LONG_LINES = 60, 450
 """A module is to have so many lines at least and at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """One row of the table."""
 
     name: str

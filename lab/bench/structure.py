@@ -25,12 +25,12 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import grimp
+import msgspec
 import uvicorn
 
 from lab.bench import bed, sizes
@@ -47,11 +47,10 @@ _RESUME = bytes([dis.opmap["RESUME"]])
 _NODES = 5
 
 
-@dataclass(slots=True)
-class Walk:
+class Walk(msgspec.Struct):
     """The steps of one walk, in the order of their first time."""
 
-    arrows: dict[tuple[str, str], int] = field(default_factory=dict)
+    arrows: dict[tuple[str, str], int] = {}
     """(calling module, called module) → how often"""
 
     def within(self, package: str) -> "Walk":
@@ -171,8 +170,7 @@ async def service_walks() -> tuple[Walk, Walk]:
     return filtered, planned
 
 
-@dataclass(frozen=True, slots=True)
-class Package:
+class Package(msgspec.Struct, frozen=True):
     """A package as a folder of files, and as modules that import each other."""
 
     files: int
@@ -271,7 +269,7 @@ def report() -> dict[str, Any]:
     filtered, planned = asyncio.run(service_walks())
     return {
         "packages": {
-            name: {key: getattr(found, key) for key in Package.__slots__}
+            name: {key: getattr(found, key) for key in Package.__struct_fields__}
             for name in (*PACKAGES, "scoring.plan")
             for found in [package(name, graph)]
         },

@@ -4,15 +4,15 @@ Why values: the world checks each one against the room there is before it does i
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
+
+import msgspec
 
 from lab.simulator.model import SimJob
 from lab.simulator.state import Slot, State
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """Pods of a job get nodes: its start, a part of it, or further workers."""
 
     job: str
@@ -22,8 +22,7 @@ class Place:
     """Workers that the owner wants from now on; `None`: as before."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """Workers of a running job go, at once; their room is free from this moment."""
 
     job: str
@@ -32,8 +31,7 @@ class Remove:
     """Whether it is to have them again (else it wished for fewer)."""
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """A job that uses room without being whole is removed: it was deadlocked."""
 
     job: str
@@ -41,8 +39,7 @@ class GiveUp:
     """Whether its owner submits it again at once, behind all others; else its story ends here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspend:
+class Suspend(msgspec.Struct, frozen=True):
     """A running job stops as a whole, at once, and waits; it starts again from its last checkpoint."""
 
     job: str
@@ -51,14 +48,13 @@ class Suspend:
 Action: TypeAlias = Place | Remove | GiveUp | Suspend
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(msgspec.Struct, frozen=True):
     """What a policy wants done now. It is asked again at once if anything is done, else after the next event."""
 
     actions: Sequence[Action] = ()
-    settled: bool = field(default=False, kw_only=True)
+    settled: bool = False
     """Asking again before something else happens would bring nothing."""
-    wake_s: float | None = field(default=None, kw_only=True)
+    wake_s: float | None = None
     """Moment at which it wants to be asked even if nothing happens."""
 
 

@@ -5,9 +5,10 @@ file's on; a policy is compared with another one on the same jobs, run by run an
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
+
+import msgspec
 
 from lab.simulator.policies import made
 from lab.simulator.scenarios import ScenarioFile, scenarios
@@ -24,15 +25,14 @@ Drawn = Mapping[tuple[int, str], Sequence[Row]]
 """(number of the run, policy) → its rows, seed by seed"""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """What a command shows and writes."""
 
     scenario: str
     seed: int
     about: str
     rows: tuple[Row, ...]
-    more: Mapping[str, tuple[Row, ...]] = field(default_factory=dict)
+    more: Mapping[str, tuple[Row, ...]] = {}
     """title → rows of a further table"""
 
     def document(self) -> dict[str, Any]:

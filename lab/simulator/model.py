@@ -3,8 +3,9 @@
 Rule: plain values, seconds since the start of the run, and nothing that depends on the policy.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from lab.simulator.recorded import Recorded
 from scoring.model import Node
@@ -21,8 +22,7 @@ class Sync(StrEnum):
     """All wait for the slowest after each batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(msgspec.Struct, frozen=True):
     """What a job trains, and how much of it: what the training-speed model needs to know."""
 
     model: str
@@ -36,8 +36,7 @@ class Work:
     """Measured step times; then `samples` are seconds at the size asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimJob:
+class SimJob(msgspec.Struct, frozen=True):
     """A distributed training job: parameter servers (none: all-reduce) and workers between a minimum and a maximum."""
 
     name: str
@@ -57,8 +56,7 @@ class SimJob:
     """Whether it may be stopped as a whole and started again from its last checkpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(msgspec.Struct, frozen=True):
     """Nodes, the network between them, and the jobs that arrive; `seed` is what it was drawn from."""
 
     name: str
@@ -77,8 +75,7 @@ class Fate(StrEnum):
     NEVER_STARTED = "never started"
 
 
-@dataclass(frozen=True, slots=True)
-class JobOutcome:
+class JobOutcome(msgspec.Struct, frozen=True):
     """One job's times, seconds since the start of the run; `None`: it did not come to that."""
 
     job: SimJob
@@ -105,8 +102,7 @@ class JobOutcome:
         return None if self.ended_s is None else self.ended_s - self.job.arrival_s
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(msgspec.Struct, frozen=True):
     """One scenario under one policy. Means are of the time from the first arrival to `makespan_s`."""
 
     policy: str

@@ -6,11 +6,11 @@ size asked for, so that a job of `run_s` seconds ends after exactly that time if
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True):
     """Step times of one job by worker count; the count asked for is always among them.
 
     >>> one = Recorded(asked=4, step_s={2: 1.0, 4: 0.6, 8: 0.4})

@@ -13,12 +13,12 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import aiohttp
+import msgspec
 import yaml
 
 from lab.testbed.errors import ApiRefused, WaitExpired
@@ -35,8 +35,7 @@ _KIND_LIMIT_S = 75.0  # mostly a second; a group that kube-apiserver read too ea
 _POLL_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(msgspec.Struct, frozen=True):
     """Where a kind is served: `root` (`/api/v1`, `/apis/GROUP/VERSION`), plural, whether in namespaces."""
 
     root: str

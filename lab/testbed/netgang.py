@@ -6,15 +6,16 @@ Why: tests of what lapses cannot wait for minutes. Rule: they give limits as if 
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from extender.bootstrap.common import LIMITS, Limits
 
 _PLACES: Final[Mapping[str, str]] = {  # name as a setting → where it is in Limits
-    **{name: name for name in {one.name for one in fields(Limits)} - {"policy", "metrics", "probe", "bursts"}},
+    **{name: name for name in set(Limits.__struct_fields__) - {"policy", "metrics", "probe", "bursts"}},
     **{name: f"policy.{name}" for name in ("partial_timeout_s", "exclusion_ttl_s", "spares")},
     **{"wide_share": "policy.service.wide_share", "queue.reserve_after_s": "policy.queue.reserve_after_s"},
     **{f"elastic.metrics.{name}": f"metrics.{name}" for name in ("min_interval_s", "settle_steps", "reversal_steps")},

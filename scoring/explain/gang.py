@@ -4,8 +4,9 @@ A pure function of snapshot, plan and what is known around them, so that API, CL
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scoring.explain.causes.cause import cause_of
 from scoring.explain.causes.pods import NO_REFUSALS, scheduler_words, uncounted_names
@@ -26,8 +27,7 @@ _WANTS_NODES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MemberState:
+class MemberState(msgspec.Struct, frozen=True):
     """One member."""
 
     pod: str
@@ -37,8 +37,7 @@ class MemberState:
     why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does.
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """The whole answer for one gang."""
 
     gang: GangKey

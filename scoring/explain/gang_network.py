@@ -4,9 +4,9 @@ Each link in full is /v1/network/NODE/NODE. It is computed with the data of now;
 the score is that of a plan, the mean points of its pairs of members. Rule: only links over which members exchange data.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.ids import NodeName, ZoneName
@@ -19,8 +19,7 @@ from scoring.score.pairs import pair_scores
 MOST_NODES: Final = 64  # Of a gang on more nodes the first ones by name are looked at: 2,016 links are about 10 ms
 
 
-@dataclass(frozen=True, slots=True)
-class WorstLink:
+class WorstLink(msgspec.Struct, frozen=True):
     """The link with the fewest points; each value is the one that counts, null where none is known."""
 
     source: NodeName
@@ -32,8 +31,7 @@ class WorstLink:
     oldest_s: float | None  # Age of the oldest value that was measured on it, in either direction
 
 
-@dataclass(frozen=True, slots=True)
-class GangNetwork:
+class GangNetwork(msgspec.Struct, frozen=True):
     """The network between the nodes of a gang's members."""
 
     zones: tuple[ZoneName, ...]

@@ -6,8 +6,10 @@ states, clocks and order come from API objects and the moment alone; reasons, pl
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from operator import itemgetter
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, Namespace, NodeName, PodUid, ZoneName
@@ -30,8 +32,7 @@ _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
+class Members(msgspec.Struct, frozen=True):
     """How many pods of a gang there are, by what they do."""
 
     least: int  # min-available
@@ -41,8 +42,7 @@ class Members:
     failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """One gang in the queue."""
 
     gang: GangKey
@@ -65,8 +65,7 @@ class Entry:
     leaves_for: GangKey | None = None  # It leaves, or has left, for that gang, which has not started yet
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceShare:
+class NamespaceShare(msgspec.Struct, frozen=True):
     """What the gangs of a limited namespace have, in the cluster's shares."""
 
     namespace: Namespace
@@ -75,8 +74,7 @@ class NamespaceShare:
     memory: float
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReport:
+class QueueReport(msgspec.Struct, frozen=True):
     """All gangs, those that wait first, in the order of their turns."""
 
     at_s: float
@@ -193,8 +191,7 @@ def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[Name
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
+class Ahead(msgspec.Struct, frozen=True):
     """Gangs that are planned before this one, first come first."""
 
     waiting: tuple[GangKey, ...]  # Those that wait, too
@@ -202,8 +199,7 @@ class Ahead:
     starting: tuple[GangKey, ...]  # Those whose start is under way: their room is committed
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """Room that no other gang is given."""
 
     kind: str
@@ -215,8 +211,7 @@ class Reservation:
     until_s: float | None = None  # When it ends by itself (Unix seconds); `None`: the snapshot does not say
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True):
     """One gang's place in the queue."""
 
     entry: Entry  # As /v1/queue has it; its rank is that of the plan

@@ -7,9 +7,9 @@ no smaller ones would.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
+import msgspec
 import numpy as np
 
 from scoring.feasibility.room import fit_counts
@@ -22,8 +22,7 @@ from scoring.plan.demand import GangDemand, MemberSet
 from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(msgspec.Struct, frozen=True):
     """How much more of one resource is needed."""
 
     resource: ResourceName
@@ -31,8 +30,7 @@ class Shortage:
     nodes: tuple[tuple[NodeName, int], ...]  # On which nodes, by name; together `amount`
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneVerdict:
+class ZoneVerdict(msgspec.Struct, frozen=True):
     """What a zone has for the gang's missing minimum, as if the gang were next."""
 
     zone: ZoneName

@@ -8,9 +8,9 @@ for nodes that cannot run pods at all (docs/safety.md S12): one wrongly allowed 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName

@@ -6,16 +6,15 @@ offers: one that comes from elsewhere (DRA), or that a device plugin has withdra
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from scoring.ids import NodeName, ResourceName
 from scoring.model import Node, Pod, Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Excess:
+class Excess(msgspec.Struct, frozen=True):
     """More of a resource than there is, in its own unit."""
 
     resource: ResourceName
@@ -23,8 +22,7 @@ class Excess:
     allocatable: int
 
 
-@dataclass(frozen=True, slots=True)
-class Overcommit:
+class Overcommit(msgspec.Struct, frozen=True):
     """A node, what is too much on it, and its pods by name."""
 
     node: NodeName

@@ -33,7 +33,7 @@ class Quorum(msgspec.Struct, frozen=True):
     placed: frozenset[PodUid]  # Members on a node and alive, or Succeeded
     finished: frozenset[PodUid]  # The Succeeded ones of `placed`: they take no room and are never evicted
     started: bool  # The gang was whole once, by our own evidence: none of it is evicted (docs/safety.md S8, S23)
-    bound_to: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)  # member, also dead → its node
+    bound_to: Mapping[PodUid, NodeName] = {}  # member, also dead → its node
     lost_nodes: frozenset[NodeName] = frozenset()  # Nodes whose members stopped counting (docs/safety.md S12)
     problem: Reason | None = None  # Why the gang can never start as it is written (docs/safety.md S24)
 

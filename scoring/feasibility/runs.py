@@ -16,9 +16,10 @@ Pods of one controller are one *part*; a pod without a controller that has runs 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from scoring.ids import JobKey, PodUid
 from scoring.model import GangSource, Phase, Pod, Role, RunRef
@@ -40,12 +41,11 @@ class Runs(NamedTuple):
 _Place: TypeAlias = tuple[str, Role, int]  # Controller's uid, role, completion index
 
 
-@dataclass(slots=True)
-class _Part:
+class _Part(msgspec.Struct):
     run: RunRef | None
-    pods: list[Pod] = field(default_factory=list)
-    roles: set[Role] = field(default_factory=set)
-    jobs: set[JobKey | None] = field(default_factory=set)
+    pods: list[Pod] = []
+    roles: set[Role] = set()
+    jobs: set[JobKey | None] = set()
     lives: bool = False
     has_nodes: bool = False
     born_s: float = float("inf")  # When its first pod was created
@@ -73,7 +73,7 @@ def runs_of(
 
     `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's.
 
-    >>> from dataclasses import replace
+    >>> from msgspec.structs import replace
     >>> from tests.builders import pod
     >>> one, other = (RunRef(uid, "Job.batch", f"nightly-{uid}") for uid in ("1", "2"))
     >>> done = [replace(pod(f"a{i}", phase=Phase.SUCCEEDED, job="nightly-1"), run=one) for i in range(2)]

@@ -5,9 +5,25 @@ records hold those, share equal parts, and cannot change once built. Rule: whate
 settled where it is converted (`extender.convert`), never here.
 """
 
-from scoring.model.constraints import Constraints, HostPort, NodeSelectorTerm, Requirement, Taint, Toleration
 from scoring.model.gang import Gang, PodGroup
-from scoring.model.pod import GATE, Controller, GangSource, GroupRef, MemberClass, Phase, Pod, Role, RunRef, counts
+from scoring.model.pod import (
+    GATE,
+    Constraints,
+    Controller,
+    GangSource,
+    GroupRef,
+    HostPort,
+    MemberClass,
+    NodeSelectorTerm,
+    Phase,
+    Pod,
+    Requirement,
+    Role,
+    RunRef,
+    Taint,
+    Toleration,
+    counts,
+)
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources

@@ -1,6 +1,6 @@
 """PodGroups, and gangs as they exist now."""
 
-from dataclasses import dataclass
+import msgspec
 
 from scoring.ids import GangKey
 from scoring.model.pod import GangSource, Pod, counts
@@ -8,8 +8,7 @@ from scoring.model.reasons import Reason
 from scoring.model.resources import NO_RESOURCES, Resources
 
 
-@dataclass(frozen=True, slots=True)
-class PodGroup:
+class PodGroup(msgspec.Struct, frozen=True):
     """`scheduling.x-k8s.io/v1alpha1` PodGroup: the fields that decide."""
 
     key: GangKey
@@ -19,8 +18,7 @@ class PodGroup:
     min_resources: Resources = NO_RESOURCES
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(msgspec.Struct, frozen=True):
     """Pods that start together or not at all, as they exist now: those of one run (docs/safety.md S23).
 
     `members` are all live and finished pods of the run, sorted by (role, index, name). `problem` is set when the

@@ -1,13 +1,67 @@
-"""One pod, its class and what it says of its job and gang."""
+"""One pod, what narrows where it may go, its class and what it says of its job and gang."""
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import msgspec
+from msgspec.structs import replace
+
 from scoring.ids import GangKey, JobKey, Namespace, NodeName, PodName, PodUid
-from scoring.model.constraints import Constraints, HashedOnce
 from scoring.model.resources import Resources
 
 DEVICE_CLAIMS = "resourceClaims"  # In `Pod.unmodelled`: devices that kube-scheduler alone counts
+
+
+class Taint(msgspec.Struct, frozen=True):
+    """A node's taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class Toleration(msgspec.Struct, frozen=True):
+    """A pod's toleration; empty `key` with operator Exists tolerates everything, empty `effect` all effects."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """One line of a node selector term: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(msgspec.Struct, frozen=True):
+    """Requirements that must all hold; terms of one affinity are alternatives. An empty term matches nothing."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class HostPort(msgspec.Struct, frozen=True):
+    """A port that a pod occupies on its node; `ip` "0.0.0.0" conflicts with every address."""
+
+    protocol: str
+    ip: str
+    port: int
+
+
+class Constraints(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
+    """Where a pod may go, as far as we model it; the rest is learned from NodeNames (docs/safety.md S7)."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity: tuple[NodeSelectorTerm, ...] | None = None
+    """Required node affinity; `None`: none asked; an empty tuple matches no node."""
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Volume claims, `namespace/name`: where their volumes are is not modelled, but what one pod learns of it holds
+    for pods with the same claims only."""
 
 
 class Role(StrEnum):
@@ -47,8 +101,7 @@ class GangSource(StrEnum):
 GATE = "netgang.io/gang"  # Our scheduling gate: pods wait with it outside kube-scheduler's queues until admitted
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class MemberClass(HashedOnce):
+class MemberClass(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
     """Members that are interchangeable for placement: same role, same request, same constraints."""
 
     role: Role
@@ -57,8 +110,6 @@ class MemberClass(HashedOnce):
     lineage: str = ""
     """For whose pods it holds what filters that are not modelled say of nodes: the namespace, and the gang too where a
     pod itself has constraints that are not modelled. No tenant closes nodes to another's pods (docs/safety.md S27)."""
-
-    __hash__ = HashedOnce.__hash__
 
     @property
     def anywhere(self) -> "MemberClass":
@@ -72,8 +123,7 @@ class MemberClass(HashedOnce):
         return replace(self, constraints=replace(self.constraints, affinity=None))
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class GroupRef:
+class GroupRef(msgspec.Struct, frozen=True, weakref=True):
     """What a pod says of its gang; `problem` is set when it contradicts itself."""
 
     key: GangKey
@@ -82,8 +132,7 @@ class GroupRef:
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Controller:
+class Controller(msgspec.Struct, frozen=True, weakref=True):
     """The object that makes a pod and makes another when it goes: the controller of its ownerReferences."""
 
     api_version: str
@@ -102,8 +151,7 @@ class Controller:
         return (group if slash else ""), self.kind
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class RunRef:
+class RunRef(msgspec.Struct, frozen=True, weakref=True):
     """The object whose pods make up a run of a job, as far as a pod says: another object is another run.
 
     A ReplicaSet or StatefulSet has no runs: its pods are replaced without end.
@@ -115,8 +163,7 @@ class RunRef:
     whole: str = ""  # Uid of the object of which several such are the parts, where pods name it (JobSet)
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(msgspec.Struct, frozen=True):
     """A pod as the planner sees it. `requests` counts init containers, overhead and pod-level resources (§4)."""
 
     uid: PodUid

@@ -6,14 +6,16 @@ Rule: an unknown annotation value is reported and the default is used, never sil
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import replace
+
 from scoring.ids import EndpointId, Namespace, ZoneName
 from scoring.lengths import duration_s
-from scoring.model.constraints import HashedOnce
 from scoring.model.nearest import nearest
 
 
@@ -77,8 +79,7 @@ class Ratios:
             raise ValueError("ratios must be three numbers of at least 0, not all 0, such as 20:40:40")
 
 
-@dataclass(frozen=True, slots=True)
-class Ttl:
+class Ttl(msgspec.Struct, frozen=True):
     """An age in seconds for each metric; `None`: never."""
 
     loss: float | None
@@ -95,8 +96,7 @@ class Ttl:
         return {"loss": self.loss, "delay": self.delay, "throughput": self.throughput}[metric]
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePolicy(HashedOnce):
+class ScorePolicy(msgspec.Struct, frozen=True, cache_hash=True):
     """The pair score's weights (PAPERS N2)."""
 
     ratios: Ratios = Ratios()
@@ -111,11 +111,8 @@ class ScorePolicy(HashedOnce):
     hard_ttl_s: Ttl = Ttl(loss=10_800.0, delay=10_800.0, throughput=172_800.0)
     """Age from which a measurement counts as unknown; `None`: never."""
 
-    __hash__ = HashedOnce.__hash__
 
-
-@dataclass(frozen=True, slots=True)
-class QueuePolicy:
+class QueuePolicy(msgspec.Struct, frozen=True):
     """The order of the queue (PAPERS K1–K3, G5; docs/safety.md S14)."""
 
     order: Order = Order.WEIGHT
@@ -129,8 +126,7 @@ class QueuePolicy:
     """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServicePolicy:
+class ServicePolicy(msgspec.Struct, frozen=True):
     """Levels of attained service (`scoring.queue.service_levels`)."""
 
     thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
@@ -141,8 +137,7 @@ class ServicePolicy:
     """Share of the cluster from which on a gang is wide: it takes no room by its level before it is STARVING."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestartLimits:
+class RestartLimits(msgspec.Struct, frozen=True):
     """When and how often a gang that lost members is restarted as a whole."""
 
     settle_s: float = 10.0  # How long it must have been broken; a node may come back meanwhile
@@ -150,8 +145,7 @@ class RestartLimits:
     backoff_s: float = 60.0  # Least time between the first and the second; it doubles with each further one of the hour
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(msgspec.Struct, frozen=True):
     """All choices that decide, in one value."""
 
     score: ScorePolicy = ScorePolicy()
@@ -176,8 +170,7 @@ class Policy:
     service: ServicePolicy = ServicePolicy()
 
 
-@dataclass(frozen=True, slots=True)
-class GangOptions:
+class GangOptions(msgspec.Struct, frozen=True):
     """What a gang's owner asked for, merged with the defaults of the policy."""
 
     zones: tuple[ZoneName, ...] | None = None  # Allowed zones in order of preference; `None`: all

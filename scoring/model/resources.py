@@ -7,9 +7,10 @@ for allocatable alike.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
+
+import msgspec
 
 from scoring.ids import ResourceName
 
@@ -91,8 +92,7 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class Resources:
+class Resources(msgspec.Struct, frozen=True, weakref=True):
     """Amounts by resource name, sorted by name, without zeros: equal amounts are equal and hash alike."""
 
     items: tuple[tuple[ResourceName, int], ...] = ()

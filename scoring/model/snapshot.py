@@ -6,20 +6,19 @@ written after they are built; the planner works on copies.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, Namespace, NodeName, PodUid, ResourceName, ZoneName
-from scoring.model.constraints import HostPort, Taint
 from scoring.model.gang import Gang
-from scoring.model.pod import MemberClass, Pod
+from scoring.model.pod import HostPort, MemberClass, Pod, Taint
 from scoring.model.resources import CPU, MEMORY, Resources
 from scoring.network.matrix import Ints, NetworkMatrix
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A node as the planner sees it. `allocatable` holds every resource, incl. extended ones and `pods`."""
 
     name: NodeName
@@ -40,8 +39,7 @@ class Node:
         return replace(self, ready=True, leaving=False, unschedulable=False, taints=())
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonSet:
+class DaemonSet(msgspec.Struct, frozen=True):
     """What an apps DaemonSet will ask of each node that it selects."""
 
     namespace: Namespace
@@ -62,8 +60,7 @@ def axis_of(names: Iterable[ResourceName]) -> tuple[ResourceName, ...]:
     return tuple(sorted({CPU, MEMORY, *names}))
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTable:
+class NodeTable(msgspec.Struct, frozen=True):
     """All nodes, sorted by name, with their capacity as a matrix. Equal `version` means equal content."""
 
     version: int
@@ -135,8 +132,7 @@ class NodeTable:
         return tuple(name for name, _ in requests if name not in self.axis)
 
 
-@dataclass(frozen=True, slots=True)
-class Commitment:
+class Commitment(msgspec.Struct, frozen=True):
     """An admission that is under way (first member at bind, or first gate removed): it is kept until bound or lapsed.
 
     The planner takes these as given, ahead of every gang that is not committed (docs/safety.md S4).
@@ -144,14 +140,13 @@ class Commitment:
 
     gang: GangKey
     assignment: Mapping[PodUid, NodeName]  # Members not yet bound → their node; bound ones are in `Snapshot.used`
-    nodes: frozenset[NodeName] = field(init=False, repr=False, compare=False)  # Of `assignment`: each bind call asks
+    nodes: frozenset[NodeName] = frozenset()  # Of `assignment`, whatever is given: each bind call asks
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "nodes", frozenset(self.assignment.values()))
+        msgspec.structs.force_setattr(self, "nodes", frozenset(self.assignment.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """Room that others gave up, or are about to, for the waiting gang `gang`: no other gang is given it meanwhile.
 
     It lasts until the gang has its nodes, or until its controller removes it.
@@ -162,8 +157,7 @@ class Claim:
     givers: tuple[GangKey, ...] = ()  # Gangs that leave for it
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """Everything the planner reads, at one version of the cluster."""
 
     version: int
@@ -171,16 +165,16 @@ class Snapshot:
     used: Ints
     """(nodes, resources): requests of all pods on each node that are not finished, of any scheduler, and of pods that
     are pinned or nominated to it (docs/safety.md S12)."""
-    host_ports: Mapping[NodeName, frozenset[HostPort]] = field(default_factory=dict)
-    gangs: Mapping[GangKey, Gang] = field(default_factory=dict)  # Own ones; native ones, too, for their zone and score
-    commitments: Mapping[GangKey, Commitment] = field(default_factory=dict)
-    exclusions: Mapping[MemberClass, frozenset[NodeName]] = field(default_factory=dict)
+    host_ports: Mapping[NodeName, frozenset[HostPort]] = {}
+    gangs: Mapping[GangKey, Gang] = {}  # Own ones; native ones, too, for their zone and score
+    commitments: Mapping[GangKey, Commitment] = {}
+    exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
     """Member class without node affinity → nodes that filters we do not model refused (docs/safety.md S7)."""
-    backing_off_until_s: Mapping[GangKey, float] = field(default_factory=dict)
+    backing_off_until_s: Mapping[GangKey, float] = {}
     """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
-    claims: Mapping[GangKey, Claim] = field(default_factory=dict)  # waiting gang → the room that others leave for it
-    attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Cluster-hours it had before it was suspended
-    network: NetworkMatrix = field(default_factory=NetworkMatrix)
+    claims: Mapping[GangKey, Claim] = {}  # waiting gang → the room that others leave for it
+    attained_h: Mapping[GangKey, float] = {}  # Cluster-hours it had before it was suspended
+    network: NetworkMatrix = msgspec.field(default_factory=NetworkMatrix)
 
     def without(self, pods: Sequence[Pod], *, ports: bool = False) -> "Snapshot":
         """The same as if the pods used nothing; their host ports stay taken, unless `ports`. Cost: O(nodes + pods)."""

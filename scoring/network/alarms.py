@@ -8,8 +8,10 @@ Pure: the same looks give the same alarms. Bounded by the subjects that are bad,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.network.degraded import Degraded, Look, Subject
 
@@ -19,8 +21,7 @@ QUIET_S: Final = 600.0
 MOST: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """One subject."""
 
     bad: bool
@@ -29,8 +30,7 @@ class State:
     announced_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Alarm:
+class Alarm(msgspec.Struct, frozen=True):
     """Something to announce."""
 
     about: Subject

@@ -12,10 +12,10 @@ Pure. The caller leaves out old values; what is not measured is neither good nor
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
@@ -46,8 +46,7 @@ class Grade(StrEnum):
     UNCHECKED = "."
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """Where the grades of one metric end, in its own unit (ratio, ms, bit/s)."""
 
     good: float
@@ -82,8 +81,7 @@ class Subject(NamedTuple):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Degraded:
+class Degraded(msgspec.Struct, frozen=True):
     """One subject and metric."""
 
     about: Subject
@@ -95,8 +93,7 @@ class Degraded:
     certain: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(msgspec.Struct, frozen=True):
     """What is bad, and of what anything is known."""
 
     degraded: tuple[Degraded, ...] = ()

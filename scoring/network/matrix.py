@@ -7,10 +7,11 @@ direction is kept (row = from, column = to) and becomes one value only in `scori
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.ids import EndpointId, NodeName
@@ -26,8 +27,7 @@ __all__ = [
 Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """One value of one direction as the matrix holds it: how old it is, and which source gave it."""
 
     value: float
@@ -35,8 +35,7 @@ class Known:
     origin: str  # Name of the source; "" where measurements came without one
 
 
-@dataclass(frozen=True, slots=True)
-class PairCounts:
+class PairCounts(msgspec.Struct, frozen=True):
     """Directed pairs with a value of one metric, by age: below the soft TTL, up to the hard one, beyond it."""
 
     fresh: int
@@ -44,8 +43,7 @@ class PairCounts:
     expired: int
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """Values and ages of all directed pairs between `n` from-nodes and `m` to-nodes; NaN is unknown.
 
     Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds; an age is NaN where its value is, and nowhere
@@ -79,18 +77,17 @@ _NO_PAIRS = _Pairs(np.empty(0, np.int64), np.empty(0), np.empty(0), np.empty(0, 
 _Values: TypeAlias = tuple[Floats, Floats]  # and ages
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkMatrix:
+class NetworkMatrix(msgspec.Struct, frozen=True):
     """All known measurements at one moment. Build with `of`; `version` grows whenever the content changes."""
 
     version: int = 0
     evaluated_at_s: float = 0.0  # The moment from which ages are counted: ages move only when a new matrix is published
     endpoints: tuple[EndpointId, ...] = ()
-    endpoint_of: Endpoints = field(default_factory=dict)
+    endpoint_of: Endpoints = {}
     origins: tuple[str, ...] = ()  # Names of the sources that gave the values, sorted
-    _index: Mapping[EndpointId, int] = field(default_factory=dict, repr=False)
-    _pairs: Mapping[Metric, _Pairs] = field(default_factory=dict, repr=False)
-    _medians: Medians | None = field(default=None, repr=False)
+    _index: Mapping[EndpointId, int] = {}
+    _pairs: Mapping[Metric, _Pairs] = {}
+    _medians: Medians | None = None
 
     @classmethod
     def of(

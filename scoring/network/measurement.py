@@ -7,10 +7,10 @@ measurement is built, so that nothing behind it has to look again.
 
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,8 +31,7 @@ class Metric(StrEnum):
 METRICS: tuple[Metric, ...] = (Metric.LOSS, Metric.DELAY, Metric.THROUGHPUT)
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True):
     """One value of one metric in one direction, and when it was taken (Unix seconds)."""
 
     source: EndpointId
@@ -50,16 +49,15 @@ class Measurement:
             raise ValueError("measured_at_s must be finite")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MeasurementTable:
+class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
     """Many measurements as columns: 25 bytes each, where a `Measurement` has 150. Build with `of`; iterates as such."""
 
     ends: tuple[EndpointId, ...] = ()  # Endpoints, by the number under which the rows name them
-    metric: NDArray[np.uint8] = field(default_factory=lambda: np.empty(0, np.uint8))  # Index in `METRICS`
-    source: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    target: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    value: Floats = field(default_factory=lambda: np.empty(0))
-    measured_at_s: Floats = field(default_factory=lambda: np.empty(0))
+    metric: NDArray[np.uint8] = msgspec.field(default_factory=lambda: np.empty(0, np.uint8))  # Index in `METRICS`
+    source: NDArray[np.int32] = msgspec.field(default_factory=lambda: np.empty(0, np.int32))
+    target: NDArray[np.int32] = msgspec.field(default_factory=lambda: np.empty(0, np.int32))
+    value: Floats = msgspec.field(default_factory=lambda: np.empty(0))
+    measured_at_s: Floats = msgspec.field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def of(cls, measurements: "Iterable[Measurement]") -> "MeasurementTable":

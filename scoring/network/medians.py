@@ -11,17 +11,16 @@ whole mesh. And a node with a bad interface is bad to all, so what its measured 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
 
 
-@dataclass(frozen=True, slots=True)
-class Zones:
+class Zones(msgspec.Struct, frozen=True):
     """What the fallback to zones needs to know: each node's zone, and from which age a value counts as unknown."""
 
     of: Mapping[NodeName, ZoneName]
@@ -33,8 +32,7 @@ LEAST: Final = 2
 """Links of a node to a zone from which on they say more of its other links there than those of all nodes do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Medians:
+class Medians(msgspec.Struct, frozen=True):
     """Medians over the measured pairs, per metric, NaN if there are none."""
 
     zone_of: Mapping[NodeName, int]

@@ -5,10 +5,11 @@ nodes share (one host for a site) stands for the first of them by name; links be
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName, ZoneName
@@ -31,8 +32,7 @@ class Rows(NamedTuple):
         return Rows(self.source[chosen], self.target[chosen], self.value[chosen], self.age_s[chosen])
 
 
-@dataclass(frozen=True, slots=True)
-class NodeLinks:
+class NodeLinks(msgspec.Struct, frozen=True):
     """Per metric the links that have a value."""
 
     names: tuple[NodeName, ...]  # Sorted

@@ -180,9 +180,9 @@ class PermitState(msgspec.Struct, frozen=True):
     """
 
     partial_timeout_s: float  # How long a gang never whole may stay partial before its members are evicted
-    held: Mapping[PodUid, Held] = msgspec.field(default_factory=dict)  # member → its waiting call
-    posting: Mapping[PodUid, Posting] = msgspec.field(default_factory=dict)  # member → its Binding under way
-    bound: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
+    held: Mapping[PodUid, Held] = {}  # member → its waiting call
+    posting: Mapping[PodUid, Posting] = {}  # member → its Binding under way
+    bound: Mapping[PodUid, NodeName] = {}
     """live member → its node, from the moment of confirmation: the cache may learn of it later"""
     evicting: frozenset[PodUid] = frozenset()  # Members that `Evict` named and that are still there: they count no more
     partial_until_s: float | None = None  # While partial and never whole: the moment of its eviction

@@ -8,10 +8,11 @@ what belongs to gangs goes with them (`keep_only`).
 """
 
 from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.feasibility.room import Room
@@ -51,8 +52,7 @@ def remember(table: dict[K, T], key: K, make: Callable[[], T], *, limit: int = 4
     return table[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Urgency:
+class Urgency(msgspec.Struct, frozen=True):
     """What decides a gang's place in the queue, apart from the moment; of a demand, a policy and the cluster's totals.
 
     Weighing a thousand gangs again in each run takes 25 ms (docs/adr/0006-planner-caches.md).
@@ -72,8 +72,7 @@ class Urgency:
     """End of its sort key: weight, creation, name, as the policy's order has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfTable:
+class OfTable(msgspec.Struct, frozen=True):
     """What follows from a node table alone."""
 
     allowed: dict[Constraints, NDArray[np.bool_]]
@@ -84,49 +83,48 @@ class OfTable:
     """Class → its request over the table's axis"""
 
 
-@dataclass(slots=True, weakref_slot=True)
-class PlannerCache:
+class PlannerCache(msgspec.Struct, weakref=True):
     """Tables of reusable results. Not shared between threads."""
 
     # -- of gangs, by their keys; all hold the demand they belong to -------------------------------------------------
 
-    demands: KnownDemands = field(default_factory=KnownDemands)
-    urgencies: dict[GangKey, Urgency] = field(default_factory=dict)
+    demands: KnownDemands = msgspec.field(default_factory=KnownDemands)
+    urgencies: dict[GangKey, Urgency] = {}
     scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
     """A node table, and the totals of it"""
-    kinds: Kinds = field(default_factory=Kinds)
-    running: RunningGangs = field(default_factory=RunningGangs)
+    kinds: Kinds = msgspec.field(default_factory=Kinds)
+    running: RunningGangs = msgspec.field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
-    tables: dict[int, OfTable] = field(default_factory=dict)
+    tables: dict[int, OfTable] = {}
     """By the node table's version"""
     room: Room | None = None
     """That of the last run, for what it counted"""
     empty_room: tuple[NodeTable | None, Room | None] = (None, None)
     """A node table, and the room of its nodes if no pod ran there"""
-    layouts: dict[int, tuple[object, object]] = field(default_factory=dict)
+    layouts: dict[int, tuple[object, object]] = {}
     """layout → the names and zones of a node table that it stands for, kept alive"""
 
     # -- of network data: their version begins each key, as runs of two versions may take turns ----------------------
 
     network_version: int = 0
-    scores: dict[Hashable, Links] = field(default_factory=dict)
+    scores: dict[Hashable, Links] = {}
     """(network version, node names, score policy) → pair scores, ranks on the grid (`scoring.selection.on_grid`)"""
-    toward: dict[Hashable, LinkPoints] = field(default_factory=dict)
+    toward: dict[Hashable, LinkPoints] = {}
     """(network version, node names, ends, score policy) → the same from nodes to a few others"""
     pairs: int = 0
     """Pairs in `scores` and `toward`."""
-    distances: dict[Hashable, dict[ZoneName, float]] = field(default_factory=dict)
+    distances: dict[Hashable, dict[ZoneName, float]] = {}
     """(network version, node table version, near, configured distances) → distance of each zone"""
-    outlooks: dict[Hashable, Floats] = field(default_factory=dict)
+    outlooks: dict[Hashable, Floats] = {}
     """(network version, layout, score policy) → mean points of each node towards its zone's others"""
-    means: dict[Hashable, float] = field(default_factory=dict)
+    means: dict[Hashable, float] = {}
     """(network version, names of two zones' nodes, score policy) → mean points between them"""
-    crossings: dict[Hashable, Crossings] = field(default_factory=dict)
+    crossings: dict[Hashable, Crossings] = {}
     """(network version, layout) → which endpoints lead from zone to zone"""
-    measured: dict[Hashable, NDArray[np.bool_]] = field(default_factory=dict)
+    measured: dict[Hashable, NDArray[np.bool_]] = {}
     """(network version, layout) → which nodes are measured anywhere"""
 
     next_layout: int = 0

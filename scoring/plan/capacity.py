@@ -4,10 +4,10 @@ Rule: fits are counted without regard to a demand's other classes: too few is a 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.feasibility.filters import allowed_nodes, ports_conflict

@@ -9,7 +9,9 @@ are gone count no more (docs/safety.md S12).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
@@ -22,8 +24,7 @@ ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
 
 
-@dataclass(frozen=True, slots=True)
-class GangDemand:
+class GangDemand(msgspec.Struct, frozen=True):
     """What one gang asks for. Empty `need` and `more`: nothing to place."""
 
     gang: Gang
@@ -71,8 +72,7 @@ class GangDemand:
         return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSet:
+class MemberSet(msgspec.Struct, frozen=True):
     """Members to place together: classes with their counts, and the siblings they want to be near."""
 
     classes: tuple[tuple[MemberClass, int], ...]
@@ -82,8 +82,7 @@ class MemberSet:
     """Number of members"""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiers:
+class Tiers(msgspec.Struct, frozen=True):
     """Feasible zones, as far as their order does not depend on the room."""
 
     common: ScorePolicy
@@ -94,8 +93,7 @@ class Tiers:
     """Those that come after them in any case."""
 
 
-@dataclass(slots=True)
-class Kind:
+class Kind(msgspec.Struct):
     """What gangs that ask for the same share, for one node table, network and policy."""
 
     members: MemberSet
@@ -110,18 +108,17 @@ class Kind:
     room only shrinks during a run, so it holds for all of them in the same words"""
     could_fit: bool | None = None
     """Whether it would fit the empty cluster, once that was looked at"""
-    tiers: dict[tuple[ZoneName, ...], Tiers] = field(default_factory=dict)
+    tiers: dict[tuple[ZoneName, ...], Tiers] = {}
     """feasible zones → their order"""
 
 
-@dataclass(slots=True)
-class Kinds:
+class Kinds(msgspec.Struct):
     """Kinds of gangs for one node table, network and policy."""
 
     stamp: object = None
     """Stands for these"""
-    by_content: dict[object, Kind] = field(default_factory=dict)
-    by_demand: dict[int, tuple[object, Kind]] = field(default_factory=dict)
+    by_content: dict[object, Kind] = {}
+    by_demand: dict[int, tuple[object, Kind]] = {}
     """id of a demand → the demand, kept alive, and its kind"""
 
 
@@ -197,16 +194,15 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
     return tuple((member_class, tuple(members)) for member_class, members in grouped.items())
 
 
-@dataclass(slots=True)
-class KnownDemands:
+class KnownDemands(msgspec.Struct):
     """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone.
 
     Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
     """
 
-    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = field(default_factory=dict)
+    known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = {}
     """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
-    _nodes: Mapping[NodeName, int] = field(default_factory=dict)
+    _nodes: Mapping[NodeName, int] = {}
     """Those asked about last"""
     _number: int = 0
     """Another one each time that these are others: a demand must not keep the nodes of its day alive"""

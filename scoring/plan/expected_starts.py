@@ -9,10 +9,10 @@ Rules: what is not known is said, with the reason, and is never a made-up time. 
 here. At most `MOST` gangs are looked at.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.ids import GangKey, ZoneName
@@ -47,8 +47,7 @@ class Unknown(StrEnum):
     FAR = "too many gangs wait before it"
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedStart:
+class ExpectedStart(msgspec.Struct, frozen=True):
     """When gang `gang` is expected to start, or why that is not known."""
 
     gang: GangKey

@@ -8,8 +8,8 @@ ahead in the order.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from scoring.feasibility.room import scatter_add
@@ -23,8 +23,7 @@ from scoring.plan.result import Admission, Placed, Refused
 from scoring.plan.run import Run
 
 
-@dataclass(frozen=True, slots=True)
-class _Footprint:
+class _Footprint(msgspec.Struct, frozen=True):
     parts: tuple[tuple[MemberClass, list[int]], ...]
     """Class and the row of each of its members"""
     rows: Ints

@@ -11,10 +11,10 @@ Why: without a limit one team's jobs fill every zone, and weights only say which
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.ids import Namespace
 from scoring.model import Gang, MemberClass, Pod

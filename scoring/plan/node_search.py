@@ -9,11 +9,12 @@ content it was found from, because many gangs of a queue are alike.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.ids import ZoneName
@@ -46,8 +47,7 @@ _WHOLE_NODES = 1_000
 """Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(msgspec.Struct, frozen=True):
     """A demand over the nodes of some zones, as it stands after what has been taken there."""
 
     single: Single | None

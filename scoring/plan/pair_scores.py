@@ -4,9 +4,9 @@ Rule: scores of one version of the network data are kept from run to run; what i
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName, ZoneName

@@ -9,9 +9,9 @@ Steps for a gang's minimum set:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import Role

@@ -5,7 +5,6 @@ can be compared, recorded and made again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -13,8 +12,7 @@ from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.reasons import Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """Gang `gang` may start (or be completed) as `members` say."""
 
     gang: GangKey
@@ -30,8 +28,7 @@ class Admission:
     """Taken over from a commitment (docs/safety.md S4), not decided in this run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """Gang `gang` waits; `detail` is for people and may change, `reason` is one of the closed set."""
 
     gang: GangKey
@@ -40,8 +37,7 @@ class Waiting:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(msgspec.Struct, frozen=True):
     """When gang `gang`, the first that waits, starts, by the ends of what runs (`scoring.plan.backfill`); Unix seconds.
 
     It is late by no more than the longest time by which a gang ahead outlives its length.
@@ -58,8 +54,7 @@ class Promise:
     """The gang whose end it waits for last"""
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True):
     """Room that no new gang is given, because gang `gang` waits for it.
 
     It is STARVING (docs/safety.md S14), or promised a start there; then others are given what they leave before it.
@@ -75,13 +70,13 @@ class Plan(msgspec.Struct, frozen=True):
 
     version: int
     network_version: int = 0
-    admitted: Mapping[GangKey, Admission] = msgspec.field(default_factory=dict)
-    waiting: Mapping[GangKey, Waiting] = msgspec.field(default_factory=dict)
-    node_of: Mapping[PodUid, NodeName] = msgspec.field(default_factory=dict)
+    admitted: Mapping[GangKey, Admission] = {}
+    waiting: Mapping[GangKey, Waiting] = {}
+    node_of: Mapping[PodUid, NodeName] = {}
     """Every admitted member that is not bound yet → its planned node."""
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
-    reservations: Mapping[GangKey, Reservation] = msgspec.field(default_factory=dict)
+    reservations: Mapping[GangKey, Reservation] = {}
     """Waiting gang → what is reserved for it"""
     promise: Promise | None = None
     """The start that one of the waiting gangs is promised"""
@@ -92,8 +87,7 @@ class Plan(msgspec.Struct, frozen=True):
         return float("inf") if promise is None or promise.gang != gang else max(promise.start_s - now_s, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(msgspec.Struct, frozen=True):
     """Where members go."""
 
     zones: tuple[ZoneName, ...]
@@ -101,8 +95,7 @@ class Placed:
     score: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """Why there is no place, with particulars for people."""
 
     reason: Reason

@@ -5,7 +5,8 @@ Begun by `begin_run`; looks beside a plan take the room of what is given away th
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import MemberClass
@@ -19,8 +20,7 @@ from scoring.plan.pair_scores import PairScores
 from scoring.plan.result import Admission
 
 
-@dataclass(slots=True)
-class Run:
+class Run(msgspec.Struct):
     """The parts of one run, each over the ones before."""
 
     snapshot: Snapshot

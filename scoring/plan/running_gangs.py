@@ -6,9 +6,9 @@ and resources, that it was read from; all gangs that are not in a snapshot any m
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from operator import is_
 
+import msgspec
 import numpy as np
 
 from scoring.ids import GangKey
@@ -18,8 +18,7 @@ from scoring.network.matrix import Floats, Ints
 from scoring.queue.states import running_since_s
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """Gangs, and entry by entry what they have: `amounts` on `rows`, of the gang at the same place in `owner`."""
 
     gangs: tuple[GangKey, ...]
@@ -35,21 +34,19 @@ class Running:
     """(entries,): places in `gangs`"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     gang: Gang
     rows: Ints
     amounts: Ints
     since_s: float | None
 
 
-@dataclass(slots=True, eq=False)
-class RunningGangs:
+class RunningGangs(msgspec.Struct, eq=False):
     """Those of the snapshot that was read last. Not shared between threads."""
 
     _stamp: object = None
-    _known: dict[GangKey, _Known] = field(default_factory=dict)
-    _gangs: list[Gang] = field(default_factory=list)
+    _known: dict[GangKey, _Known] = {}
+    _gangs: list[Gang] = []
     _running: Running | None = None
 
     def read(self, gangs: Iterable[Gang], table: NodeTable, stamp: object) -> Running:

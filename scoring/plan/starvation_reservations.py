@@ -21,9 +21,9 @@ may start later than without the others when another zone, not reserved, would h
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.feasibility.room import fit_counts
@@ -50,8 +50,7 @@ def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
     return frozenset({name for mc, _ in demand.need for name, _ in mc.requests if "/" in name})
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(msgspec.Struct, frozen=True):
     reserved: Reservation
     rows: Ints
     room: Ints

@@ -6,9 +6,11 @@ another gang already, and when its owner asked for that (`netgang.io/preemptible
 """
 
 from collections.abc import Iterable, Set
-from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod
@@ -20,8 +22,7 @@ from scoring.queue.service_levels import hours_of, level, level_of_waiting
 SetKey: TypeAlias = tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A gang that may be made to leave."""
 
     gang: GangKey

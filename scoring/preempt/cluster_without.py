@@ -6,10 +6,11 @@ placement says "yes". Which pods go, gangs (`scoring.preempt`) or workers (`scor
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.feasibility.room import fit_counts
@@ -27,8 +28,7 @@ Group: TypeAlias = tuple[int, ...]
 """Zones, by number, in which a gang would be placed together"""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedClass:
+class CountedClass(msgspec.Struct, frozen=True):
     """Interchangeable members of the gang, counted before any pod leaves."""
 
     wanted: int

@@ -10,8 +10,10 @@ Steps for each gang that waits for room, in the order of the plan:
 """
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import Gang
@@ -30,8 +32,7 @@ RESTART_S: Final = 41.0
 """What a job that leaves and comes back stands still for at least (PAPERS E3), as of `elastic.metrics.stall_s`"""
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(msgspec.Struct, frozen=True):
     """Gangs `victims` leave, whole, for the waiting gang `gang`, which then goes where `assignment` says."""
 
     gang: GangKey
@@ -41,7 +42,7 @@ class Preemption:
     assignment: Mapping[PodUid, NodeName]  # Every missing member of the gang's minimum set → its node
     zones: tuple[ZoneName, ...]
     exact: bool  # No smaller set suffices; else only that none of these can stay
-    attained_h: Mapping[GangKey, float] = field(default_factory=dict)  # Of those that leave for it
+    attained_h: Mapping[GangKey, float] = {}  # Of those that leave for it
 
 
 def preemption(

@@ -11,12 +11,12 @@ each zone, and about one placement for each gang that leaves.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from operator import itemgetter
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 
 from scoring.feasibility.room import scatter_add
@@ -28,16 +28,14 @@ Some: TypeAlias = tuple[Candidate, ...]
 _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """How much is spent on one waiting gang before a set need not be the smallest any more."""
 
     sets: int = 4096
     placed: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(msgspec.Struct, frozen=True):
     """The gangs that leave, and where the waiting gang then goes."""
 
     some: Some

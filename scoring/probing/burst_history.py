@@ -8,11 +8,12 @@ and then less and less.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import takewhile
 from math import ceil
 from statistics import median
 from typing import Final, NamedTuple
+
+import msgspec
 
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.peers import Pair
@@ -36,21 +37,22 @@ class PastBurst(NamedTuple):
     bps: float | None = None  # Of its slower direction; `None`: nothing was measured
 
 
-@dataclass(slots=True)
-class History:
+class History(msgspec.Struct):
     """What `KEPT_S` of bursts say of nodes and pairs."""
 
-    used: Counter[NodeName] = field(default_factory=Counter)  # Bursts in 24 hours
-    last: dict[Pair, PastBurst] = field(default_factory=dict)
-    last_of: dict[NodeName, float] = field(default_factory=dict)
-    tried: defaultdict[NodeName, set[NodeName]] = field(default_factory=lambda: defaultdict(set))  # In its own zone
-    failed: Counter[Pair] = field(default_factory=Counter)  # How often in a row, up to now
-    failed_between: Counter[tuple[ZoneName, ZoneName]] = field(default_factory=Counter)
-    slow: dict[Pair, int] = field(default_factory=dict)  # Pairs that are slow → how often in a row
-    slow_of: Counter[NodeName] = field(default_factory=Counter)  # Slow links inside the zone …
-    fast_of: Counter[NodeName] = field(default_factory=Counter)  # … and others
-    last_between: dict[tuple[ZoneName, ZoneName], PastBurst] = field(default_factory=dict)  # By zones, sorted
-    doubted: set[Pair] = field(default_factory=set)  # Fast links between zones that may have turned slow since
+    used: Counter[NodeName] = msgspec.field(default_factory=Counter)  # Bursts in 24 hours
+    last: dict[Pair, PastBurst] = {}
+    last_of: dict[NodeName, float] = {}
+    tried: defaultdict[NodeName, set[NodeName]] = msgspec.field(
+        default_factory=lambda: defaultdict(set)
+    )  # In its own zone
+    failed: Counter[Pair] = msgspec.field(default_factory=Counter)  # How often in a row, up to now
+    failed_between: Counter[tuple[ZoneName, ZoneName]] = msgspec.field(default_factory=Counter)
+    slow: dict[Pair, int] = {}  # Pairs that are slow → how often in a row
+    slow_of: Counter[NodeName] = msgspec.field(default_factory=Counter)  # Slow links inside the zone …
+    fast_of: Counter[NodeName] = msgspec.field(default_factory=Counter)  # … and others
+    last_between: dict[tuple[ZoneName, ZoneName], PastBurst] = {}  # By zones, sorted
+    doubted: set[Pair] = set()  # Fast links between zones that may have turned slow since
 
     def rest_s(self, burst: PastBurst) -> float:
         """How long its pair is left alone."""

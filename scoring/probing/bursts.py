@@ -18,10 +18,11 @@ Pure: times are arguments, Unix seconds; ties go by name.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain, combinations
 from typing import NamedTuple, TypeAlias
+
+import msgspec
 
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.burst_history import KEPT_S, History, PastBurst, history
@@ -49,8 +50,7 @@ class NextBurst(NamedTuple):
     reason: BurstReason
 
 
-@dataclass(frozen=True, slots=True)
-class BurstView:
+class BurstView(msgspec.Struct, frozen=True):
     """The cluster as bursts need it."""
 
     zone_of: Mapping[NodeName, ZoneName]  # Nodes whose agent reports and has iperf3 → their zone
@@ -61,8 +61,7 @@ class BurstView:
 _Wishes: TypeAlias = Iterator[tuple[Pair, BurstReason]]  # Pairs in the order in which one rule wants them
 
 
-@dataclass(frozen=True, slots=True)
-class BurstQuestion:
+class BurstQuestion(msgspec.Struct, frozen=True):
     """Which bursts come next: what they depend on, taken at one moment, so that a thread can work on it."""
 
     view: BurstView

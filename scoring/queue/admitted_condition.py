@@ -6,8 +6,9 @@ reason changes, so a message has the numbers of the moment at which its reason b
 none: that it has a node is shown already. It decides nothing.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from scoring.model import Pod, Reason
 
@@ -16,8 +17,7 @@ MESSAGE_CHARS: Final = 512
 _BOUND: Final = "The gang was admitted and the pod has its node."
 
 
-@dataclass(frozen=True, slots=True)
-class AdmittedCondition:
+class AdmittedCondition(msgspec.Struct, frozen=True):
     """What the condition says; `reason` is in CamelCase, as the API asks."""
 
     status: str  # `True` or `False`

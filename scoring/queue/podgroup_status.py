@@ -6,8 +6,9 @@ what exists at any time, after a restart too. Rules: the words and what they pro
 `Failed` stay while nothing of the gang lives, because pods are cleaned up one by one after the end.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from scoring.model import Gang, GangSource, Phase, Pod
 
@@ -35,8 +36,7 @@ POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})  # Their 
 _FINAL = frozenset({GroupPhase.FINISHED.value, GroupPhase.FAILED.value})
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatus:
+class GroupStatus(msgspec.Struct, frozen=True):
     """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
 
     phase: str = ""  # A `GroupPhase`, or whatever another controller wrote

@@ -12,9 +12,10 @@ WAITING.
   backing off) is never STARVING, whatever its clock says; `scoring.plan.queue_order` decides that.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from scoring.feasibility.quorum import Quorum, quorum_of
 from scoring.model import Gang, Phase, Role
@@ -46,8 +47,7 @@ QUEUE_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Transitions:
+class Transitions(msgspec.Struct, frozen=True):
     """When a gang became what it is, Unix seconds; `None`: it did not, or it is not known."""
 
     waiting_s: float | None  # Since when it could have started

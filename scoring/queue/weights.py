@@ -20,9 +20,10 @@ jobs would be equal.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from math import exp
+
+import msgspec
 
 from scoring.feasibility.quorum import minimum_members
 from scoring.ids import ResourceName
@@ -33,8 +34,7 @@ from scoring.model.snapshot import NodeTable
 _LEADERS = (Role.PS, Role.CHIEF)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Weight:
+class Weight(msgspec.Struct, frozen=True, eq=False):
     """ω′ = `over` / `under`, at least 0 and never reduced: comparing multiplies. The heavier one sorts first."""
 
     over: int
@@ -82,8 +82,7 @@ class Weight:
 _LEAST = Weight(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """What a gang's weight follows from, apart from the cluster's totals: these change with every node that comes."""
 
     workers: int  # w_min
@@ -93,8 +92,7 @@ class Load:
     """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """The cluster's totals."""
 
     sizes: Mapping[ResourceName, tuple[int, int]]  # Of all nodes together, of the largest; in its own unit

@@ -14,9 +14,11 @@ So while a gang is whole its *crew* is noted: which member has which index. Rule
 """
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.ids import NodeName, PodName, PodUid
@@ -35,8 +37,7 @@ class Cause(StrEnum):
     REMOVED = "it was removed"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """A member of the crew."""
 
     uid: PodUid
@@ -45,8 +46,7 @@ class Member:
     finished: bool = False  # It succeeded: it counts permanently, also when its pod is collected
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(msgspec.Struct, frozen=True):
     """A member that is lost, and its successor."""
 
     name: PodName
@@ -61,8 +61,7 @@ class Loss:
         return self.cause.format(node=self.node)
 
 
-@dataclass(frozen=True, slots=True)
-class Crew:
+class Crew(msgspec.Struct, frozen=True):
     """The members that made a gang whole, and since when it is broken."""
 
     members: Mapping[Seat, Member]

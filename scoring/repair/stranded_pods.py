@@ -17,8 +17,9 @@ to other nodes: it is stranded (REFUSED) only if its gang would find room withou
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from scoring.feasibility.filters import as_written, named_only, node_allows
 from scoring.ids import GangKey, PodUid
@@ -84,14 +85,13 @@ def is_pinned(pod: Pod) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(msgspec.Struct):
     snapshot: Snapshot
     plan: Plan
     policy: Policy
     cache: PlannerCache
     _run: Run | None = None
-    _named: dict[Hashable, bool] = field(default_factory=dict)  # constraints → whether some node that they name exists
+    _named: dict[Hashable, bool] = {}  # constraints → whether some node that they name exists
 
     def has_place(self, pod: Pod) -> bool:
         """Whether the pod is planned or committed on a node that exists."""

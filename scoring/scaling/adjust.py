@@ -9,7 +9,8 @@ Steps:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
@@ -20,8 +21,7 @@ from scoring.scaling.scale_out import scale_out
 from scoring.scaling.shrink.scale_in import scale_in
 
 
-@dataclass(frozen=True, slots=True)
-class Adjustment:
+class Adjustment(msgspec.Struct, frozen=True):
     """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
 
     scale_in: ScaleIn

@@ -6,8 +6,9 @@ Why values: the controller, /v1/jobs, `netgang plan` and the simulator all read 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
@@ -18,8 +19,7 @@ from scoring.scaling.job import ElasticJob, JobKey, Options, workers_of
 _HOUR_S = 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """Job `job` should have `after` workers instead of `before`."""
 
     job: JobKey
@@ -80,8 +80,7 @@ class No(StrEnum):
     OVER_SHARE = "the job's namespace would have more than its share of the cluster"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Job `job` stays as it is. `reason` is constant, `detail` is for people and may change."""
 
     job: JobKey
@@ -94,21 +93,19 @@ def by_job(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
     return tuple(sorted(refusals, key=lambda one: one.job))
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleIn:
+class ScaleIn(msgspec.Struct, frozen=True):
     """The jobs that give up workers so that `beneficiary` can start: all of `changes`, or nothing."""
 
     beneficiary: GangKey | None
     changes: tuple[Change, ...] = ()  # In the order in which they cost least; empty: nothing is to be changed
-    places: Mapping[PodUid, NodeName] = field(default_factory=dict)  # Missing members of its minimum → node
+    places: Mapping[PodUid, NodeName] = {}  # Missing members of its minimum → node
     zones: tuple[ZoneName, ...] = ()
     reason: No | None = None  # Why there is no plan; `None`: there is one
     detail: str = ""
     refusals: tuple[Refusal, ...] = ()  # Jobs that give up nothing, by name
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleOut:
+class ScaleOut(msgspec.Struct, frozen=True):
     """The jobs that get further workers; each change stands for itself."""
 
     changes: tuple[Change, ...] = ()  # In the order in which room was given

@@ -11,8 +11,10 @@ has one. New workers are made after those that exist: all of one job are alike, 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.feasibility.filters import as_written
 from scoring.ids import GangKey, Namespace, PodName, PodUid
@@ -29,8 +31,7 @@ class Wants(StrEnum):
     OFF = "off"  # By nothing it reports; the queue still shrinks and grows it between its minimum and its maximum
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JobKey:
+class JobKey(msgspec.Struct, frozen=True, order=True):
     """Names one job; sorted by namespace, kind, name.
 
     >>> str(JobKey(Namespace("team"), "TFJob.kubeflow.org", "resnet"))
@@ -45,8 +46,7 @@ class JobKey:
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class ElasticJob:
+class ElasticJob(msgspec.Struct, frozen=True):
     """A job whose worker count may lie between a minimum and a maximum."""
 
     key: JobKey
@@ -83,8 +83,7 @@ class Condition(StrEnum):
     LEVELS = "levels"  # For the first that can then start at its full size, from jobs of a higher service level
 
 
-@dataclass(frozen=True, slots=True)
-class MetricOptions:
+class MetricOptions(msgspec.Struct, frozen=True):
     """How reported metrics become a worker count (PAPERS E2, E3); the last two are for `curve` alone."""
 
     default: Wants = Wants.CURVE
@@ -100,8 +99,7 @@ class MetricOptions:
     stall_s: float = 41.0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(msgspec.Struct, frozen=True):
     """All choices about scaling, in one value; `None`: no limit."""
 
     enabled: bool = True
@@ -111,7 +109,7 @@ class Options:
     increment: int | None = 2  # l_iw of PAPERS K5
     changes_per_hour: int | None = 12
     condition: Condition = Condition.LIGHTER
-    metrics: MetricOptions = field(default_factory=MetricOptions)
+    metrics: MetricOptions = msgspec.field(default_factory=MetricOptions)
 
 
 def workers_of(job: ElasticJob, gang: Gang) -> list[Pod]:

@@ -12,9 +12,9 @@ gang would then fit.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.feasibility.room import fit_counts
 from scoring.ids import NodeName, PodUid, ZoneName

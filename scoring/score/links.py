@@ -7,8 +7,8 @@ the measured nodes and one pair of the others, until a caller wants certain rows
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,8 +18,7 @@ from scoring.network.matrix import METRICS, Block, Floats, Ints, NetworkMatrix
 from scoring.score.pairs import PairScores, pair_scores
 
 
-@dataclass(frozen=True, slots=True)
-class LinkPoints:
+class LinkPoints(msgspec.Struct, frozen=True):
     """`points`, `rank` and `reference_bps` of `PairScores`, shape (n, m)."""
 
     points: Floats
@@ -32,8 +31,7 @@ class LinkPoints:
         return self.points.size
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(msgspec.Struct, frozen=True):
     """The same among `n` nodes, held once for all that look alike."""
 
     kind: Ints  # (n,): each node's row in the tables of kinds
@@ -156,13 +154,13 @@ def _scored(
         there.append(network.block(sources, targets))
         back.append(there[-1] if rows is columns else network.block(targets, sources))
     forward, backward = {}, {}
-    for field in fields(Block):
-        if field.name == "measured_bps":
+    for field in Block.__struct_fields__:
+        if field == "measured_bps":
             continue  # there are no estimates here
-        unknown = np.array([False if field.name == "same" else np.nan])
-        forward[field.name] = np.concatenate([*(getattr(block, field.name).ravel() for block in there), unknown])[None]
-        turned = (getattr(block, field.name).T.ravel() for block in back)
-        backward[field.name] = np.concatenate([*turned, unknown])[:, None]
+        unknown = np.array([False if field == "same" else np.nan])
+        forward[field] = np.concatenate([*(getattr(block, field).ravel() for block in there), unknown])[None]
+        turned = (getattr(block, field).T.ravel() for block in back)
+        backward[field] = np.concatenate([*turned, unknown])[:, None]
     return pair_scores(Block(**forward), Block(**backward), score)
 
 

@@ -10,9 +10,9 @@ Not promised: when the reference rate is the block's own best, a faster best lin
 others (they are relative to it); with a configured reference no better link lowers any pair.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,8 +25,7 @@ SAME_NODE_BONUS = 1e-3  # Added to the rank of pairs on one node, so that nothin
 UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT  # An unknown value ranks below known ones with the same points
 
 
-@dataclass(frozen=True, slots=True)
-class PairScores:
+class PairScores(msgspec.Struct, frozen=True):
     """Scores of all pairs of an (n, m) block and the values they came from; all arrays are (n, m) and free to read."""
 
     loss_points: Floats

@@ -6,8 +6,8 @@ member count; in an all-reduce job every pair counts; two members on one node ar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,8 +19,7 @@ EXACT_SUM = 2.0**34
 exact, equal sets have equal values whatever the order of adding, and a tie is a tie (decided by name)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassDemand:
+class ClassDemand(msgspec.Struct, frozen=True):
     """`count` interchangeable members, each needing `request` (r,), on nodes where `allowed` (n,) is true."""
 
     role: Role
@@ -29,8 +28,7 @@ class ClassDemand:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     """All members to place together. `placed` (classes, n) is the gain from members that already have a node."""
 
     classes: tuple[ClassDemand, ...]
@@ -43,16 +41,14 @@ class Demand:
         return sum(one.count for one in self.classes)
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
+class Selected(msgspec.Struct, frozen=True):
     """An answer: for each class of the demand the node row of each member, ascending; and its value."""
 
     rows: tuple[tuple[int, ...], ...]
     value: float  # Sum of rank over the pairs that count, including those with members that already have a node
 
 
-@dataclass(frozen=True, slots=True)
-class Single:
+class Single(msgspec.Struct, frozen=True):
     """`count` members of one class; `room` (n,) says how many of them each node can hold, at most `count`.
 
     All that matters of a node then is how many members it can hold, so a caller that keeps those numbers

@@ -18,9 +18,10 @@ then from the beginning. So a wrong guess costs a try, and no group is kept from
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import NodeName, ZoneName
@@ -34,8 +35,7 @@ from scoring.plan.result import Placed
 MOST_LISTED = 128  # Above this many nodes a list costs the API server and etcd more than it saves kube-scheduler
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     """Where members of one class may go. With `nodes` empty the zones alone are asked for, and `why_zone` says why.
 
     Without `zones`, too, nothing is asked for: the gate goes, and /filter names the node.
@@ -56,8 +56,7 @@ class Listing:
         return replace(self, nodes=(node,), hostnames=self.hostnames[at : at + 1])
 
 
-@dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(msgspec.Struct, frozen=True):
     """What there is instead of the planned node."""
 
     node: NodeName | None  # The best node that was asked about; `None`: none of the gang's zones will do
@@ -168,8 +167,7 @@ def _spares(
     return [run.table.names[row] for row in rows[order[: run.policy.spares]].tolist()]
 
 
-@dataclass(frozen=True, slots=True)
-class FirstZone:
+class FirstZone(msgspec.Struct, frozen=True):
     """`zone` `None`: no zone is better than another. `failed`: those that are not to be tried again for now."""
 
     zone: ZoneName | None

@@ -12,9 +12,10 @@ gets equal ones, lowered only where room is reserved.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.ids import NodeName
 from scoring.model import Gang, Pod, Policy, Role, Snapshot
@@ -31,8 +32,7 @@ RESERVATION_POINTS = 30.0
 _PAIRS_MAX = 200_000  # Above it only the siblings' zones are compared; others would lose by zone anyway
 
 
-@dataclass(frozen=True, slots=True)
-class Preference:
+class Preference(msgspec.Struct, frozen=True):
     """Points for every node of the snapshot's table, each of shape (nodes,); `total` is clipped to 0..100."""
 
     total: Floats

@@ -1,9 +1,9 @@
 """The comparison with peers: the same pods for every way, a rate never better than what was seen, no hidden miss."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lab.bench.peers.figures import PARTIAL, RATIO, Half, half, judged, missed, ratios, summary
 from lab.bench.peers.ways import WAYS, Way

@@ -4,10 +4,11 @@ import json
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.convert import admission_patch, narrowed_terms
 from extender.convert.pod.conditions import condition_patch
@@ -31,8 +32,7 @@ from tests.fakes.notes import notes_of_a_former_process
 ALL_PODS = PODS.collection()
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     api: ClusterApi
     store: ApiStore
 

@@ -8,13 +8,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Any
 
 import aiohttp
 import httpx
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
@@ -31,8 +31,7 @@ _SETTLED_S = 1.0  # a pod of others counts as known to us this long after it was
 _LIMIT_S = 5.0  # for one answer
 
 
-@dataclass(frozen=True, slots=True)
-class _Passing:
+class _Passing(msgspec.Struct, frozen=True):
     """Something that may be true for `limit_s` and no longer; `key` stays the same while numbers change."""
 
     key: str
@@ -40,8 +39,7 @@ class _Passing:
     limit_s: float
 
 
-@dataclass(slots=True)
-class Checker:
+class Checker(msgspec.Struct):
     """Remembers what was seen; `problems` says what should never have been."""
 
     api: Api
@@ -50,12 +48,12 @@ class Checker:
     commit_s: float = COMMIT_S
     grace_s: float = GRACE_S
     scheduler: str = OURS  # the name in pods that are netgang's
-    problems: list[str] = field(default_factory=list)
+    problems: list[str] = []
     looks: int = 0
     _seen_s: float = -1e9  # when everything answered last
-    _node_of: dict[str, tuple[str, float]] = field(default_factory=dict)  # pod's uid → node, and since when it is there
-    _started: dict[str, set[str]] = field(default_factory=dict)  # gang that was whole once → uids since then
-    _since: dict[str, float] = field(default_factory=dict)  # what is true but must not stay → since when
+    _node_of: dict[str, tuple[str, float]] = {}  # pod's uid → node, and since when it is there
+    _started: dict[str, set[str]] = {}  # gang that was whole once → uids since then
+    _since: dict[str, float] = {}  # what is true but must not stay → since when
 
     async def run(self) -> None:
         while True:

@@ -4,8 +4,9 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from time import monotonic
+
+import msgspec
 
 from lab.testbed.api import Object
 from lab.testbed.errors import ApiRefused
@@ -16,16 +17,14 @@ END_S = 120.0  # how long the gangs and pods that are there at the end may take 
 _TURN_S = 0.5
 
 
-@dataclass(slots=True)
-class _Gang:
+class _Gang(msgspec.Struct):
     pods: list[Object]
     least: int
     runs_s: float
     whole_s: float | None = None
 
 
-@dataclass(slots=True)
-class Load:
+class Load(msgspec.Struct):
     stage: Stage
     rng: random.Random
     until_s: float
@@ -37,10 +36,10 @@ class Load:
     cpus: Sequence[str] = ("1", "1500m", "2")
     other_cpus: Sequence[str] = ("500m",)
     runs_s: tuple[float, float] = (5.0, 20.0)
-    gangs: dict[str, _Gang] = field(default_factory=dict)
-    plain: dict[str, float] = field(default_factory=dict)  # plain pod → when it ends
-    plain_bound: set[str] = field(default_factory=set)  # plain pods that were seen on a node, lost with it or not
-    counts: Counter[str] = field(default_factory=Counter)
+    gangs: dict[str, _Gang] = {}
+    plain: dict[str, float] = {}  # plain pod → when it ends
+    plain_bound: set[str] = set()  # plain pods that were seen on a node, lost with it or not
+    counts: Counter[str] = msgspec.field(default_factory=Counter)
 
     async def run(self) -> None:
         began_s = monotonic()

@@ -3,16 +3,16 @@
 One that was killed, or that shows its documents to no caller, is counted as silent.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 import httpx
+import msgspec
 
 from extender.decision_log import decisions
 from lab.testbed.parts.service import Netgang
 
 
-@dataclass(slots=True)
-class Replayed:
+class Replayed(msgspec.Struct):
     logs: int = 0
     silent: int = 0
     runs: int = 0

@@ -6,11 +6,11 @@ import ssl
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import httpx
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import NETGANG_SCHEDULER, Cluster
@@ -26,12 +26,11 @@ LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute un
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(msgspec.Struct, frozen=True):
     cluster: Cluster
     api: Api
     namespace: str
-    started: list[Netgang] = field(default_factory=list)  # all netgangs of the test
+    started: list[Netgang] = []  # all netgangs of the test
 
     @property
     def service(self) -> Netgang:

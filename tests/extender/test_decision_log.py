@@ -1,11 +1,11 @@
 """A running service's decisions, written down and made again: the same comes out, bit for bit."""
 
 import gzip
-from dataclasses import replace
 
 import httpx
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.decision_log import BadLogError, Recorder, decisions
 from scoring.ids import NodeName
@@ -62,7 +62,7 @@ async def test_a_decision_that_cannot_be_written_is_counted_and_the_next_is_in_t
     failed: list[str] = []
     recorder = Recorder(Policy(), failed=failed.append)
     for at_s, claims in ((1.0, object()), (2.0, {})):
-        recorder.record(at_s, replace(state, claims=claims), before, before)  # type: ignore[arg-type]
+        recorder.record(at_s, replace(state, claims=claims), before, before)
     assert ([one.at_s for one in decisions(await recorder.log())], failed) == ([2.0], ["decision log"])
 
 

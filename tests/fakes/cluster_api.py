@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -52,8 +51,7 @@ _RESOURCES: dict[str, Resource] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(msgspec.Struct, frozen=True):
     error: Exception
     applied: bool
 

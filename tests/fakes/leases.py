@@ -3,18 +3,18 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.leadership.lease import Lease, LeaseSpec
 
 
-@dataclass(slots=True)
-class StoredLease:
+class StoredLease(msgspec.Struct):
     lease: Lease | None = None
-    labels: dict[str, str | None] = field(default_factory=dict)  # pod → its role, of pods that exist
+    labels: dict[str, str | None] = {}  # pod → its role, of pods that exist
     forbidden: bool = False  # nobody has the right to the Lease
-    ghosts: list[str] = field(default_factory=list)  # pods that are still listed as leaders and exist no more
+    ghosts: list[str] = []  # pods that are still listed as leaders and exist no more
     version: int = 0
 
     @property

@@ -10,16 +10,17 @@ Write the example file again with: python -m tests.fakes.mesh > examples/mesh/pa
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 ZONES = "ABCD"
 INTER_ZONE_MS = {"AB": 5.0, "AC": 12.0, "AD": 20.0, "BC": 8.0, "BD": 15.0, "CD": 30.0}
 PAPER_RANKS = {28: 2, 29: 4, 30: 2, 31: 1, 32: 0, 33: 2, 34: 2, 35: 2, 36: 3}  # node → noise: 32 is best, 29 worst
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """One direction: loss ratio, one-way delay in ms, throughput in bit/s; `None` is not measured."""
 
     loss_ratio: float | None = 0.0
@@ -27,17 +28,15 @@ class Link:
     throughput_bps: float | None = 1e8
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(msgspec.Struct, frozen=True):
     label: str
     address: str
     zone: str = ""
 
 
-@dataclass(slots=True)
-class Mesh:
-    ends: dict[str, End] = field(default_factory=dict)
-    links: dict[tuple[str, str], Link] = field(default_factory=dict)
+class Mesh(msgspec.Struct):
+    ends: dict[str, End] = {}
+    links: dict[tuple[str, str], Link] = {}
 
     def change(self, source: str, target: str, **values: float | None) -> None:
         """Set values of one direction, e.g. `change("node1", "node2", delay_ms=50.0)`."""

@@ -1,7 +1,8 @@
 """A source of measurements in memory: says what a test put into it, fails when asked to."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo

@@ -87,5 +87,5 @@ def _gangs_agree(cache: ClusterCache) -> None:
 def _facts(gang: Gang | None) -> Any:
     """All that decides: everything but what a pod's record says for people, and its resourceVersion."""
     runs = ("members", "earlier", "later")
-    own = {name: getattr(gang, name) for name in Gang.__dataclass_fields__ if name not in runs} if gang else None
+    own = {name: getattr(gang, name) for name in Gang.__struct_fields__ if name not in runs} if gang else None
     return gang and (own, *({pod.uid: DECIDING(pod) for pod in getattr(gang, run)} for run in runs))

@@ -1,7 +1,6 @@
 """Everything that reads a text which tenants write, beside the reflectors, with signatures taken as good."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -29,8 +28,7 @@ _BEARER: Final = Bearer("batch/v1", "Job", "team", "j", "u")
 _SIGNED: Final = " hmac1.x"
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(msgspec.Struct, frozen=True):
     """What is read: `given` puts the text where a tenant would, `read` reads that."""
 
     given: Callable[[str], Any]

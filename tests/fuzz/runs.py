@@ -3,7 +3,8 @@
 import random
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+
+import msgspec
 
 from tests.fuzz.consistency import assert_consistent
 from tests.fuzz.followed import Followed
@@ -13,12 +14,11 @@ from tests.fuzz.notes import READERS
 _AT_ONCE = 50
 
 
-@dataclass(slots=True)
-class Figures:
+class Figures(msgspec.Struct):
     objects: int = 0
     seconds: float = 0.0  # CPU, of reading alone
-    unreadable: Counter[str] = field(default_factory=Counter)  # kind → readings that failed
-    relists_and_errors: dict[str, tuple[int, int]] = field(default_factory=dict)
+    unreadable: Counter[str] = msgspec.field(default_factory=Counter)  # kind → readings that failed
+    relists_and_errors: dict[str, tuple[int, int]] = {}
 
     @property
     def mean_ms(self) -> float:

@@ -8,9 +8,10 @@ is refused in sections that are walked: a command must not hide in a block that 
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 _FENCE = re.compile(r"^( *)```(\S*)$")
 _HEADING = re.compile(r"^#{1,2} (.+)$")
@@ -24,8 +25,7 @@ class WrongDocument(ValueError):
     """A document that cannot be walked through; says in which line and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(msgspec.Struct, frozen=True):
     """Commands of one block, from `line` on, and the lines that the document shows below (None: it shows nothing)."""
 
     line: int
@@ -33,14 +33,12 @@ class Typed:
     shown: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     line: int
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupted:
+class Interrupted(msgspec.Struct, frozen=True):
     line: int
     shown: tuple[str, ...]
 
@@ -48,8 +46,7 @@ class Interrupted:
 Step: TypeAlias = Typed | Opened | Interrupted
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(msgspec.Struct, frozen=True):
     """A document to walk through: all of it, or the sections named."""
 
     path: Path
@@ -60,8 +57,7 @@ class Walk:
         return steps(self.path.read_text(), sections=self.sections)
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A fenced block, or a line of prose, under the last heading of the first two levels."""
 
     line: int

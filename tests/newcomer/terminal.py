@@ -6,9 +6,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
+
+import msgspec
 
 _POLL_S = 0.1
 _CLOSE_LIMIT_S = 20.0
@@ -18,8 +19,7 @@ class Unanswered(Exception):
     """A command did not come back in its time; what it printed until then is the message's end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     text: str
     code: int
 

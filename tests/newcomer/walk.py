@@ -9,13 +9,14 @@ import re
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 from urllib.error import URLError
 from urllib.request import ProxyHandler, build_opener
+
+import msgspec
 
 from tests.newcomer.document import Interrupted, Opened, Step, Typed, Walk, bare
 from tests.newcomer.shown import is_shown
@@ -51,8 +52,7 @@ class PortTaken(Exception):
     """Somebody listens on the documents' port already, so what they print cannot be typed here now."""
 
 
-@dataclass(slots=True)
-class Newcomer:
+class Newcomer(msgspec.Struct):
     """Somebody with two terminals in the folder `root`; `with Newcomer() as one: one.walk(DOCUMENTS[0])`.
 
     `environment` comes on top of what this process has, without what belongs to its own make, Python and cluster.
@@ -60,9 +60,9 @@ class Newcomer:
     """
 
     root: Path = ROOT
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = {}
     say: Callable[[str], None] = lambda _: None
-    typed: list[str] = field(default_factory=list)
+    typed: list[str] = []
     _first: Staying | None = None
     _second: Shell | None = None
     _scratch: TemporaryDirectory[str] | None = None

@@ -8,8 +8,10 @@ import gc
 import json
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from time import thread_time
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
@@ -28,8 +30,7 @@ _PODS = 200
 _GANGS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """Ours and the reference; each call does the work once and may have state of its own."""
 
     ours: Callable[[], object]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from probe import ntp, packets
+from probe import packets
 from probe.session import SILENT_S, Session
 from probe.window import Window, figures, merged
 
-MS = int(ntp.UNITS_PER_MS)
+MS = int(packets.UNITS_PER_MS)
 STEP_S = 0.1
 
 
@@ -27,7 +27,7 @@ class Link:
     def run(self, letters: str, *, rtt: int = MS, inside: int = 0) -> None:
         for letter in letters:
             self.now_s += STEP_S
-            t1 = ntp.from_unix_ns(round(self.now_s * 1e9))
+            t1 = packets.from_unix_ns(round(self.now_s * 1e9))
             self.session.send(t1, 1, at_s=self.now_s, suspect=letter in "sl")
             self.number = 0 if letter == "R" else self.number
             if letter in ".Rs":

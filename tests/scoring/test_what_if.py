@@ -1,10 +1,10 @@
 """What is supposed makes this of a snapshot and of the plan, and what does not fit."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, Namespace, NodeName, ResourceName
 from scoring.model import Gang, HostPort, Role

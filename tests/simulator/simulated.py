@@ -1,9 +1,9 @@
 """Scenarios in one line, and a world that says what it sees."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from lab.simulator.actions import Advice, Deciding
 from lab.simulator.model import Scenario, SimJob, Sync, Work

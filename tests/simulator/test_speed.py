@@ -1,9 +1,9 @@
 """The training-speed model has the shapes that were measured, whatever its numbers."""
 
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of

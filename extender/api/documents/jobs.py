@@ -6,8 +6,9 @@ and the reports; nothing here decides or changes anything. Times are Unix second
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+import msgspec
 
 from extender.api.documents.queue import weight_document
 from extender.controllers.elastic.records import Change, JobView, Records
@@ -32,16 +33,14 @@ _LAST_POINTS: Final = 20
 _JOBS_A_STEP: Final = 4  # Jobs shown between two moments to pause: the links of each are looked up
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
+class _Moment(msgspec.Struct, frozen=True):
     now_s: float
     snapshot: Snapshot
     run: Run
     entries: Mapping[GangKey, Entry]
 
 
-@dataclass(frozen=True, slots=True)
-class JobsView:
+class JobsView(msgspec.Struct, frozen=True):
     """The jobs of a running service."""
 
     planner: Planner

@@ -5,7 +5,8 @@ stage has an end of its own, so no record stays without end. After a restart the
 whether it is still under way is seen from pods and gangs alone.
 """
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.elastic.elastic_context import Parts, runs
 from extender.controllers.elastic.kinds import Seen, State
@@ -18,8 +19,7 @@ RESERVE_S = 120.0  # Until the gang runs: twice as long as an admitted one may t
 GROWTH_S = 300.0  # Until added workers have nodes; others may grow there afterwards
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True):
     """What can be seen now of one change."""
 
     seen: Seen | None  # The job; `None`: it is gone

@@ -17,7 +17,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
+
+from msgspec.structs import replace
 
 from extender.controllers.elastic.change_progress import by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.elastic_context import Parts, pods_job, runs

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs
@@ -44,8 +45,7 @@ class Retries:
         self._failures = {key: one for key, one in self._failures.items() if key in keys}
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     """The cluster, the plan and the jobs."""
 
     context: ControllerContext

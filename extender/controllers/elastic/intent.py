@@ -7,7 +7,6 @@ change it is history, and that change stands.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -31,8 +30,7 @@ class Requester(StrEnum):
     METRICS = "metrics"  # The job's own policy, by what it reports
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """What wants a change, why (a sentence), and for which gang."""
 
     requester: Requester

@@ -7,8 +7,10 @@ ends, and the records have all of them, so metrics are counted from them alone.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import Intent
 from extender.runtime.telemetry import Telemetry
@@ -43,8 +45,7 @@ class Stage(StrEnum):
 OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})  # Stages after which another follows
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """One change of one job's worker count. Times are Unix seconds; `None`: not yet, or never."""
 
     job: JobKey
@@ -79,8 +80,7 @@ class Change:
         return max(self.ended_s - self.intent.at_s, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class JobView:
+class JobView(msgspec.Struct, frozen=True):
     """How one job of a kind that we know stands now; jobs that are not elastic are here too, with the reason."""
 
     key: JobKey

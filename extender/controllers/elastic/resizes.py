@@ -9,8 +9,11 @@ repeated as it was: the next round decides again, and a job that could not be ch
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.elastic.elastic_context import Parts
 from extender.controllers.elastic.intent import Cause, Intent, next_intent
@@ -27,8 +30,7 @@ from scoring.scaling.change import Change as Decided
 Intend = Callable[[Intent | None], Intent | None]  # Last → next one; `None`: the job is not as we left it
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(msgspec.Struct, frozen=True):
     decided: Decided
     raw: bytes
     seen: Seen

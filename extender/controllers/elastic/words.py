@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from extender.controllers.elastic.elastic_context import Parts, pods_job
 from extender.controllers.elastic.intent import Cause, Requester

@@ -6,8 +6,9 @@ Rule: a fault gets one Event, after it has stood for a while: pods and their Pod
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
@@ -25,8 +26,7 @@ _MOST_KINDS = 8  # Schedulers of one gang of which a pod gets the Event
 _Event: TypeAlias = tuple[Happening, str]
 
 
-@dataclass(slots=True)
-class _Fault:
+class _Fault(msgspec.Struct):
     gang: Gang
     event: _Event | None  # What is wrong; `None`: nothing
     since_s: float

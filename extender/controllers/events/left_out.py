@@ -11,8 +11,9 @@ logs are a few lines an hour, however many write notes; the record is bounded, a
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from extender.cache.unreadable import Unreadable, UnreadableObjects
 from extender.controllers.context import ControllerContext
@@ -42,8 +43,7 @@ _FOLLOWS: Final[Mapping[NoteKind, str]] = {
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Ignored:
+class _Ignored(msgspec.Struct):
     bearer: Bearer
     kind: NoteKind
     flaw: Flaw

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.convert.pod.conditions import condition_patch
 from extender.errors import ApiError, ApiUnavailableError
@@ -41,8 +43,7 @@ WaitReason = tuple[str, str]  # Why a gang waits: the cause in CamelCase, and a 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Look:
+class _Look(msgspec.Struct):
     gang: Gang
     said: WaitReason | None
     problem: Reason | None
@@ -50,8 +51,7 @@ class _Look:
     at_rest: bool = False
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(msgspec.Struct):
     key: str = ""  # `AdmittedCondition.key` that was sent last
     echo_until_s: float = 0.0
     times: int = 0

@@ -19,6 +19,8 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -38,8 +40,7 @@ _RETRY = Backoff(1.0, 600.0)
 _log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     since_s: float
     at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None  # What was compared last, and found equal
     sent: GroupStatus | None = None

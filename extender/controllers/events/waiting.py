@@ -9,6 +9,8 @@ gang, so a few are explained per look, and the rest later.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from scoring.explain.gang import explain
@@ -27,8 +29,7 @@ _SILENT = frozenset(  # Reasons of gangs that run, or that get an Event for prob
 )
 
 
-@dataclass(slots=True)
-class _Wait:
+class _Wait(msgspec.Struct):
     reason: Reason
     since_s: float  # When it began to wait for this reason
     began_s: float  # When it began to wait

@@ -20,6 +20,8 @@ waits without end. Another in its place has the gate again and is admitted elsew
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, Refusal, budget, controller_of
@@ -49,8 +51,7 @@ _BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.
 Stranded = Callable[[], Mapping[GangKey, Mapping[PodUid, Loss]]]
 
 
-@dataclass(slots=True)
-class _Wait:
+class _Wait(msgspec.Struct):
     since_s: float
     gone_since_s: float | None  # Since when all its nodes are gone; `None`: some exist, or it has a place just now
     seen_s: float

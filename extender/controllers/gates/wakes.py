@@ -16,6 +16,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.convert import NUDGE_ANNOTATION
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -33,8 +35,7 @@ _UNPROCESSABLE = 422
 _BELIEVE_S = 5.0  # A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet
 
 
-@dataclass(frozen=True, slots=True)
-class Gates:
+class Gates(msgspec.Struct, frozen=True):
     """What the queue asks its callers, and reports to them."""
 
     patch_for: Callable[[Pod], bytes | None]  # The patch that removes the pod's gate; `None`: not now

@@ -11,9 +11,10 @@ before a pod is removed; what cannot be read is asked for again after minutes, a
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
+
+import msgspec
 
 from extender.cache.gangs import JobSays
 from extender.controllers.context import ControllerContext
@@ -37,8 +38,7 @@ _WAITS, _RUNS = 0, 1
 _LENGTH = f"netgang.io/{EXPECTED_DURATION}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(msgspec.Struct, frozen=True):
     """What one owner says; `None`: it does not, or could not be read."""
 
     created_s: float | None = None

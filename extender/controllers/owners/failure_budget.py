@@ -18,7 +18,6 @@ back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods i
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -54,8 +53,7 @@ class Refusal(StrEnum):
 OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})  # netgang does nothing (docs/safety.md S8)
 
 
-@dataclass(frozen=True, slots=True)
-class NotAllowed:
+class NotAllowed(msgspec.Struct, frozen=True):
     """The pods must stay. `detail` is for people."""
 
     reason: Refusal

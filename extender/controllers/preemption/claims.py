@@ -16,11 +16,11 @@ ends at once.
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import pod_subject
@@ -55,8 +55,7 @@ class _Written(msgspec.Struct, frozen=True):
 _WRITTEN = msgspec.json.Decoder(_Written)
 
 
-@dataclass(frozen=True, slots=True)
-class NotedRoom:
+class NotedRoom(msgspec.Struct, frozen=True):
     """The room that a gang's newest notes speak of."""
 
     at_s: float  # Unix seconds.
@@ -64,8 +63,7 @@ class NotedRoom:
     carriers: tuple[Pod, ...]  # The pods that carry the notes.
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     claim: Claim
     pods: frozenset[PodUid]  # Members of those that leave, on nodes when it began.
     carriers: tuple[Pod, ...]  # The pods that carry the notes.
@@ -73,8 +71,8 @@ class _Open:
     until_s: float  # When it lapses; later with each pod that goes.
     noted: bool = False  # The API server has the notes: they may leave.
     recovered: bool = False  # Found by its notes: which gangs leave for it has to be decided again.
-    why: Mapping[GangKey, str] = field(default_factory=dict)  # Gang that leaves → why, for its Event.
-    again_s: dict[GangKey, float] = field(default_factory=dict)  # Gang that would not leave → when it is asked again.
+    why: Mapping[GangKey, str] = {}  # Gang that leaves → why, for its Event.
+    again_s: dict[GangKey, float] = {}  # Gang that would not leave → when it is asked again.
 
 
 class PreemptionClaims:
@@ -274,7 +272,7 @@ def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tu
 def noted_of(gang: Gang) -> NotedRoom | None:
     """What the newest notes on waiting members say; `None`: there are none.
 
-    >>> from dataclasses import replace
+    >>> from msgspec.structs import replace
     >>> from tests.builders import gang, pod
     >>> told = replace(pod("p"), options=(("preempts", '{"at_s":5.0,"nodes":{"uid-default-p":"n1","other":"n2"}}'),))
     >>> noted_of(gang("g", members=[told])).assignment

@@ -5,8 +5,9 @@ into the status of pods that run, so the version alone says too little; it goes 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import quote, urlencode
+
+import msgspec
 
 from extender.controllers.owners.failure_budget import controller_of, decoded, uid_of
 from extender.convert import pod_from_json
@@ -24,8 +25,7 @@ _JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name
 """By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.pod.roles`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
+class Fresh(msgspec.Struct, frozen=True):
     """A member as it was read: our record, and the object itself."""
 
     pod: Pod

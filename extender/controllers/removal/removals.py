@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.errors import ApiError, NotFoundError, NotOursError
@@ -55,8 +57,7 @@ class Quiet:
         return self._clock.monotonic_s() >= self._until_s
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """Why pods are taken away: the Event's reason, and a sentence for people."""
 
     what: Happening

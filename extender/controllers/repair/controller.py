@@ -10,6 +10,8 @@ be restarted is given successors like any other; a refusal that lasts is not ask
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
 from extender.controllers.restart.controller import Restarts
@@ -26,8 +28,7 @@ PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long
 _AGAIN = Backoff(5.0, 120.0)  # After a refusal that need not last
 
 
-@dataclass(slots=True)
-class _Watched:
+class _Watched(msgspec.Struct):
     gang: Gang
     lost: frozenset[NodeName]
     crew: Crew

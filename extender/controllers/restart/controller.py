@@ -22,8 +22,9 @@ by eviction if they do not mind (`owners.budget`), else an Event says why not. W
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext
@@ -46,10 +47,9 @@ _log = logging.getLogger(__name__)
 Ended = Callable[[GangKey, Obstacle | None], None]  # What came in the way; `None`: it is done
 
 
-@dataclass(slots=True)
-class _Case:
+class _Case(msgspec.Struct):
     task: asyncio.Task[None]
-    ended: list[Ended] = field(default_factory=list)
+    ended: list[Ended] = []
 
 
 class Restarts:

@@ -6,7 +6,8 @@ Rule: what is not known speaks against it. Nothing is written here.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import (
@@ -30,8 +31,7 @@ from scoring.model import Controller, Gang, Phase
 _PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
 
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
+class Obstacle(msgspec.Struct, frozen=True):
     """Why a gang is not restarted. `final`: it would be the same in a minute; `silent`: no Event is needed."""
 
     why: str
@@ -39,16 +39,14 @@ class Obstacle:
     silent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """An owner as it was read."""
 
     ref: Controller
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """A gang that may be restarted: its members, its owners and all their pods, read now."""
 
     gang: Gang

@@ -8,7 +8,6 @@ note is never resumed. No effects: raw JSON in, patches and verdicts out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -33,8 +32,7 @@ _WHERE: Mapping[str, tuple[str, ...]] = {"batch": ("spec", "suspend"), "kubeflow
 """API group → where its kinds have the switch"""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """What we write on an owner when we suspend it."""
 
     gang: str  # Its name: it is in the owner's namespace
@@ -42,8 +40,7 @@ class Note:
     at_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class AttainedNote:
+class AttainedNote(msgspec.Struct, frozen=True):
     """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
 
     gang: str  # Its name: it is in the owner's namespace

@@ -6,13 +6,13 @@ appear in a text.
 
 import asyncio
 import re
-from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 import httpx
+from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.sources.http import HttpClient, HttpServer

@@ -10,7 +10,6 @@ row, so that a thread that does it lets the event loop run.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
 from urllib.parse import unquote_plus
@@ -44,17 +43,16 @@ class CellValue(msgspec.Struct, frozen=True, gc=False):
     checked_at_s: float
 
 
-@dataclass
-class GridReading:
+class GridReading(msgspec.Struct, dict=True):
     """What a grid says; once it is read nothing of it changes."""
 
     name: str
-    values: dict[CheckKey, CellValue] = field(default_factory=dict)
-    empty: dict[CheckKey, Rejection] = field(default_factory=dict)
+    values: dict[CheckKey, CellValue] = {}
+    empty: dict[CheckKey, Rejection] = {}
     """checks between two endpoints that have no value → why"""
     cells: int = 0  # Checks in the grid, with and without value: fewer than before means that the server is reloading
     endpoints: tuple[EndpointInfo, ...] = ()
-    rejected: Counter[Rejection] = field(default_factory=Counter)
+    rejected: Counter[Rejection] = msgspec.field(default_factory=Counter)
 
     @cached_property
     def shows(self) -> frozenset[tuple[str, Kind]]:

@@ -10,7 +10,6 @@ entry that has no name is left out. An empty list is legal: the server gives one
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -24,8 +23,7 @@ _PATTERN: Final = re.compile(r"[*?\[]")
 _JSON: Final = msgspec.json.Decoder()
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """What counts, in names of one moment; ask with `(metric, grid, check) in places`."""
 
     grids: Mapping[Metric, Set[str]]  # metric → its grids; a metric that is not here: every grid
@@ -48,12 +46,11 @@ class Places:
         return frozenset[str]().union(*self.grids.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """Names or patterns by metric, as an operator gives them."""
 
-    grids: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
-    checks: Mapping[Metric, tuple[str, ...]] = field(default_factory=dict)
+    grids: Mapping[Metric, tuple[str, ...]] = {}
+    checks: Mapping[Metric, tuple[str, ...]] = {}
 
     @property
     def plain(self) -> frozenset[str]:

@@ -10,8 +10,10 @@ one that is too low. MaDDash's times are those of the check; the value may be ol
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.network.batches import TOLERANCE_S
 from extender.network.maddash.client import Document
@@ -23,8 +25,7 @@ SAME_POLLS: Final = 3  # … unless it has shown the same number of checks this 
 SAME_FOR_S: Final = 30.0  # … and for so long, twice the longest reload that was measured: then it did shrink
 
 
-@dataclass(frozen=True, slots=True)
-class KeptGrid:
+class KeptGrid(msgspec.Struct, frozen=True):
     """What is known of one grid, and how its last attempt went. Replaced as a whole, since threads make new ones."""
 
     listed_at_s: float = 0.0
@@ -35,7 +36,7 @@ class KeptGrid:
     failed: bool = False  # Whether it gave nothing
     future: int = 0  # Times further ahead than the tolerance, after the correction
     partial: tuple[int, int, float] = (-1, 0, 0.0)  # Checks of a partial grid, in how many polls, since when
-    first_seen_s: Mapping[tuple[CheckKey, float], float] = field(default_factory=dict)
+    first_seen_s: Mapping[tuple[CheckKey, float], float] = {}
     """check and its time in the server's future → when we saw it first, in our time"""
 
     def with_problem(self, name: str, problem: str, why: str = "") -> "KeptGrid":

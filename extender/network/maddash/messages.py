@@ -6,11 +6,12 @@ why with a constant from a closed set. Units become ours here, once: ratio, mill
 """
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000
 
@@ -45,8 +46,7 @@ class Rejection(StrEnum):
     SELF_PAIR = "self_pair"  # Row and column are the same endpoint: no link
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True):
     """One value: loss as ratio 0..1, delays in ms (one-way delay may be negative: clock skew), throughput in bit/s."""
 
     kind: Kind

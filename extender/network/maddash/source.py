@@ -12,9 +12,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.batches import FUTURE_TIME, bounded, merged, off_loop

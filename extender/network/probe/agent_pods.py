@@ -7,7 +7,6 @@ and only that pod's `spec.nodeName` counts. What is remembered is bounded.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -22,8 +21,7 @@ _MOST: Final = 16_384  # Pods remembered, about 400 bytes each
 _AGAIN_S: Final = 2.0  # A pod is read at most so often, whatever its agent says
 
 
-@dataclass(frozen=True, slots=True)
-class AgentPod:
+class AgentPod(msgspec.Struct, frozen=True):
     """The pod of an agent."""
 
     uid: str

@@ -4,9 +4,10 @@ Why: reports come over the network from pods that an account with rights on a no
 whole, for what no agent can have counted, and for what was sent before.
 """
 
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
+
+import msgspec
 
 from extender.network.probe.agent_pods import AgentPod
 from extender.schemas.probe import ProbeReport
@@ -17,8 +18,7 @@ _AHEAD_S: Final = 60.0
 _LEAST_S: Final = 1.0  # Between two reports of one agent
 
 
-@dataclass(slots=True)
-class Link:
+class Link(msgspec.Struct):
     """What one agent says of one link."""
 
     state: LinkState | None = None
@@ -26,8 +26,7 @@ class Link:
     heard_s: float = 0.0
 
 
-@dataclass(slots=True)
-class Agent:
+class Agent(msgspec.Struct):
     """One start of the agent in one pod."""
 
     pod: AgentPod
@@ -45,12 +44,11 @@ class Agent:
     measures: frozenset[NodeName] = frozenset()  # Peers that it was given in its last answer …
     measured: frozenset[NodeName] = frozenset()  # … and in the one before: its next report may still be about those
     answers: frozenset[str] = frozenset()  # Addresses in its last order to reflect
-    measured_by: set[NodeName] = field(default_factory=set)  # Nodes that were given it as a peer
-    links: dict[NodeName, Link] = field(default_factory=dict)  # peer → link
+    measured_by: set[NodeName] = set()  # Nodes that were given it as a peer
+    links: dict[NodeName, Link] = {}  # peer → link
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """Why a report was not taken."""
 
     status: HTTPStatus

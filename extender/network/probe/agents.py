@@ -15,8 +15,9 @@ Rules:
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from extender.network.probe.agent_pods import AgentPod
 from extender.network.probe.agent_state import Agent, Link, Refusal, refusal_of
@@ -40,8 +41,7 @@ _PACKET_S: Final = 0.1  # Least time between two packets of one link
 _FEW_PER_S, _MANY_PER_S = 10.0, 100.0  # Packets a second of one agent, in a large and in a small cluster
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeOptions:
+class ProbeOptions(msgspec.Struct, frozen=True):
     """How often agents report, and how much they measure."""
 
     interval_s: float = 10.0  # With few agents; `Agents.interval_s` says more

@@ -18,10 +18,11 @@ import secrets
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from statistics import median
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from extender.network.probe.burst_records import MAX_BPS, BurstRecords, EndedBurst
 from extender.ports import Clock
@@ -44,8 +45,7 @@ _CHOSEN: Final = 2  # Most pairs that are chosen at one look, each some millisec
 _log = logging.getLogger("netgang.probe")
 
 
-@dataclass(frozen=True, slots=True)
-class BurstOptions:
+class BurstOptions(msgspec.Struct, frozen=True):
     """How large a burst is, and how many there are."""
 
     seconds: float = 2.0
@@ -53,17 +53,15 @@ class BurstOptions:
     a_day: int = 24  # Of one node
 
 
-@dataclass(slots=True)
-class _Coming:
+class _Coming(msgspec.Struct):
     """A pair that was chosen."""
 
     pair: Pair
     since_s: float
-    asked: dict[NodeName, float] = field(default_factory=dict)  # Node → when its agent was asked to report
+    asked: dict[NodeName, float] = {}  # Node → when its agent was asked to report
 
 
-@dataclass(slots=True)
-class _Running:
+class _Running(msgspec.Struct):
     """A burst that was started; it lapses at `until_s`."""
 
     id: str

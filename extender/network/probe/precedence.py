@@ -9,10 +9,10 @@ Rules:
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from extender.network.batches import row_keys

@@ -9,7 +9,6 @@ counts; an answer with warnings is used and the warnings are shown.
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -65,8 +64,7 @@ _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _SERIES: Final = msgspec.json.Decoder(_Series)
 
 
-@dataclass(frozen=True, slots=True)
-class _Vector:
+class _Vector(msgspec.Struct, frozen=True):
     raw: Sequence[msgspec.Raw]
     where: str
     warnings: Sequence[str]

@@ -7,11 +7,12 @@ answer keeps its last value, which ages, until `FORGET_S`; only when every quest
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network import batches
@@ -23,14 +24,13 @@ FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last
 _FUTURE_SAID: Final = "some times lie in the future (clocks differ): they are taken as now"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What one question gave."""
 
     table: MeasurementTable
-    aliases: Mapping[EndpointId, tuple[str, ...]] = field(default_factory=dict)  # endpoint → other names of it
+    aliases: Mapping[EndpointId, tuple[str, ...]] = {}  # endpoint → other names of it
     problems: tuple[str, ...] = ()
-    rejected: Mapping[str, int] = field(default_factory=dict)
+    rejected: Mapping[str, int] = {}
 
 
 class Found:

@@ -10,11 +10,11 @@ import asyncio
 import base64
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
+import msgspec
 
 from extender.errors import ConfigError, NetworkSourceError
 
@@ -37,8 +37,7 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
     return context
 
 
-@dataclass(frozen=True, slots=True)
-class HttpServer:
+class HttpServer(msgspec.Struct, frozen=True):
     """Where a server is and how it is spoken to."""
 
     url: str  # Base address, without query and fragment; a user name only where `user_in_url`
@@ -59,8 +58,7 @@ class HttpServer:
         return f"{max(round(self.timeout_s * 800.0), 1)}ms"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer of any status; of one that is no 200 only the beginning of the body."""
 
     status: int

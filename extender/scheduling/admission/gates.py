@@ -7,9 +7,10 @@ is simply made again; lost places are taken from the next plan; after a restart 
 """
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
@@ -30,8 +31,7 @@ BELIEVE_S = 1.0  # kube-scheduler's word that an admitted pod fits none of its n
 BY_ZONE_S = 3600.0  # After its pods had to be removed once, a gang is not bound to nodes by name for this long
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     until_s: float  # When it lapses; later with each gate that is removed
     lists: dict[MemberClass, tuple[Listing, msgspec.Raw]]  # class → where its members may go, and the same as JSON
     listed_for: frozenset[PodUid] = frozenset()  # The members whose places `lists` is made of

@@ -10,7 +10,8 @@ partial; one that has started has more time for the rest.
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+
+import msgspec
 
 from extender.ports import Clock
 
@@ -23,8 +24,7 @@ _QUICK_S = 0.25
 _FORGET_S = 10.0  # After so long without a slow answer the number may grow quickly again
 
 
-@dataclass(slots=True, eq=False)
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """Bindings that were asked for in one step. Times are the clock's monotonic seconds."""
 
     begin_by_s: float  # If none has had its turn by then, none gets one
@@ -34,7 +34,7 @@ class Batch:
     over: bool = False
     queued: bool = False
     timer: asyncio.TimerHandle | None = None
-    waiting: "deque[asyncio.Future[bool]]" = field(default_factory=deque)
+    waiting: "deque[asyncio.Future[bool]]" = msgspec.field(default_factory=deque)
 
     @property
     def limit_s(self) -> float:

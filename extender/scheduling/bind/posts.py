@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TypeAlias
 
+import msgspec
+
 from extender.controllers.context import ControllerContext
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.ports import Binding
@@ -28,8 +30,7 @@ _STALE_S = 1.0  # Places that were looked at longer ago are looked at again
 Outcome: TypeAlias = MemberBound | BindFailed
 
 
-@dataclass(slots=True)
-class Group:
+class Group(msgspec.Struct):
     """The Bindings that one step of a gang's machine asked for."""
 
     key: GangKey

@@ -8,7 +8,8 @@ may try a group again at once, hundreds of times a second (seen on 1.36.3), and 
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, Policy, Snapshot
@@ -20,11 +21,10 @@ TRY_S = 0.5  # Members asked about within it belong to one try; a try also ends 
 _KEPT = 1024
 
 
-@dataclass(slots=True)
-class _Try:
+class _Try(msgspec.Struct):
     zone: ZoneName | None
     last_s: float
-    failed: set[ZoneName] = field(default_factory=set)  # Zones of earlier tries, and of this one when it is lost
+    failed: set[ZoneName] = set()  # Zones of earlier tries, and of this one when it is lost
     lost_s: float = float("inf")  # When a member found no node there first
 
     def over(self, now_s: float) -> bool:

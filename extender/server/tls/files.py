@@ -8,9 +8,10 @@ behind all links, so a kubelet's swap is seen; one that happens while they are r
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
+
+import msgspec
 
 from extender.errors import ConfigError
 from extender.server.tls.context import words_of
@@ -24,8 +25,7 @@ CLIENT_CA: Final = "client_ca"
 _UNFIT: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(msgspec.Struct, frozen=True):
     """One version of the files. `for_people` shows the same certificate and asks for none."""
 
     for_verbs: ssl.SSLContext

@@ -9,8 +9,9 @@ slow machine makes a run longer, and changes a verdict only if a scheduler pause
 import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
 from time import perf_counter
+
+import msgspec
 
 from lab.bench.exam.scenarios import Job, Scenario, Step
 from lab.bench.peers.bed import Bed, bed
@@ -27,8 +28,7 @@ JOB_S = 340.0
 _ZONE_POLICY = "netgang.io/zone-policy"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """What one run of one scheduler showed."""
 
     way: str

@@ -8,13 +8,14 @@ the next step names it, in the order that knavigator's run times give, so nothin
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO
 from lab.testbed.api import Object
 from lab.testbed.objects import node
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """Pods that are alike and must start together."""
 
     name: str
@@ -26,8 +27,7 @@ class Job:
     """For netgang: whether the job must be in one zone, or only should. Empty: its default."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True):
     """What must be true of a job at the end of a step."""
 
     job: str
@@ -37,8 +37,7 @@ class Expected:
     """The nodes that they must be on, all of them used; `None`: any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """What happens, in this order, and what must be true afterwards."""
 
     expected: tuple[Expected, ...]

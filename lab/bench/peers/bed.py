@@ -9,8 +9,9 @@ stopped because it would renew a lease for each.
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from time import perf_counter
+
+import msgspec
 
 from lab.bench.peers.meters import CpuMeter, cpu_meter
 from lab.bench.peers.watch import PodTimes, pod_times
@@ -30,8 +31,7 @@ _SETTLE_S = 0.5
 """What netgang still does after the last binding, such as reading its event, counts too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """What `Bed.run` has started, and from when on it counts."""
 
     begun_s: float

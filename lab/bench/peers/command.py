@@ -5,10 +5,10 @@ cannot be run is said in one line with status 2.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 

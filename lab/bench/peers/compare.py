@@ -6,7 +6,9 @@ what is not bound by then counts as unfinished.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from lab.bench.peers.bed import Bed, bed
 from lab.bench.peers.figures import Figures, Half, half, judged, ratios, summary
@@ -18,8 +20,7 @@ Report = Callable[[str], None]
 """Called for each half: what happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """One workload with its ways, each measured so many times."""
 
     workload: Workload
@@ -32,8 +33,7 @@ class Task:
         return 12.0 + self.workload.nodes / 200.0 + (self.rounds * len(self.ways) + 1) * self.workload.half_s
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """What a run found: a line for each way, and one for each goal that could be judged."""
 
     rows: list[Figures]

@@ -8,8 +8,9 @@ lowest and the highest beside a ratio. A goal that was not measured is not judge
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO
 from lab.bench.peers.workloads import gang_of
@@ -22,8 +23,7 @@ PARTIAL = "partial_gangs"
 """The figure that is to be 0 for every way of netgang."""
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
+class Half(msgspec.Struct, frozen=True):
     """One way, measured once. Times in seconds."""
 
     pods: int
@@ -103,8 +103,7 @@ def ratios(ours: Sequence[Half], theirs: Sequence[Half]) -> tuple[float, float, 
     return round(statistics.median(found), 3), round(min(found), 3), round(max(found), 3)
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True):
     """`figure` of `way` on `workload` is to be at least, or at most, `bound`."""
 
     workload: str

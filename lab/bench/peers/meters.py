@@ -5,19 +5,19 @@ import os
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
+
+import msgspec
 
 _SAMPLE_S = 0.02
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(slots=True)
-class CpuMeter:
+class CpuMeter(msgspec.Struct):
     """(moment of `perf_counter`, CPU seconds of user and system until then), oldest first."""
 
-    readings: list[tuple[float, float]] = field(default_factory=list)
+    readings: list[tuple[float, float]] = []
 
     def cpu_s(self, begin_s: float, end_s: float) -> float | None:
         """What was taken between two moments; `None`: it did not run."""

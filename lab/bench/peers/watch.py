@@ -8,8 +8,9 @@ one whose version is too old is an error, because times would be wrong.
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from time import perf_counter
+
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.errors import ControlPlaneError
@@ -19,21 +20,20 @@ class WatchLost(ControlPlaneError):
     """The API server no longer has the events that would come next."""
 
 
-@dataclass(slots=True)
-class PodTimes:
+class PodTimes(msgspec.Struct):
     """What the watch saw, in seconds of `perf_counter`."""
 
-    bound_s: dict[str, float] = field(default_factory=dict)
+    bound_s: dict[str, float] = {}
     """pod → first event with a node"""
-    let_in_s: dict[str, float] = field(default_factory=dict)
+    let_in_s: dict[str, float] = {}
     """pod → first event without a scheduling gate, among those seen with one"""
-    gated: set[str] = field(default_factory=set)
+    gated: set[str] = set()
     """Pods that wait at a gate."""
-    bound_now: set[str] = field(default_factory=set)
+    bound_now: set[str] = set()
     """Pods that have a node and are still there."""
     moves: int = 0
     """How often a pod was bound, or a bound one went."""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
 
     def take(self, kind: str, pod: Object, *, now_s: float) -> None:
         """Note one event of a watch. WatchLost for an error event."""

@@ -6,9 +6,11 @@ node, but for `none-sampled`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from lab.testbed.api import Object
 from lab.testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
@@ -34,8 +36,7 @@ _EVERYWHERE: Document = {**PLAIN, "percentageOfNodesToScore": 100}
 _COSCHEDULING_CONFIG = Path(__file__).with_name("coscheduling.yaml")
 
 
-@dataclass(frozen=True, slots=True)
-class Instance:
+class Instance(msgspec.Struct, frozen=True):
     """One kube-scheduler, or a program that takes the same flags."""
 
     name: str
@@ -49,8 +50,7 @@ class Instance:
     """Whether it is Volcano's scheduler, which looks at all nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """What runs, and how the pods are written for it."""
 
     name: str
@@ -58,7 +58,7 @@ class Way:
     schedulers: tuple[Instance, ...]
     netgang: bool = False
     """Whether netgang runs."""
-    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    settings: Mapping[str, Any] = {}
     """netgang's."""
     scheduler_name: str = DEFAULT
     grouped: bool = False

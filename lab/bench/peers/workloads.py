@@ -7,7 +7,9 @@ pods without anything that holds them together, so partial gangs are counted for
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO, Way
 from lab.testbed.api import Object
@@ -18,8 +20,7 @@ _MEMBER = "-worker-"
 _MEMORY = "256Gi"
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """Nodes and pods, and which ways are measured by default; the first one is the reference."""
 
     name: str

@@ -11,7 +11,8 @@ schedulers, the others to gangs that run, and to those that wait, every second o
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 ZONES = 40
 """As many as `raw_node` deals its nodes out over."""
@@ -28,8 +29,7 @@ _MANAGED = [{"manager": "kube-controller-manager", "operation": "Update", "field
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(msgspec.Struct, frozen=True):
     """How big the cluster is."""
 
     nodes: int = 5_000

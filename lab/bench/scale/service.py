@@ -20,10 +20,10 @@ import sys
 import time
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvicorn
 import uvloop
 
@@ -39,8 +39,7 @@ from scoring.plan import Plan, PlannerCache, plan
 _BEAT_S = 0.002
 
 
-@dataclass(slots=True)
-class Stall:
+class Stall(msgspec.Struct):
     """The longest since the last report, and how many were above 20 ms.
 
     Why not all of them: a list as long as the run would be in the very process whose memory is watched.

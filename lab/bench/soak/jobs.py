@@ -1,8 +1,9 @@
 """The gangs of the soak: each wants five whole nodes of a zone, by their GPUs; they differ in memory and in age."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from lab.bench.scale import objects
 
@@ -12,8 +13,7 @@ STARVE_LIMIT_S = 1800.0
 _GROUP = "pod-group.scheduling.sigs.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A gang of five whole nodes."""
 
     number: int

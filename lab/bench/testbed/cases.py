@@ -9,9 +9,10 @@ which only workers are slow.
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from lab.bench.testbed.nodes import NODES
 
@@ -47,8 +48,7 @@ class Choice(StrEnum):
     RANDOM = "random"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One state of the network."""
 
     impairment: Impairment

@@ -6,10 +6,11 @@ which one fits on a node; the plan is read off as kube-scheduler would get it.
 
 import asyncio
 import json
-from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+
+import msgspec
 
 from extender import bootstrap
 from extender.bootstrap.serve import running
@@ -58,7 +59,7 @@ def links(measured: Measured) -> list[dict[str, Any]]:
     """What a mesh file says of each directed pair; a probe that got no value has none."""
     return [
         {"source": source, "target": target}
-        | {name: value for name, value in asdict(link).items() if value is not None}
+        | {name: value for name, value in msgspec.to_builtins(link).items() if value is not None}
         for (source, target), link in measured.items()
     ]
 

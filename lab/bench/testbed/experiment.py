@@ -9,9 +9,11 @@ Rounds come one after the other, so that one that is cut short has whole rounds 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from lab.bench.testbed.cases import SWEEP, Choice, Impairment, Setting, clean_ps_case, drawn, settings, worst_case
 from lab.bench.testbed.kernel import Kernel
@@ -27,11 +29,10 @@ SETTING_S: Final = 40.0
 """What making and measuring a setting takes at most, and netgang's choice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """What to run."""
 
-    sweep: dict[Impairment, tuple[float, ...]] = field(default_factory=lambda: dict(SWEEP))
+    sweep: dict[Impairment, tuple[float, ...]] = msgspec.field(default_factory=lambda: dict(SWEEP))
     datasets: tuple[str, ...] = tuple(DATASETS)
     topologies: tuple[str, ...] = TOPOLOGIES
     rounds: int = 1
@@ -42,11 +43,10 @@ class Wanted:
     """Longest time of one run; a longer one is cut short and its time is projected."""
     whole_s: float = 840.0
     steps: int | None = None
-    effort: Effort = field(default_factory=Effort)
+    effort: Effort = msgspec.field(default_factory=Effort)
 
 
-@dataclass(slots=True)
-class _Begun:
+class _Begun(msgspec.Struct):
     """An experiment while it runs."""
 
     bed: Bed
@@ -54,7 +54,7 @@ class _Begun:
     result: Result
     ends_s: float
     tell: Callable[[str], None]
-    left_out: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = msgspec.field(default_factory=Counter)
     """setting → runs for which there was no time"""
 
 

@@ -7,10 +7,11 @@ runs and their range, which is no uncertainty but shows how the gain depends on 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, median
 from typing import Final
+
+import msgspec
 
 from lab.bench.testbed.cases import Choice, Impairment
 from lab.bench.testbed.result import Row
@@ -20,8 +21,7 @@ COMPARED: Final = (Choice.NETGANG, Choice.RANDOM)
 """Choices that are compared with a worst case."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gain:
+class Gain(msgspec.Struct, frozen=True):
     """The speed of one choice by that of one worst case, over the values of one impairment."""
 
     impairment: str

@@ -8,7 +8,8 @@ has two ways (netem, or `lab.bench.testbed.relay`), and the report says which wa
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+
+import msgspec
 
 from lab.bench.testbed.commands import ip_in, run_in, tc_in
 from lab.bench.testbed.errors import BedError, BedUnavailable
@@ -24,8 +25,7 @@ _TRIALS = (
 """what, how, command"""
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True):
     """What is there besides the necessary."""
 
     netem: bool

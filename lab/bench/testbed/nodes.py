@@ -11,8 +11,9 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from lab.bench.testbed.commands import ip_in
 from lab.bench.testbed.node_process import NodeProcess
@@ -52,8 +53,7 @@ def port(node: str) -> str:
     return f"p{node.removeprefix('node')}"
 
 
-@dataclass(frozen=True, slots=True)
-class Bed:
+class Bed(msgspec.Struct, frozen=True):
     """The nodes while they are there."""
 
     run_id: str

@@ -5,9 +5,10 @@ round-robin tournament), first in one direction and then in the other.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
+
+import msgspec
 
 from lab.bench.testbed.nodes import Bed, address
 
@@ -15,8 +16,7 @@ _ROUNDS = count(1)
 _TAIL_S: Final = 0.3
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(msgspec.Struct, frozen=True):
     """What was measured of one direction; None: the probe got no value."""
 
     loss_ratio: float
@@ -28,8 +28,7 @@ Measured = dict[tuple[str, str], Link]
 """(source, target) → what was measured"""
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(msgspec.Struct, frozen=True):
     """How long probes take."""
 
     packets: int = 100

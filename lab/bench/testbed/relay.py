@@ -17,10 +17,11 @@ import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import Final
+
+import msgspec
 
 from lab.bench.testbed.commands import ip_in
 from lab.bench.testbed.errors import NodeFailed
@@ -76,15 +77,14 @@ def _wait_ready(process: "subprocess.Popen[bytes]") -> None:
         raise NodeFailed("the relay did not begin")
 
 
-@dataclass(slots=True)
-class Direction:
+class Direction(msgspec.Struct):
     """Frames on their way from one interface to another."""
 
     source: socket.socket
     target: socket.socket
     delay_s: float
     most_bytes: int = MOST_BYTES
-    held: deque[tuple[float, bytes]] = field(default_factory=deque)
+    held: deque[tuple[float, bytes]] = msgspec.field(default_factory=deque)
     """(when to send it, frame), in that order"""
     held_bytes: int = 0
 

@@ -1,9 +1,10 @@
 """Run one training job on six nodes of the bed, stage by stage, and put together what its ranks say."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import count
 from typing import Any, Final
+
+import msgspec
 
 from lab.bench.testbed.nodes import Bed, address
 from lab.bench.testbed.training.data import DATASETS
@@ -17,8 +18,7 @@ _LATE_S: Final = 30.0
 """A rank answers that long after its limit at the latest: it may be in the middle of computing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """What came of one job."""
 
     seconds: float | None
@@ -67,7 +67,7 @@ def run_job(
     )
     ranks = [bed.processes[node] for node in nodes]
     for number, rank in enumerate(ranks):
-        rank.ask("listen", limit_s=_LATE_S, job=asdict(job), rank=number)
+        rank.ask("listen", limit_s=_LATE_S, job=msgspec.to_builtins(job), rank=number)
     try:
         for rank in ranks:
             rank.tell("connect")

@@ -12,7 +12,8 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from lab.simulator.actions import Deciding
 from lab.simulator.policies.coscheduling import Coscheduling

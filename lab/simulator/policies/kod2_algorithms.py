@@ -11,15 +11,15 @@ index goes first; `None` for l_dw or l_iw is no limit.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 Amounts: TypeAlias = Sequence[int]
 """Of each resource."""
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True):
     """A job in WQ. `entered`: its place among all jobs that ever entered."""
 
     name: str
@@ -29,8 +29,7 @@ class Waiting:
     """What its minimum requests together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """A job in RQ."""
 
     name: str
@@ -51,8 +50,7 @@ class Running:
         return sum(map(len, self.workers.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(msgspec.Struct, frozen=True):
     """What one pass of Algorithm 1 does with WQ."""
 
     placed: tuple[str, ...] = ()
@@ -62,8 +60,7 @@ class Pass:
     """Whether it went through WQ; then those that have waited for STARVELIMIT are weighed anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleIn:
+class ScaleIn(msgspec.Struct, frozen=True):
     """Algorithm 2's answer."""
 
     possible: bool

@@ -5,8 +5,10 @@ Reports are made every ten steps, as in E1, from what the engine says the job ha
 makes again after it went back to a checkpoint has the loss of that checkpoint's training, not a new one.
 """
 
-from dataclasses import dataclass, field, replace
 from random import Random
+
+import msgspec
+from msgspec.structs import replace
 
 from lab.simulator.actions import Advice
 from lab.simulator.gangs import elastic_job
@@ -25,13 +27,12 @@ _NOISE = 0.01
 """Standard deviation of a reported loss, as share of it."""
 
 
-@dataclass(slots=True)
-class Reports:
+class Reports(msgspec.Struct):
     """What one job has reported."""
 
-    history: ReportHistory = field(default_factory=ReportHistory)
+    history: ReportHistory = msgspec.field(default_factory=ReportHistory)
     memory: Memory | None = None
-    marks: list[tuple[float, int, float]] = field(default_factory=list)
+    marks: list[tuple[float, int, float]] = []
     """(samples, steps, loss) at each report"""
 
 

@@ -132,5 +132,5 @@ class PaperN(Planned):
     def decide(self, state: State) -> Advice:
         """As the planner does, with the scores of the network that is there."""
         if not isinstance(self._cache, PublishedScores):
-            self._cache = PublishedScores(state.network)
+            self._cache = PublishedScores(network=state.network)
         return super().decide(state)

@@ -32,18 +32,16 @@ def published_points(forward: Block, backward: Block) -> Floats:
     return np.where(forward.same | backward.same.T, best, points)
 
 
-class PublishedScores(PlannerCache):
+class PublishedScores(PlannerCache, kw_only=True):
     """A planner's cache that has these scores in place of netgang's."""
 
-    def __init__(self, network: NetworkMatrix) -> None:
-        super().__init__()
-        self._network = network
+    network: NetworkMatrix
 
     def links(self, key: Hashable, make: Callable[[], Links]) -> Links:
         """Of all pairs of the nodes that the key names. Cost: O(nodes²) the first time."""
         del make
         _, names, _ = cast(tuple[int, tuple[NodeName, ...], object], key)
-        block = self._network.block(names, names)
+        block = self.network.block(names, names)
         points = published_points(block, block)
         return super().links(key, lambda: Links(np.arange(len(names)), -1, points, points, None))
 
@@ -51,5 +49,5 @@ class PublishedScores(PlannerCache):
         """The same towards a few nodes."""
         del make
         _, names, ends, _ = cast(tuple[int, tuple[NodeName, ...], tuple[NodeName, ...], object], key)
-        points = published_points(self._network.block(names, ends), self._network.block(ends, names))
+        points = published_points(self.network.block(names, ends), self.network.block(ends, names))
         return super().links_toward(key, lambda: LinkPoints(points, points, None))

@@ -7,11 +7,12 @@ reported with its line and column.
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from math import ceil, floor
 from pathlib import Path
 from random import Random
+
+import msgspec
 
 from lab.simulator.model import SimJob, Sync, Work
 from lab.simulator.recorded import Recorded
@@ -22,8 +23,7 @@ _MOST = 1e9
 _WORKLOADS = files("lab.simulator") / "workloads"
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(msgspec.Struct, frozen=True):
     """How far from the size asked for a job may be, and how many may be suspended."""
 
     min_ratio: float = 1.0

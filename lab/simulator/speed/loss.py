@@ -9,8 +9,9 @@ floor F(w), and at 12 may rise. The numbers are assumptions: floor 0.3 from 2.3 
 workers and none up to 8.
 """
 
-from dataclasses import dataclass
 from math import exp
+
+import msgspec
 
 from lab.simulator.model import Sync
 
@@ -18,8 +19,7 @@ _FLOOR, _START = 0.3, 2.3
 _STALE_FROM, _STALE = 8, 0.35 / 16.0
 
 
-@dataclass(frozen=True, slots=True)
-class LossModel:
+class LossModel(msgspec.Struct, frozen=True):
     """One job's loss over its samples."""
 
     batch: int

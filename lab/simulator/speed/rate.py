@@ -18,7 +18,8 @@ tenth (caches and memory are shared); a node's card is divided evenly among the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from lab.simulator.model import SimJob, Sync
 from lab.simulator.speed.table import Profile, profile_of
@@ -31,16 +32,14 @@ _CROWDING = 0.1
 """Slow-down of a worker on a node whose other cores are all requested."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """Rows of the nodes of a job's pods, by index."""
 
     ps: tuple[int, ...]
     workers: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Crowd:
+class Crowd(msgspec.Struct, frozen=True):
     """What a job shares its nodes with."""
 
     talkers: Mapping[int, int]
@@ -49,8 +48,7 @@ class Crowd:
     """row → share of its cores that is requested"""
 
 
-@dataclass(frozen=True, slots=True)
-class Speed:
+class Speed(msgspec.Struct, frozen=True):
     """How a job trains while nothing around it changes."""
 
     samples_per_s: float

@@ -11,15 +11,15 @@ network matter to a comparison of policies.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 _CORE_FLOPS = 20e9
 _FLOPS_PER_MAC = 6.0
 """Three passes of two operations."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(msgspec.Struct, frozen=True):
     """A model's cost per step and sample.
 
     >>> vgg = PROFILES["vgg16"]

@@ -7,8 +7,9 @@ delay, but at least 0.2 ms. Rule: the worse direction counts, as in the pair sco
 measured is a link of 1 Gbit/s with 0.1 ms and no loss; pods of one node exchange at 20 Gbit/s.
 """
 
-from dataclasses import dataclass
 from math import isnan, sqrt
+
+import msgspec
 
 from scoring.ids import NodeName
 from scoring.network.matrix import NetworkMatrix
@@ -22,8 +23,7 @@ CARD_BPS = 10e9
 _UNMEASURED_DELAY_S = 0.0001
 
 
-@dataclass(frozen=True, slots=True)
-class Wire:
+class Wire(msgspec.Struct, frozen=True):
     """A link between two nodes as a connection sees it."""
 
     bps: float

@@ -11,7 +11,6 @@ import re
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -31,8 +30,7 @@ _PATH = re.compile(
 _JSON = "application/json"
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """What happens to one call instead of its answer.
 
     `status` 0 breaks the connection; else the answer is `status` with `body` and `headers`. `applied`: the call
@@ -41,13 +39,12 @@ class Fault:
 
     status: int = 0
     body: bytes = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     applied: bool = False
     delay_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """A request as it arrived."""
 
     method: str
@@ -58,8 +55,7 @@ class Seen:
     """Of the client's end of the connection"""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True):
     """A request as this server reads it; `verb` is "" when it does not offer that."""
 
     verb: str

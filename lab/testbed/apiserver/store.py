@@ -9,7 +9,6 @@ waits.
 import asyncio
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -72,21 +71,19 @@ class Change:
         return self._body
 
 
-@dataclass(slots=True, eq=False)
-class _Collection:
+class _Collection(msgspec.Struct, eq=False):
     """All objects of one kind, and the changes that can still be watched."""
 
     compacted: int = 0
     """Changes up to this version can no longer be watched."""
-    objects: dict[Key, Change] = field(default_factory=dict)
+    objects: dict[Key, Change] = {}
     """key → the change that made the object what it is"""
-    changes: list[Change] = field(default_factory=list)
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    changes: list[Change] = []
+    news: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set by each change; replaced, never cleared, because all watches wait for the same one"""
 
 
-@dataclass(slots=True, eq=False)
-class _Line:
+class _Line(msgspec.Struct, eq=False):
     """What all open watches are on; `error` is what they end with when it is cut."""
 
     cut: bool = False

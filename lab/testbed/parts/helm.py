@@ -9,10 +9,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from lab.testbed.errors import ControlPlaneError
@@ -33,8 +33,7 @@ def find_helm() -> Path | None:
     return built if built.exists() else None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True):
     """How a run of Helm ended: exit code, standard output, and standard error."""
 
     code: int
@@ -42,8 +41,7 @@ class Ended:
     complaint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Helm:
+class Helm(msgspec.Struct, frozen=True):
     """Helm with a place of its own, for one cluster or (without `kubeconfig`) none."""
 
     program: Path

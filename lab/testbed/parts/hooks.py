@@ -9,19 +9,19 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
+
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
 
 
-@dataclass(slots=True)
-class Ran:
+class Ran(msgspec.Struct):
     """What ran: Job → how its command ended, and what it said."""
 
-    codes: dict[str, int] = field(default_factory=dict)
-    said: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, int] = {}
+    said: dict[str, str] = {}
 
 
 @asynccontextmanager

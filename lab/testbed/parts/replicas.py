@@ -8,11 +8,11 @@ leads new connections to the process whose pod carries the labels of the install
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import yaml
 
 from lab.testbed.api import Api, Object
@@ -42,17 +42,16 @@ def replica(name: str) -> Object:
     }
 
 
-@dataclass(slots=True)
-class Replicas:
+class Replicas(msgspec.Struct):
     """The processes by pod name, and the selected one."""
 
     cluster: Cluster
     api: Api
     settings: Mapping[str, Any]
-    running: dict[str, Netgang] = field(default_factory=dict)
+    running: dict[str, Netgang] = {}
     selected: tuple[str, ...] = ()
     """Names of the pods that the Service selects"""
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = msgspec.field(default_factory=asyncio.Event)
     """Set by each change of a pod"""
 
     async def start(self, name: str, *, kubeconfig: Path | None = None) -> Netgang:

@@ -9,10 +9,10 @@ accounts named there.
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from extender.notes import KEY_FILE
@@ -30,8 +30,7 @@ _RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 _START_LIMIT_S = 60.0  # it takes about 3 s; a loaded machine with two cores took 10
 
 
-@dataclass(frozen=True, slots=True)
-class Netgang:
+class Netgang(msgspec.Struct, frozen=True):
     """A running netgang: its part of the cluster, the base URL of the verbs, and that of its port for people."""
 
     part: Child

@@ -11,17 +11,16 @@ import csv
 import io
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import yaml
 
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _P256_OID = bytes.fromhex("06082a8648ce3d030107")
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """An identity of the API server: kubeconfig `name`, Kubernetes user name and groups, bearer token."""
 
     name: str

@@ -12,9 +12,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+import msgspec
 
 from lab.testbed.errors import FetchFailed
 from lab.testbed.programs.build import locked, say, user_cache
@@ -29,8 +30,7 @@ _COMPLAINT = re.compile(r"^(?:\[ERROR\]|E:)\s*(?P<words>\S.*)$", re.MULTILINE)
 _BROWSER = "apt-get -q -y --no-install-recommends install chromium fonts-dejavu-core"
 
 
-@dataclass(frozen=True, slots=True)
-class Archive:
+class Archive(msgspec.Struct, frozen=True):
     """One archive: `fetch` fills the directory `files` of another and says which version that is."""
 
     version: str

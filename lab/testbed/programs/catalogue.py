@@ -8,9 +8,10 @@ lines of a dependency: for Kubernetes they are rebuilt here, staging module by s
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NewType
+
+import msgspec
 
 Version = NewType("Version", str)
 """A release without the leading `v`, such as `1.36.3`."""
@@ -34,8 +35,7 @@ _RELEASED = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+\s+=>\s+k8s\.io/\S+\s+v\
 _GO_LINE = re.compile(r"^go\s+(\S+)\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True):
     """A `module` that is taken from a copy, `COPY`, with a `file` more than its release has: its Go `source`."""
 
     module: str
@@ -44,8 +44,7 @@ class Completed:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(msgspec.Struct, frozen=True):
     """One program: Go `package` of `module`, built at `default_version` by default.
 
     `stamp` is the linker variable that must hold the version: Kubernetes' programs panic without it. `pins_kubernetes`:
@@ -62,8 +61,7 @@ class Program:
     completed: Completed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
+class Asset(msgspec.Struct, frozen=True):
     """Files of a module's source tree: `files` maps the path in the module to the name in the cache."""
 
     name: str

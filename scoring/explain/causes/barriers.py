@@ -6,9 +6,9 @@ have to happen. Then the zone is taken that would hold most members if nothing k
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.explain.causes.reasons import CauseReason
@@ -48,8 +48,7 @@ _WORDS: Final[Mapping[CauseReason, tuple[str, str]]] = {  # → (clause, remedy)
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(msgspec.Struct, frozen=True):
     """One thing that keeps pods off nodes; `what`: which taint or port."""
 
     kind: CauseReason
@@ -122,8 +121,7 @@ def untolerated(node: Node, constraints: Constraints) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneRoom:
+class ZoneRoom(msgspec.Struct, frozen=True):
     """What one zone has for members of one kind: their room, and the room behind barriers."""
 
     zone: ZoneName

@@ -8,9 +8,9 @@ lines of selectors and affinity are looked at one by one, the first few only; O(
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.explain.causes.barriers import ZoneRoom, barrier_words, best_zone, ports_text
@@ -33,8 +33,7 @@ _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
 _MOST_KNOWN: Final = 200  # Values that one may have meant
 
 
-@dataclass(frozen=True, slots=True)
-class MissingLabel:
+class MissingLabel(msgspec.Struct, frozen=True):
     """A line of nodeSelector or node affinity that no node meets."""
 
     line: str  # As `key=value`, or `key In (a, b)`

@@ -5,8 +5,9 @@ cause is found when /v1/explain is asked or an Event is written: it says which n
 there is nothing more to say the planner's reason is the cause.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 
 class CauseReason(StrEnum):
@@ -58,8 +59,7 @@ class CauseReason(StrEnum):
     """Members were on nodes that are gone, and were not made again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(msgspec.Struct, frozen=True):
     """Why it waits; the same words as in its Event, so no gang of another namespace is named."""
 
     reason: str  # NodesCordoned, NodeLabelMissing, PodsMissing and so on: docs/reference/reasons.md

@@ -5,9 +5,9 @@ gang would run counts as taken for all of that time; then later moments are look
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.feasibility.room import scatter_add
@@ -21,8 +21,7 @@ _MOST_TRIES: Final = 64
 """Moments that are looked at beside promises to others"""
 
 
-@dataclass(slots=True)
-class Promised:
+class Promised(msgspec.Struct):
     """Room that a gang is promised: for it alone from `start_s` to `end_s`."""
 
     rows: Ints

@@ -17,9 +17,9 @@ Rules:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.feasibility.room import rows_with, scatter_add
@@ -58,8 +58,7 @@ def promised_first(demands: list[GangDemand], promise: Promise | None, snapshot:
     return rest
 
 
-@dataclass(slots=True, eq=False)
-class _Kept:
+class _Kept(msgspec.Struct, eq=False):
     promise: Promise
     at: Promised
     lacks: Ints

@@ -20,8 +20,8 @@ stall grows; it is negative where the stall costs more than it brings.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from scoring.network.matrix import Floats
@@ -38,8 +38,7 @@ _SHAPES: dict[str, Callable[[Floats], Floats]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(msgspec.Struct, frozen=True):
     """L(k) = floor + height · φ((k − begin) / scale)."""
 
     family: str
@@ -182,8 +181,7 @@ def _medians(series: Series, rates: Floats) -> dict[int, float]:
     return {n: float(np.median(rates[there & (series.workers == n)])) for n in counts}
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """What a series shows of its job."""
 
     curve: Curve

@@ -11,11 +11,12 @@ change excepted; a trend must be larger than a band and surer than noise; and fr
 there are at least `reversal_steps` steps, whatever the reports say (`iterations`, which reads none, goes its round).
 """
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.scaling.job import ElasticJob, MetricOptions, Wants
 from scoring.scaling.metrics.forecast import model_of, trend_of
@@ -47,8 +48,7 @@ class Said(StrEnum):
     POOR_FIT = "no curve fits the loss well enough"
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True):
     """What must be remembered of a job between two looks."""
 
     wanted: int  # Workers asked for last
@@ -58,8 +58,7 @@ class Memory:
     turned_at: int | None = None  # Step at which the direction changed last
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerDemand:
+class WorkerDemand(msgspec.Struct, frozen=True):
     """How many workers a job asks for; `None`: it says nothing of it, and the queue alone decides."""
 
     workers: int | None
@@ -102,8 +101,7 @@ def worker_demand(
     return look.change(due, Said.NEXT_COUNT, f"{due} workers from step {turn * options.every_steps} on")
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
+class _Look(msgspec.Struct, frozen=True):
     """Steps are counted by the highest one reported: going back to a checkpoint brings no earlier demand again."""
 
     job: ElasticJob

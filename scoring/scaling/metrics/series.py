@@ -11,9 +11,9 @@ reports. Rules:
 """
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from scoring.network.matrix import Floats, Ints
@@ -21,8 +21,7 @@ from scoring.network.matrix import Floats, Ints
 MOST_POINTS: Final = 500  # Points kept of one job
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(msgspec.Struct, frozen=True):
     """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
 
     step: int
@@ -33,8 +32,7 @@ class Point:
     workers: int | None = None  # Workers in force at that time
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Series:
+class Series(msgspec.Struct, frozen=True, eq=False):
     """Reports in the order of their steps; five arrays of one length."""
 
     step: Ints

@@ -22,8 +22,10 @@ Steps:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.ids import NodeName
 from scoring.model import Gang, Pod, Role
@@ -46,8 +48,7 @@ from scoring.selection.demand import pairs_count
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
 
 
-@dataclass(frozen=True, slots=True)
-class Giver:
+class Giver(msgspec.Struct, frozen=True):
     """A job that may give up workers, with its gang and what it can give up, highest index first."""
 
     job: ElasticJob

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec.structs import replace
 
 from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress
 from cli.doctor.installation import CONFINING

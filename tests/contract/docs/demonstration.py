@@ -4,11 +4,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 
 from extender import bootstrap
 from extender.bootstrap import Service
@@ -24,8 +24,7 @@ BEST = {"node28", "node29", "node30", "node31", "node32", "node36"}
 AS_CURL = {"User-Agent": "curl/8.5.0"}  # as README's reader asks: there is no kube-scheduler here, and curl plays it
 
 
-@dataclass(frozen=True, slots=True)
-class Demonstration:
+class Demonstration(msgspec.Struct, frozen=True):
     service: Service
     client: httpx.AsyncClient
 

@@ -5,9 +5,10 @@ written from this.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
 from extender.convert.pod.gang_labels import (
@@ -43,8 +44,7 @@ class Use(StrEnum):
     OURS = "Written by netgang"
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(msgspec.Struct, frozen=True):
     name: str
     form: Form
     on: str  # on which objects it counts

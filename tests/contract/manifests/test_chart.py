@@ -8,13 +8,13 @@ import subprocess
 import tomllib
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from ssl import create_default_context
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from cli.doctor import Facts, examine
 from cli.doctor.cluster_facts import mounted, settings_of

@@ -13,11 +13,11 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from lab.testbed.api import Object
@@ -41,11 +41,10 @@ SIZE = 4
 LONG_S = 30.0  # a gang that takes longer is told of with its events, so that the cause can be found
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(msgspec.Struct):
     stage: Stage
-    open: dict[str, float] = field(default_factory=dict)  # gang that is not whole yet → when it was created
-    took_s: list[float] = field(default_factory=list)  # of each gang that became whole
+    open: dict[str, float] = {}  # gang that is not whole yet → when it was created
+    took_s: list[float] = []  # of each gang that became whole
     ended: bool = False
     made: int = 0
 
@@ -254,10 +253,9 @@ async def test_a_leader_that_is_told_to_end_hands_over_at_once(stage: Stage) -> 
         assert await metric(standby, "netgang_bindings_total", outcome="bound") == 3.0
 
 
-@dataclass(slots=True)
-class Watched:
+class Watched(msgspec.Struct):
     looks: int = 0
-    answers: set[tuple[bool, bool]] = field(default_factory=set)
+    answers: set[tuple[bool, bool]] = set()
     """Whether the first said that it leads, and whether the second did, at one look"""
 
 

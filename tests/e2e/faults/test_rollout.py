@@ -5,9 +5,9 @@ by the cluster's own kube-scheduler; each pod is a process. Both schedulers run 
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from time import monotonic
 
+import msgspec
 import pytest
 
 from lab.testbed.api import Api
@@ -24,8 +24,7 @@ KEPT_SETTINGS = ("leader_election", "scheduler_names", "hold_limit_s", "http_tim
 PLACE = "work"
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     cluster: Cluster
     api: Api
     group: Replicas

@@ -5,8 +5,8 @@ down by the setting for it where that moment would be too short, and what must h
 """
 
 import asyncio
-from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from lab.testbed.cluster import NETGANG
@@ -28,8 +28,7 @@ it is still reading its storage costs the next one: up to a minute more.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(msgspec.Struct, frozen=True):
     """A part of the cluster is killed (-9), or `freezes`: connections stay open without answers; and how it ends."""
 
     part: str

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from statistics import median
 from time import monotonic
 
+import msgspec
 import pytest
 
 from lab.testbed.api import Object
@@ -23,10 +23,9 @@ BIG = {"kubernetes.io/hostname": "big"}
 MAX_BACKOFF_S = 10.0  # podMaxBackoffSeconds of the shipped configurations
 
 
-@dataclass(slots=True)
-class Churn:
-    open: dict[str, float] = field(default_factory=dict)
-    took_s: dict[str, list[float]] = field(default_factory=dict)  # phase in which they were created → seconds
+class Churn(msgspec.Struct):
+    open: dict[str, float] = {}
+    took_s: dict[str, list[float]] = {}  # phase in which they were created → seconds
     phase: str = "before"
     ended: bool = False  # no further pods; the one that is being created is still waited for
 

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from time import monotonic
 
+import msgspec
 import pytest
 
 from lab.testbed.api import Object
@@ -42,12 +42,11 @@ async def until_running(site: Stage, job: str, count: int, *, limit_s: float = L
     return seen[1]
 
 
-@dataclass(slots=True)
-class Watched:
-    uids: dict[str, set[str]] = field(default_factory=dict)  # pod → all uids that it had
-    counts: list[int] = field(default_factory=list)  # worker counts of its spec, each once in a row
-    conditions: set[str] = field(default_factory=set)  # types of conditions that were True after it first ran
-    minimums: set[int] = field(default_factory=set)  # minMember of its PodGroup
+class Watched(msgspec.Struct):
+    uids: dict[str, set[str]] = {}  # pod → all uids that it had
+    counts: list[int] = []  # worker counts of its spec, each once in a row
+    conditions: set[str] = set()  # types of conditions that were True after it first ran
+    minimums: set[int] = set()  # minMember of its PodGroup
 
     async def until(self, site: Stage, accept: Callable[["Watched"], bool], what: str) -> None:
         async def seen() -> Watched:
@@ -95,8 +94,7 @@ WORKERS: dict[str, Callable[[Object], int]] = {  # kind → worker count of a jo
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(msgspec.Struct, frozen=True):
     """A job that fills the cluster, and a heavier one that comes later; what the first shrinks to."""
 
     kind: str

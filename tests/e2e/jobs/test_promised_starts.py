@@ -7,11 +7,11 @@ plane's own delay, which is measured: from the moment at which its nodes were fr
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 import httpx
+import msgspec
 import pytest
 
 from extender.decision_log import decisions
@@ -31,16 +31,15 @@ LIMIT_S = 170.0  # without any delay of the control plane the last gang ends aft
 DELAY_S = 5.0  # from room to bound pods, on a usual machine; a third of a second as measured
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct):
     """A gang, what its user says of it, and when it started and ended; Unix seconds."""
 
     name: str
     size: int
     length_s: int
-    on: dict[str, str] = field(default_factory=dict)  # pod → node
+    on: dict[str, str] = {}  # pod → node
     started_s: float | None = None
-    running: set[str] = field(default_factory=set)
+    running: set[str] = set()
     ended_s: float | None = None
 
     @property
@@ -58,11 +57,10 @@ class Job:
         return self.end_s - self.start_s - self.length_s
 
 
-@dataclass(slots=True)
-class Decided:
-    promised: dict[str, tuple[float, float]] = field(default_factory=dict)
+class Decided(msgspec.Struct):
+    promised: dict[str, tuple[float, float]] = {}
     """gang → when it was promised a start first, and the start"""
-    admitted_s: dict[str, float] = field(default_factory=dict)
+    admitted_s: dict[str, float] = {}
     """gang → when it was admitted first"""
 
 

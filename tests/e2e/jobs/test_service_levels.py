@@ -1,7 +1,6 @@
 """A long elastic job gives workers to a short gang, then leaves for another one, and comes back (service levels)."""
 
-from dataclasses import dataclass
-
+import msgspec
 import pytest
 
 from lab.testbed.api import Object
@@ -22,8 +21,7 @@ LONG_AGO = "2020-01-01T00:00:00Z"
 lasting, site = lasting_site_on(zone_nodes({"a": 2}, cpu="4", prefix="n"), SETTINGS, kinds=("Job", "TFJob"))
 
 
-@dataclass(frozen=True, slots=True)
-class Long:
+class Long(msgspec.Struct, frozen=True):
     """Seven pods, of which three can go; and the worker counts that follow."""
 
     kind: str

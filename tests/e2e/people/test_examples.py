@@ -4,10 +4,10 @@ import asyncio
 import re
 import subprocess
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
@@ -76,8 +76,7 @@ def written(shown: list[Object], file: Path) -> Path:
     return file
 
 
-@dataclass(frozen=True, slots=True)
-class Kubectl:
+class Kubectl(msgspec.Struct, frozen=True):
     program: Path
     kubeconfig: Path
 

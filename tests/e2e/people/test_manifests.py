@@ -3,12 +3,12 @@
 import asyncio
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.errors import ControlPlaneError

@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -57,8 +57,7 @@ def own_network() -> Iterator[None]:
                 raise OSError(ctypes.get_errno(), "no way back into the machine's network")
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """Somebody who asks netgang with a kubeconfig of their own, and the rights that they were given."""
 
     cluster: Cluster

@@ -2,12 +2,12 @@
 
 import asyncio
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
+import msgspec
 import yaml
 
 from lab.testbed.cluster import INSTALLED_IN, NETGANG_SCHEDULER
@@ -23,8 +23,7 @@ from tests.e2e.stage import Stage, document, metric
 SERVICE = "netgang.netgang-system.svc"
 
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
+class Guarded(msgspec.Struct, frozen=True):
     """A netgang that demands client certificates, its authority, and the files that it reads."""
 
     netgang: Netgang  # its port for people, which needs none

@@ -4,7 +4,6 @@ Every request is made with the account's own token and in dry-run; what netgang 
 """
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -43,8 +42,7 @@ PREFERS = [{"weight": 1, "preference": {"matchExpressions": [{"key": "ssd", "ope
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "00000000-0000-0000-0000-000000000000"}
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     method: str
     path: str
     body: Any = None
@@ -113,8 +111,7 @@ BOUND = kind(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True):
     namespace: str
     netgang: Api
     stored: Mapping[str, Object]

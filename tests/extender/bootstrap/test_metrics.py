@@ -1,11 +1,11 @@
 """Counts that others keep become metrics, each once."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.mapping import MappingConfig, map_nodes
@@ -35,7 +35,7 @@ class Desk:
 
 
 def network(*sources: Source) -> NetworkStatus:
-    values: dict[str, Any] = dict.fromkeys(NetworkStatus.__dataclass_fields__)
+    values: dict[str, Any] = dict.fromkeys(NetworkStatus.__struct_fields__)
     known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}}
     return NetworkStatus(**(values | known))
 

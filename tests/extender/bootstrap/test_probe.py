@@ -1,6 +1,6 @@
 """What the probe is told of gangs: where bursts must not run, and which zones they measure first."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from extender.bootstrap.probe import nodes_of_gangs, zones_of_waiting
 from scoring.model import Snapshot

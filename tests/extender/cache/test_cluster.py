@@ -1,9 +1,9 @@
 """The cluster cache: what counts as room taken, what changes the version, what the service adds."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, gang_key

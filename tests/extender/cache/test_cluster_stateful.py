@@ -1,12 +1,12 @@
 """Whatever comes in whatever order, the cache equals what a naive model makes of the same facts."""
 
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.cache.sinks import Sink

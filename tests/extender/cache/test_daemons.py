@@ -3,12 +3,12 @@
 import gc
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.cache.daemons import MOST_SETS

@@ -1,9 +1,9 @@
 """How pods and PodGroups become a gang: size, order, options, and what is wrong with it."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from scoring.ids import GangKey

@@ -1,8 +1,7 @@
 """A gang is one run, and it has started when we saw it whole: what the cache makes of pods (docs/safety.md S23)."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from scoring.feasibility.quorum import quorum_of

@@ -1,6 +1,6 @@
 """The sink for PodGroups: a status goes beside the cache, what decides goes into it."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups

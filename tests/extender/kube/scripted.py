@@ -7,8 +7,9 @@ import ssl
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 
 def ok(body: bytes) -> bytes:
@@ -18,8 +19,7 @@ def ok(body: bytes) -> bytes:
 OK = ok(b"ok")
 
 
-@dataclass(slots=True)
-class Talk:
+class Talk(msgspec.Struct):
     """The server's end of one connection; connections are numbered from 1."""
 
     number: int
@@ -56,13 +56,14 @@ class Talk:
 Script: TypeAlias = Callable[[Talk], Awaitable[None]]
 
 
-@dataclass(slots=True)
-class Scripted:
+class Scripted(msgspec.Struct):
     url: str = ""
     connections: int = 0
-    requests: list[tuple[str, bytes]] = field(default_factory=list)
-    arrival: asyncio.Event = field(default_factory=asyncio.Event)  # set by each request
-    release: asyncio.Event = field(default_factory=asyncio.Event)  # for scripts that wait until the test lets them
+    requests: list[tuple[str, bytes]] = []
+    arrival: asyncio.Event = msgspec.field(default_factory=asyncio.Event)  # set by each request
+    release: asyncio.Event = msgspec.field(
+        default_factory=asyncio.Event
+    )  # for scripts that wait until the test lets them
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """The Lease and the ConfigMap over HTTP, on an API server in memory that keeps its promises about versions."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -20,8 +20,7 @@ from tests.fakes.text_store import FakeTextStore
 SPEC = LeaseSpec("me", 4, "2026-01-01T00:00:00.000001Z", "2026-01-01T00:00:00.000002Z", 3)
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     leases: KubeLeases
     texts: KubeTextStore
     server: LoopbackApi

@@ -4,13 +4,13 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, nullcontext
-from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,8 +33,7 @@ def transport(url: str, *, token: str = "", concurrency: int = 4, **fields: str)
     return Transport(server_of(url, token=token, **fields), concurrency=concurrency, agent="test")
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
+class Certificates(msgspec.Struct, frozen=True):
     """That of the API server for its addresses, one of it for another name, a foreign one, and the client's own."""
 
     authority: Authority

@@ -5,10 +5,10 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from extender.bootstrap.common import Candidacy
@@ -27,8 +27,7 @@ N1, N2 = node_json("n1"), node_json("n2")
 TAKE_OVER_S = 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(msgspec.Struct, frozen=True):
     world: World
     leases: FakeLeases
 

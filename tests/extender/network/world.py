@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.merge import NetworkStatus
@@ -22,8 +23,7 @@ START_S = 1_800_000_000.0
 QUICK = RefreshOptions(reevaluate_s=0.02, retry_min_s=0.02, retry_max_s=0.05, jitter_ratio=0.0)  # real seconds
 
 
-@dataclass(slots=True)
-class MovedClock:
+class MovedClock(msgspec.Struct):
     """Wall time that stands still unless it is moved; the loop's time runs."""
 
     at_s: float = START_S

@@ -1,12 +1,12 @@
 """One note: signed, read again, and ignored where anything about it is wrong (docs/safety.md S22)."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.errors import ConfigError
 from extender.notes import MOST_CHARS, Bearer, Flaw, NoteKind, Notes, notes_of

@@ -7,14 +7,15 @@ more, every gang is bound that a netgang without any memory would start.
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import looptime
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import NODES, PODS
@@ -45,8 +46,7 @@ LIVELY_S = 2000.0  # the longest a gang may be kept waiting by back-offs and hal
 PAUSES_S = st.sampled_from([0.0, 0.01, 0.06, 0.2, 0.2, 1.0, 3.0, 12.0, 40.0])
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(msgspec.Struct, frozen=True):
     size: int
     spare: int  # members more than it needs
     cpu: str

@@ -1,10 +1,10 @@
 """/prioritize: whole numbers from 0 to 10 for people and kube-scheduler alike, always of the present."""
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.errors import BadRequestError
 from tests.builders import mesh

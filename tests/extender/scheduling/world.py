@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -112,8 +112,7 @@ def pinned_to(node: str) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Call:
+class Call(msgspec.Struct, frozen=True, eq=False):
     pod: str
     node: str
     task: asyncio.Task[Reason | None]
@@ -134,14 +133,13 @@ class Call:
             self.gone.set_result(None)
 
 
-@dataclass(slots=True)
-class World:
+class World(msgspec.Struct):
     """A cluster, the service that watches it, and kube-scheduler's side of the conversation."""
 
     service: Service
     api: FakeClusterApi
     clock: LoopClock
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call] = []
 
     # -- the cluster --------------------------------------------------------------------------------------------------
 

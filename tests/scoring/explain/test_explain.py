@@ -1,11 +1,11 @@
 """What an explanation says of one gang: members, zones, notes, the next gang, reservations, its network."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scoring.explain.causes.reasons import CauseReason
 from scoring.explain.gang import Explanation, explain

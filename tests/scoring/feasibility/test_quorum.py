@@ -1,11 +1,11 @@
 """Quorum and the minimum set: who must be on nodes for a gang to run (docs/safety.md S8, S9)."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums, minimum_members, placement_order, quorum_of
 from scoring.ids import NodeName, PodUid

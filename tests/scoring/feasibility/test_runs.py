@@ -1,12 +1,12 @@
 """A gang is one run: which pods under its name are counted (docs/safety.md S23)."""
 
-from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.feasibility.runs import runs_of
 from scoring.model import Controller, Phase, Pod, Role, RunRef

@@ -3,12 +3,11 @@
 Each has a case beside it in which the score must move: a property that held because nothing ever changed would fail it.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl

@@ -6,7 +6,8 @@ the other. The books are kept from events and instructions alone; the machine's 
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.ids import NodeName, PodUid
@@ -21,8 +22,7 @@ GROUP_REASONS = {Reason.QUORUM_TIMEOUT, Reason.ROOM_TAKEN, Reason.NODE_LOST, Rea
 """With these all held members fail together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """A bind call of kube-scheduler, in the auditor's books."""
 
     uid: PodUid

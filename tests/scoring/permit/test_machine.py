@@ -6,12 +6,11 @@ else who binds, evictions that are carried out or refused, time, and a lease tha
 the auditor (`permit_auditor`).
 """
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, quorum_of
 from scoring.ids import NodeName, PodUid

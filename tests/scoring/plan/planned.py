@@ -1,9 +1,9 @@
 """What tests of plans share: builders and answers in short, small clusters and gangs drawn by hypothesis."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.model import Gang, HostPort, Node, Pod, Role, Taint, Toleration
 from scoring.model.policy import Policy, Selection
@@ -21,7 +21,7 @@ TAINT = Taint("k", "v", "NoSchedule")
 
 def dressed(member: Pod, **constraints: object) -> Pod:
     """The same pod with other constraints."""
-    changed = replace(member.member_class.constraints, **constraints)  # type: ignore[arg-type]
+    changed = replace(member.member_class.constraints, **constraints)
     return replace(member, member_class=replace(member.member_class, constraints=changed))
 
 

@@ -2,12 +2,12 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node
@@ -320,7 +320,7 @@ def test_what_was_found_between_zones_is_taken_over() -> None:
 def ready_table(ready: PlannerCache) -> NodeTable:
     """A node table with the names and zones that the cache was made ready for."""
     [(names, zones)] = ready.layouts.values()
-    return replace(state().table, names=names, zones=zones)  # type: ignore[arg-type]
+    return replace(state().table, names=names, zones=zones)
 
 
 def test_warmed_scores_are_those_of_the_plan() -> None:

@@ -1,10 +1,10 @@
 """What the planner answers in particular situations: one row each, as a sentence, the answer and the cluster."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeAlias
 
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import EndpointId, NodeName
 from scoring.model import GangSource, HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint

@@ -1,9 +1,9 @@
 """Room that others leave for a gang: no gang behind it is given it meanwhile, whatever it was freed by."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from scoring.explain.gang import explain

@@ -1,11 +1,11 @@
 """Expected starts: what follows from known ends is said, and nothing else."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import GangKey
 from scoring.model.policy import Order, Policy, QueuePolicy

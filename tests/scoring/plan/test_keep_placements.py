@@ -1,11 +1,11 @@
 """Places of the previous plan: kept all together, given up one by one, and which gangs can lose to them."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import NodeName
 from scoring.model import Gang, Node

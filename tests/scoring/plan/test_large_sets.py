@@ -1,11 +1,10 @@
 """Large sets of nodes: what is looked at of nodes that are alike, estimates of zones, and zones that are many."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection

@@ -5,7 +5,6 @@ Small clusters are planned by brute force as well: every way to place the member
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from random import Random
@@ -14,6 +13,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members

@@ -1,8 +1,7 @@
 """A gang starts below the size it asked for only in room that no waiting gang can use whole; what the others hear."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import GangKey
 from scoring.model import Gang

@@ -1,10 +1,10 @@
 """Who may starve, whose zone is reserved, and what a namespace's share, of what runs, does (docs/safety.md S14)."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from scoring.explain.queue_report import Entry, report
 from scoring.ids import GangKey

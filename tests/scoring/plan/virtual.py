@@ -5,8 +5,10 @@ each one the planner runs, as in the service, with what it remembers of the last
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+
+import msgspec
+from msgspec.structs import replace
 
 from scoring.explain.queue_report import QueueReport, report
 from scoring.ids import GangKey, NodeName, PodUid
@@ -17,8 +19,7 @@ from scoring.plan import Plan, PlannerCache, plan
 from tests.builders import gang, snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """A gang of `size` members of `cpu` each, which runs for `length_s` once it is whole."""
 
     name: str

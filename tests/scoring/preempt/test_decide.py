@@ -1,11 +1,11 @@
 """The smallest sufficient set of whole gangs of lower priority leaves (docs/explanation/preemption.md)."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
@@ -60,11 +60,11 @@ def victims(decision: Preemption | None) -> list[str]:
 
 
 def with_first(one: Gang, **fields: object) -> Gang:
-    return replace(one, members=(replace(one.members[0], **fields), *one.members[1:]))  # type: ignore[arg-type]
+    return replace(one, members=(replace(one.members[0], **fields), *one.members[1:]))
 
 
 def with_all(one: Gang, **fields: object) -> Gang:
-    return replace(one, members=tuple(replace(member, **fields) for member in one.members))  # type: ignore[arg-type]
+    return replace(one, members=tuple(replace(member, **fields) for member in one.members))
 
 
 def cpus(*amounts: int) -> list[Node]:

@@ -1,11 +1,11 @@
 """What holds for every decision of who leaves for whom, compared with all subsets on small clusters."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.model import Gang
 from scoring.model.policy import Policy, Preempting, Selection

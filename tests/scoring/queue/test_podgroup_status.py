@@ -1,12 +1,12 @@
 """PodGroup status: each phase by its promise, counts that add up, and a result that stays when it is written."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import JobKey, NodeName
 from scoring.model import Gang, Phase, Pod

@@ -1,12 +1,12 @@
 """What the queue promises, in virtual time: which gang starts when; none waits without end (docs/safety.md S14)."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.explain.queue_report import Entry
 from scoring.ids import GangKey

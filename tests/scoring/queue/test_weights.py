@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import Namespace, ResourceName
 from scoring.model import Gang, Role

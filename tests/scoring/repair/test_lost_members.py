@@ -1,11 +1,11 @@
 """Who is lost, whether that breaks a gang, and what is said and done (docs/safety.md S8)."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import NodeName, PodUid
@@ -23,7 +23,7 @@ def worker(index: int, where: str | None = None, *, take: int = 0, at_s: float =
     made = replace(made, uid=PodUid(f"w{index}-{take}"))
     if where is not None:
         made = replace(made, node=NodeName(where), phase=Phase.RUNNING, scheduled_s=at_s + 1.0)
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return replace(made, **fields)
 
 
 def of(*members: Pod, least: int = 3) -> Gang:

@@ -1,8 +1,7 @@
 """Successors of lost members: first in line, in the same zone, best linked to the others (docs/safety.md S8)."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
@@ -21,7 +20,7 @@ def member(index: int, where: str | None = None, *, created_s: float = 0.0, **fi
     made = pod(f"w{index}", role=Role.WORKER, index=index, cpu="1", created_s=created_s)
     if where is not None:
         made = replace(made, node=NodeName(where), phase=Phase.RUNNING, scheduled_s=1.0)
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return replace(made, **fields)
 
 
 def broken(*besides: Pod, **fields: object) -> Gang:

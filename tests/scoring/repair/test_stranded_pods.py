@@ -1,11 +1,11 @@
 """Admitted pods whose nodes cannot take them any more: which are stranded, which are not, and why."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, gang_key
 from scoring.model import Gang, MemberClass, Node, NodeSelectorTerm, Phase, Pod, Requirement, Role, Taint

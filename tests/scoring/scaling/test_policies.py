@@ -1,13 +1,14 @@
 """Metric policies, as settings make them, on series as jobs report them: PAPERS E2's shapes, `curve`'s end, noise."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.settings.features import ElasticMetricsSettings, ElasticSettings
 from extender.settings.settings import Settings
@@ -21,8 +22,7 @@ QUICK = MetricOptions(min_interval_s=0.0)
 Loss = Callable[[float], float]
 
 
-@dataclass
-class Training:
+class Training(msgspec.Struct, dict=True):
     """A job that trains, reports every `every` steps, and gets each demand at once, after a stall."""
 
     wants: Wants
@@ -40,12 +40,12 @@ class Training:
     least: int = 3
     most: int = 12
     first: int = 3
-    history: ReportHistory = field(default_factory=ReportHistory)
+    history: ReportHistory = msgspec.field(default_factory=ReportHistory)
     memory: Memory | None = None
     time_s: float = 0.0
-    demands: list[tuple[int, WorkerDemand]] = field(default_factory=list)
+    demands: list[tuple[int, WorkerDemand]] = msgspec.field(default_factory=list)
     """Each change of the demand, with its step."""
-    jobs: dict[int, ElasticJob] = field(default_factory=dict)
+    jobs: dict[int, ElasticJob] = msgspec.field(default_factory=dict)
     """workers → the job with as many"""
 
     def __post_init__(self) -> None:
@@ -238,7 +238,7 @@ def test_defaults_are_those_of_the_decisions() -> None:
     """Only `enabled` differs: nobody's job is resized unless the operator asks for it."""
     found = ElasticSettings().options()
     assert found == Options(enabled=False)
-    assert {field.name for field in fields(MetricOptions)} >= set(ElasticMetricsSettings.model_fields)
+    assert set(MetricOptions.__struct_fields__) >= set(ElasticMetricsSettings.model_fields)
 
 
 def test_every_setting_reaches_its_option() -> None:

@@ -1,10 +1,10 @@
 """What holds of scaling for any cluster: whole plans, bounds, fewest workers, the way back, equal answers."""
 
-from dataclasses import replace
 from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Phase, Role
@@ -236,7 +236,7 @@ class Cluster:
 
     def _set(self, key: GangKey, members: tuple[object, ...]) -> None:
         gang: Gang = self.gangs[key]
-        self.gangs[key] = replace(gang, members=members)  # type: ignore[arg-type]
+        self.gangs[key] = replace(gang, members=members)
 
 
 @given(clusters(), options_of)

@@ -1,11 +1,11 @@
 """Scale-in: workers freed for the first gang that waits: examples and refusals (docs/explanation/elastic.md)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Phase, Role
@@ -55,7 +55,7 @@ def summary(found: ScaleIn) -> dict[str, Any]:
 
 
 def with_members(one: Gang, role: Role = Role.WORKER, **fields: object) -> Gang:
-    changed = (replace(p, **fields) if p.role is role else p for p in one.members)  # type: ignore[arg-type]
+    changed = (replace(p, **fields) if p.role is role else p for p in one.members)
     return replace(one, members=tuple(changed))
 
 

@@ -1,11 +1,11 @@
 """Scale-out, demands and one whole pass: which jobs grow where, and for which gangs room is kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scoring.ids import NodeName
 from scoring.model import Gang, NodeSelectorTerm, Pod, Requirement, Role

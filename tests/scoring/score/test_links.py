@@ -1,8 +1,8 @@
 """Scores between many nodes, and between zones: the short way gives what the long one gives."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -175,12 +175,11 @@ ZONES, SIZE = 40, 125
 NOW_S = 1000.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Counted(NetworkMatrix):
+class Counted(NetworkMatrix, frozen=True, eq=False):
     """A matrix that notes how many pairs each look takes out."""
 
-    looks: list[int] = field(default_factory=list)
-    asked: set[NodeName] = field(default_factory=set)
+    looks: list[int] = msgspec.field(default_factory=list)
+    asked: set[NodeName] = msgspec.field(default_factory=set)
 
     def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
         """As the matrix does, and note the size."""
@@ -202,7 +201,7 @@ def site() -> tuple[list[Node], Counted]:
         for metric in METRICS
     ]
     matrix = NetworkMatrix.of(found, endpoint_of=dict.fromkeys(METRICS, ends), now_s=NOW_S)  # type: ignore[arg-type]
-    fields = {name: getattr(matrix, name) for name in NetworkMatrix.__dataclass_fields__}
+    fields = {name: getattr(matrix, name) for name in NetworkMatrix.__struct_fields__}
     return nodes, Counted(**fields)
 
 

@@ -1,13 +1,13 @@
 """Pair scores: the formulas of PAPERS N2, directions, unknown and old values; and what holds of every block."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Ratios, ScorePolicy, Ttl
@@ -268,11 +268,11 @@ def test_scores_of_a_square(block: Block, policy: ScorePolicy) -> None:
 
     A pair has one score, whichever node is named first; none ranks above one node with itself; the block is only read.
     """
-    given = [one for one in fields(block) if getattr(block, one.name) is not None]
-    before = [getattr(block, one.name).copy() for one in given]
+    given = [name for name in block.__struct_fields__ if getattr(block, name) is not None]
+    before = [getattr(block, name).copy() for name in given]
     scores = pair_scores(block, None, policy)
-    for one, was in zip(given, before, strict=True):
-        assert np.array_equal(getattr(block, one.name), was, equal_nan=was.dtype.kind == "f")
+    for name, was in zip(given, before, strict=True):
+        assert np.array_equal(getattr(block, name), was, equal_nan=was.dtype.kind == "f")
     terms = (scores.loss_points, scores.delay_points, scores.bandwidth_points)
     for array in (scores.points, scores.rank, *terms):
         assert np.isfinite(array).all()

@@ -1,13 +1,13 @@
 """What must hold for every selection: whole, allowed, within capacity, of the stated value, and always the same."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import combinations, combinations_with_replacement, product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.model import Role
 from scoring.model.policy import Selection

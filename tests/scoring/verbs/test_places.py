@@ -1,11 +1,11 @@
 """Places by a plan: lists of nodes for admitted pods, another node for one, a native group's first zone."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import NodeName, ZoneName
 from scoring.model import GATE, Gang, GangSource, NodeSelectorTerm, Pod, Requirement

@@ -3,13 +3,13 @@
 docs/safety.md S13.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import HostPort, Pod

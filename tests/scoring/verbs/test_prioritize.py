@@ -1,13 +1,13 @@
 """The score behind /prioritize: its parts."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scoring.ids import EndpointId, JobKey, NodeName, gang_key
 from scoring.model import Gang, Phase, Pod, Role

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
+
 from extender.controllers.elastic.kinds import Kind, Seen, State, read
 from extender.controllers.owners.failure_budget import decoded
 from extender.notes import NoteReader
@@ -77,8 +79,7 @@ def reduce_by(kind: Kind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
     return reduce
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """What a HorizontalPodAutoscaler scales; `name` is its own, `namespace/name`."""
 
     name: str

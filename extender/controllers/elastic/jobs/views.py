@@ -8,8 +8,11 @@ because a cluster has thousands of jobs and few of them change within a second.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.elastic.elastic_context import Parts, pods_job
 from extender.controllers.elastic.kinds import MIN_WORKERS, Seen, State, Unsafe
@@ -122,8 +125,7 @@ def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | 
     return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(msgspec.Struct, frozen=True):
     """What a view was made of; the same objects make the same view."""
 
     seen: Seen

@@ -11,8 +11,9 @@ Rules (Kubernetes 1.31 and later; JobSet 0.12 with its gate ElasticJobSet):
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from extender.controllers.elastic.kinds.seen import (
     Bounds,

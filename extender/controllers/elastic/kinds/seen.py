@@ -6,11 +6,11 @@ texts; own annotations on the job win over the same on the pod template, and bot
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
 from extender.controllers.owners.failure_budget import Json, decoded
@@ -60,8 +60,7 @@ class State(StrEnum):
     """It is being deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(msgspec.Struct, frozen=True):
     """Least and most workers; `source` says where the minimum is from. `None`: not said."""
 
     least: int | None = None
@@ -71,8 +70,7 @@ class Bounds:
     asked: int | None = None  # The least of an annotation, also where the pods' own min-available is more
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """One job as its API object says it is."""
 
     key: JobKey
@@ -110,8 +108,7 @@ class Seen:
         return bounds.asked is not None and bounds.least is not None and bounds.asked < bounds.least
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """How one kind of job is read and resized. Its functions are pure."""
 
     group: str

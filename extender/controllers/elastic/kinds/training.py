@@ -16,8 +16,9 @@ Rules, each from the operators' sources (training-operator 1.8 and 1.9, mpi-oper
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from extender.controllers.elastic.kinds.seen import Bounds, Kind, Seen, Unsafe, count, own_bounds, seen
 from extender.controllers.owners.failure_budget import Json

@@ -7,9 +7,10 @@ not at all; a mistake is a BadRequestError that begins with the field. Pure: the
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
+
+import msgspec
 
 from extender.errors import BadRequestError
 from scoring.scaling.metrics.series import Point
@@ -29,8 +30,7 @@ _FIELDS: Final = (*LIMITS, "time")
 _WHOLE: Final = frozenset({"step", "workers"})
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """Points by ascending step, and whether the process restarted: its reports from their first step on are void."""
 
     points: tuple[Point, ...]

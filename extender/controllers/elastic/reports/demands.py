@@ -5,8 +5,9 @@ demand stands. A new leader has no reports: until there are enough, the queue al
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.ports import Clock
@@ -18,8 +19,7 @@ from scoring.scaling.metrics.series import Series
 _AGAIN_S: Final = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Looked:
+class _Looked(msgspec.Struct, frozen=True):
     job: ElasticJob
     series: Series
     at_s: float

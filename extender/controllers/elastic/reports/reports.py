@@ -10,8 +10,9 @@ Rules:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
+
+import msgspec
 
 from extender.controllers.elastic.records import JobView
 from extender.controllers.elastic.reports.body import read_report
@@ -20,8 +21,7 @@ from extender.ports import Clock
 from scoring.scaling.job import JobKey
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a report is answered; `detail` is a sentence for people, `step` the job's newest."""
 
     status: HTTPStatus
@@ -31,8 +31,7 @@ class Answer:
     retry_after_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(msgspec.Struct, frozen=True):
     """Reports a second in the long run, each of up to 256 points; at once `burst` times as many."""
 
     per_job: float = 2.0
@@ -121,8 +120,7 @@ class Reports:
         return _Bucket(per_s, most, most, self._clock.monotonic_s())
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(msgspec.Struct):
     per_s: float
     most: float
     tokens: float

@@ -5,10 +5,10 @@ Rule: batch `step` of `worker` is the same in every process and topology. Ten cl
 so that a model can learn them and a loss that does not fall means a defect.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,8 +21,7 @@ _PATTERN: Final = 0
 _BATCH: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Dataset:
+class Dataset(msgspec.Struct, frozen=True):
     """Sizes of one data set and of the model and batch that are trained on it."""
 
     name: str

@@ -1,7 +1,8 @@
 """What a training job is and what each of its ranks says when it ends."""
 
-from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
+
+import msgspec
 
 from lab.bench.testbed.training.data import DATASETS, Dataset
 
@@ -13,8 +14,7 @@ TOPOLOGIES: Final = (PS, ASYNC)
 """Rank 0 is the parameter server in both; the others are workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """What each rank gets. Rank i is at `addresses[i]`."""
 
     dataset: str
@@ -31,7 +31,7 @@ class Job:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Self:
-        """As `asdict` wrote it."""
+        """As `to_builtins` wrote it."""
         return cls(**{**given, "addresses": tuple(given["addresses"])})
 
     @property
@@ -45,8 +45,7 @@ class Job:
         return self.steps * (len(self.addresses) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Trained:
+class Trained(msgspec.Struct, frozen=True):
     """What one rank did."""
 
     rank: int
@@ -58,11 +57,11 @@ class Trained:
     expected_bytes: int
     """What it receives in a finished run; 0 for an asynchronous worker, whose share is not settled beforehand."""
     retransmits: int
-    losses: tuple[float, ...] = field(default=())
+    losses: tuple[float, ...] = ()
     """Loss of its batch at each step; a parameter server has none."""
-    staleness: tuple[int, ...] = field(default=())
+    staleness: tuple[int, ...] = ()
     """Of an asynchronous parameter server: per update, how many others came between the worker's pull and its push."""
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
-        return asdict(self)
+        return dict(msgspec.to_builtins(self))

@@ -4,8 +4,7 @@ Rule: parameters and gradients are one flat vector of float32, which is what tra
 the images, so the mean of equally large workers' gradients is the gradient of all their images together.
 """
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 
 from lab.bench.testbed.training.data import CLASSES, Dataset, Floats, Labels
@@ -13,8 +12,7 @@ from lab.bench.testbed.training.data import CLASSES, Dataset, Floats, Labels
 LEARNING_RATE = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(msgspec.Struct, frozen=True):
     """pixels → hidden units (ReLU) → ten classes (softmax, cross-entropy)."""
 
     pixels: int

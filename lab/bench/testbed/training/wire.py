@@ -9,10 +9,10 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from lab.bench.testbed.training.data import Floats
@@ -28,8 +28,7 @@ class OutOfTime(Exception):
     """The deadline passed before everything was moved."""
 
 
-@dataclass(slots=True)
-class Meter:
+class Meter(msgspec.Struct):
     """What was moved so far."""
 
     deadline_s: float
@@ -38,12 +37,11 @@ class Meter:
     sent_bytes: int = 0
 
 
-@dataclass(slots=True)
-class Flow:
+class Flow(msgspec.Struct):
     """What is left to do on one connection; both ways at once."""
 
-    out: list[memoryview] = field(default_factory=list)
-    into: list[memoryview] = field(default_factory=list)
+    out: list[memoryview] = []
+    into: list[memoryview] = []
 
     @classmethod
     def of(cls, *, send: Sequence[Floats] = (), receive: Sequence[Floats] = ()) -> "Flow":

@@ -5,8 +5,9 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from time import monotonic
+
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
@@ -19,18 +20,17 @@ _SHORT_S = (3.0, 12.0)
 _LOST_AT_MOST = 3  # nodes away at one time, so that room is left
 
 
-@dataclass(slots=True)
-class Faults:
+class Faults(msgspec.Struct):
     cluster: Cluster
     api: Api
     witness: Witness
     replicas: Replicas
     nodes: Mapping[str, Object]  # name → as it was created
     chance: random.Random
-    done: Counter[str] = field(default_factory=Counter)
-    _down: set[str] = field(default_factory=set)  # parts that do not run
-    _away: set[str] = field(default_factory=set)  # nodes that something is wrong with
-    _under_way: set[asyncio.Task[None]] = field(default_factory=set)
+    done: Counter[str] = msgspec.field(default_factory=Counter)
+    _down: set[str] = set()  # parts that do not run
+    _away: set[str] = set()  # nodes that something is wrong with
+    _under_way: set[asyncio.Task[None]] = set()
     _since_s: float | None = None
     _leader: tuple[str, ...] = ()
 

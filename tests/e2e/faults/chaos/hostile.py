@@ -10,10 +10,10 @@ import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.errors import ApiRefused
@@ -28,8 +28,7 @@ _HUGE = 900_000
 _HALF_SENT_S = 8.0
 
 
-@dataclass(slots=True)
-class Mallory:
+class Mallory(msgspec.Struct):
     api: Api
     witness: Witness
     namespace: str
@@ -37,11 +36,11 @@ class Mallory:
     nodes: Sequence[str]
     verbs_port: int
     chance: random.Random
-    done: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)  # what the API server itself did not accept
+    done: Counter[str] = msgspec.field(default_factory=Counter)
+    refused: Counter[str] = msgspec.field(default_factory=Counter)  # what the API server itself did not accept
     _number: int = 0
-    _first: list[str] = field(default_factory=list)  # attacks that still have to be made once, in an order of chance
-    _kept: deque[tuple[str, str]] = field(default_factory=deque)  # (kind, name) of what is there, oldest first
+    _first: list[str] = []  # attacks that still have to be made once, in an order of chance
+    _kept: deque[tuple[str, str]] = msgspec.field(default_factory=deque)  # (kind, name) of what is there, oldest first
 
     async def act(self) -> None:
         """One attack: each of them once before any of them comes again."""

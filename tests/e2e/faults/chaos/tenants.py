@@ -8,9 +8,10 @@ import asyncio
 import random
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
+
+import msgspec
 
 from lab.testbed.api import Api
 from lab.testbed.errors import ApiRefused
@@ -26,18 +27,17 @@ _KEPT_JOBS = 2  # finished Jobs of the nightly run whose pods stay, as a CronJob
 _LIFE_S = (2.0, 15.0)
 
 
-@dataclass(slots=True)
-class Tenants:
+class Tenants(msgspec.Struct):
     api: Api
     witness: Witness
     namespace: str
     chance: random.Random
-    made: Counter[str] = field(default_factory=Counter)  # kind → how many
+    made: Counter[str] = msgspec.field(default_factory=Counter)  # kind → how many
     finished: int = 0
     hurried: bool = False  # whatever is whole ends at once
     _number: int = 0
-    _life_s: dict[Run, float] = field(default_factory=dict)  # run → when it ends
-    _plain_s: dict[str, float] = field(default_factory=dict)  # bound plain pod → when it ends
+    _life_s: dict[Run, float] = {}  # run → when it ends
+    _plain_s: dict[str, float] = {}  # bound plain pod → when it ends
 
     async def act(self) -> None:
         if self.waiting() < WAITING_AT_MOST:

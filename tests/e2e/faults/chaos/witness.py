@@ -11,9 +11,10 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+
+import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN
@@ -27,8 +28,7 @@ QUIET_S = 30.0  # after a take-over netgang removes nothing for so long
 _TICK_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(msgspec.Struct, frozen=True):
     """One run of a gang: pods of one controller, or bare ones."""
 
     namespace: str
@@ -36,8 +36,7 @@ class Run:
     controller: str
 
 
-@dataclass(slots=True)
-class Seen:
+class Seen(msgspec.Struct):
     name: str
     namespace: str
     scheduler: str
@@ -59,22 +58,21 @@ class Seen:
         return not (self.deleting or self.gone) and self.phase not in ("Succeeded", "Failed")
 
 
-@dataclass(slots=True)
-class Witness:
+class Witness(msgspec.Struct):
     """Everything that was seen; `problems` names what must not have been."""
 
     api: Api
     zone_of: Mapping[str, str]  # node → its zone; names are never used again for another zone
     calm_since: Callable[[], float | None]
     """Since when (monotonic seconds) every part runs under one leader; `None`: one is down"""
-    pods: dict[str, Seen] = field(default_factory=dict)  # uid → pod, those that are gone included
-    whole: set[Run] = field(default_factory=set)  # runs that had their minimum at some time
-    lost_nodes: set[str] = field(default_factory=set)  # nodes that were deleted or do not answer now
-    problems: list[str] = field(default_factory=list)
+    pods: dict[str, Seen] = {}  # uid → pod, those that are gone included
+    whole: set[Run] = set()  # runs that had their minimum at some time
+    lost_nodes: set[str] = set()  # nodes that were deleted or do not answer now
+    problems: list[str] = []
     longest_partial_s: float = 0.0
-    _by_run: dict[Run, set[str]] = field(default_factory=dict)
-    _partial_s: dict[Run, tuple[float, float]] = field(default_factory=dict)  # gang in part → seconds in all, calm ones
-    _said: set[Run] = field(default_factory=set)  # runs whose standing in part is among the problems
+    _by_run: dict[Run, set[str]] = {}
+    _partial_s: dict[Run, tuple[float, float]] = {}  # gang in part → seconds in all, calm ones
+    _said: set[Run] = set()  # runs whose standing in part is among the problems
 
     async def follow(self) -> None:
         while True:

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any
@@ -51,13 +50,12 @@ def job_json(name: str, workers: int, *, least: int, annotations: dict[str, str]
     }
 
 
-@dataclass(slots=True)
-class Site:
+class Site(msgspec.Struct):
     world: World
-    asleep: set[str] = field(default_factory=set)  # Jobs whose pods kube-scheduler does not try
-    stuck: set[str] = field(default_factory=set)  # pods that do not end
-    _idle_s: dict[str, float] = field(default_factory=dict)  # gang that needs no kept room any more → since when
-    _ends_s: dict[str, float] = field(default_factory=dict)  # uid of a deleted pod → when it is gone
+    asleep: set[str] = set()  # Jobs whose pods kube-scheduler does not try
+    stuck: set[str] = set()  # pods that do not end
+    _idle_s: dict[str, float] = {}  # gang that needs no kept room any more → since when
+    _ends_s: dict[str, float] = {}  # uid of a deleted pod → when it is gone
 
     @property
     def api(self) -> FakeClusterApi:

@@ -5,10 +5,10 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import LAST_CHANGE, intent_of
 from extender.controllers.elastic.kinds import KINDS

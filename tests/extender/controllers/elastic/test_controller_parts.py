@@ -1,9 +1,9 @@
 """The parts of the elastic controller, each by itself: stages, views, notes, records, retries."""
 
 import random
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from extender.controllers.elastic.change_progress import (
     ARRIVES_S,

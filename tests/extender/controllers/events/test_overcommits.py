@@ -1,9 +1,9 @@
 """What is told of nodes: over-committed by two schedulers, or with links that got bad, whichever source."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from extender.controllers.events.overcommits import EVENTS_AT_ONCE, SCAN_S
 from scoring.ids import NodeName

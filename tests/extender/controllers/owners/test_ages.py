@@ -1,12 +1,12 @@
 """A job's age and length are its owner's: read once, and of no consequence to anybody's wait (docs/safety.md S14)."""
 
 import asyncio
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.controllers.owners.ages import OwnerAges

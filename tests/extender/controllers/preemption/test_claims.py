@@ -1,11 +1,11 @@
 """How long the room of gangs that leave is kept, through refusals, restarts and leaders; what its notes are worth."""
 
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender.controllers.preemption.claims import NOTE, noted_of, notes_for
 from extender.controllers.removal.removals import QUIET_S

@@ -1,10 +1,10 @@
 """What the next netgang knows of gangs that have started, and what a damaged list proves (docs/safety.md S23)."""
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
@@ -213,7 +213,7 @@ async def test_after_a_conflict_it_is_read_first() -> None:
 
 def many(count: int, size: int) -> list[Gang]:
     return [
-        dataclasses.replace(
+        replace(
             gang(f"g{number}", members=[bound(pod(f"g{number}-{one}"), "n1") for one in range(size)]),
             started=True, created_s=float(number),
         )

@@ -3,8 +3,9 @@
 import json
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from extender.convert.decode import object_key
 from extender.kube.calls import PODS
@@ -16,8 +17,7 @@ from tests.fakes.clock import LoopClock
 UNREADABLE, UNWANTED = "unreadable", "unwanted"  # label `as` of pods that the reduction cannot read, or does not want
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     key: str
     version: str
 

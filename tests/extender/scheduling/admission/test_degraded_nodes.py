@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.scheduling.admission.degraded_nodes import MOST_TIMES, unusable
 from scoring.ids import NodeName

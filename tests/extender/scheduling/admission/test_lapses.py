@@ -1,8 +1,7 @@
 """Back-offs after lapses (docs/safety.md S5): which other pods end, and which end with the gang."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.scheduling.admission.lapses import FIRST_S, Lapses

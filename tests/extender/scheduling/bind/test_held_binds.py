@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason

@@ -1,8 +1,8 @@
 """Certificates that several tests of TLS share: made once a session, never changed."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 import uvloop
 
@@ -10,8 +10,7 @@ from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
+class Certificates(msgspec.Struct, frozen=True):
     """Two authorities, of which netgang trusts the first, and what they have signed."""
 
     ours: Authority

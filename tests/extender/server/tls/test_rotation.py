@@ -6,12 +6,12 @@ import logging
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from extender import bootstrap
@@ -36,8 +36,7 @@ REQUESTS = ROOT / "examples/requests"
 FILTER = (REQUESTS / "filter-case1.json").read_bytes()
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     service: Service
     urls: dict[str, str]  # setting of the port → base URL
 

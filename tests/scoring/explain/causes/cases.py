@@ -3,8 +3,10 @@
 A table of its own, because every output that shows the cause is tested with each row: Event, `/v1/explain`, CLI, page.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from scoring.explain.causes.reasons import CauseReason
 from scoring.explain.gang import Explanation, explain

@@ -6,9 +6,10 @@ Many of them: `python -m tests.scoring.plan.backfill.random_runs 10000 [--says l
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
+
+import msgspec
 
 from scoring.ids import GangKey
 from scoring.model.policy import Order, Policy, QueuePolicy
@@ -37,8 +38,7 @@ def guess(chance: Random, length_s: float) -> float | None:
 SAYS: Final[dict[str, Says]] = {"truth": truth, "limit": limit, "guess": guess}
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Of one promise."""
 
     gang: str

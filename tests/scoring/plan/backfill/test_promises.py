@@ -1,9 +1,9 @@
 """Starts by end times: what is promised is kept, whatever fills the gap."""
 
-from dataclasses import astuple, replace
 from random import Random
 
 import pytest
+from msgspec.structs import astuple, replace
 
 from scoring.ids import GangKey
 from scoring.model.policy import Order, Policy, QueuePolicy

@@ -1,9 +1,9 @@
 """Wishes between two looks, and counting: what is remembered of a job, for how long, and what is counted once."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import Intent, Requester
 from extender.controllers.elastic.records import Change, Records, Stage
