@@ -10,7 +10,7 @@ from cli.doctor.facts import Answered, Endpoints, Facts, Right
 from cli.doctor.installation import needed
 from client.connection import door
 from client.documents import decoded, fetch
-from extender.bootstrap.feeds import closing, sources_of
+from extender.bootstrap.sources import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
 from extender.kube.own_objects import STARTED_GANGS

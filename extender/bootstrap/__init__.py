@@ -15,7 +15,7 @@ from typing import Any
 from extender import convert
 from extender.bootstrap.assembly import assemble
 from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candidacy, empty_cache
-from extender.bootstrap.feeds import Follow, closing, feeds_of, sources_of
+from extender.bootstrap.feeds import Follow, feeds_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
@@ -54,7 +54,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
         reviews = None
         if settings.reports.port is not None:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))
-        sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
+        sources = await _sources(settings, stack)
         stands = await stack.enter_async_context(
             candidacy(settings, server, rng, environment=os.environ, host=socket.gethostname())
         )
@@ -139,8 +139,16 @@ async def embedded(settings: Settings, *, clock: Clock | None = None) -> AsyncIt
         raise ValueError("settings.snapshot is not set")
     saved = read_cluster(settings.snapshot, zone_label=settings.zone_label)
     async with AsyncExitStack() as stack:
-        sources = [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
+        sources = await _sources(settings, stack)
         yield in_memory(settings, saved, clock=clock, sources=sources)
+
+
+async def _sources(settings: Settings, stack: AsyncExitStack) -> list[Polled]:
+    if not settings.network.sources:
+        return []
+    from extender.bootstrap.sources import closing, sources_of
+
+    return [await stack.enter_async_context(closing(one)) for one in sources_of(settings)]
 
 
 def in_memory(

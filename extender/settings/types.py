@@ -18,7 +18,7 @@ NotNegative: TypeAlias = Annotated[Number, Field(ge=0.0)]
 class Section(BaseModel):
     """A group of settings: frozen, unknown names refused, docstrings are the help text."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
 
 
 class ByMetric(Section):

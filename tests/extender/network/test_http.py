@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from extender.bootstrap import live
-from extender.bootstrap.feeds import source_of
+from extender.bootstrap.sources import source_of
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network.opensearch.source import OpenSearchSource
 from extender.network.prometheus.source import PrometheusSource
