@@ -68,7 +68,7 @@ def _components(text: str) -> dict[str, Any]:
     for kind in _records(*named):
         names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
         fields = found[kind.__name__]["properties"]
-        for name, text in _texts(kind):
+        for name, text in texts_of_fields(kind):
             if (field := names.get(name, name)) in fields:
                 fields[field]["description"] = text
     return found
@@ -88,8 +88,8 @@ def _records(*kinds: Any) -> Iterator[type]:
         yield from _records(*(get_type_hints(kind).values() if own else get_args(kind)))
 
 
-def _texts(kind: type) -> Iterator[tuple[str, str]]:
-    """(field, text beside or below it), also of the record that it extends."""
+def texts_of_fields(kind: type) -> Iterator[tuple[str, str]]:
+    """(field, text beside or below it in the source) of a record or a group of settings, and of what it extends."""
     for base in reversed([one for one in kind.__mro__ if one.__module__.startswith(("extender.", "scoring."))]):
         source = inspect.getsource(base)
         lines, [written] = source.splitlines(), ast.parse(source).body

@@ -16,9 +16,9 @@ NotNegative: TypeAlias = Annotated[Number, Field(ge=0.0)]
 
 
 class Section(BaseModel):
-    """A group of settings: frozen, unknown names refused, docstrings are the help text."""
+    """A group of settings: frozen, unknown names refused, what stands below a name explains it."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ByMetric(Section):

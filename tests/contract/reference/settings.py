@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel
 
+from extender.api.openapi import texts_of_fields
 from extender.settings.mapping import EndpointRule, NodeEndpoints
 from extender.settings.network import FileSource, MaddashSource
 from extender.settings.settings import Settings
@@ -78,13 +79,14 @@ def _table(rows: Iterable[Row]) -> str:
 
 def _rows(model: Any, prefix: str = "") -> Iterator[Row]:
     """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
+    texts = dict(texts_of_fields(model))
     for name, field in model.model_fields.items():
         by_metric = hasattr(field.annotation, "_short")  # one value may stand for all: one setting, not three
         if hasattr(field.annotation, "model_fields") and not by_metric:
             yield from _rows(field.annotation, f"{prefix}{name}.")
             continue
         default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
-        yield f"{prefix}{name}", default, first_paragraph(field.description)
+        yield f"{prefix}{name}", default, first_paragraph(texts[name])
 
 
 def _shown(value: object) -> str:

@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.api.openapi import texts_of_fields
 from extender.errors import ConfigError
 from extender.settings.features import QueueSettings
 from extender.settings.leadership import LeaderElection
@@ -410,8 +411,9 @@ def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(hold_s: fl
 
 def _described(model: Any) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
+    texts = dict(texts_of_fields(model))
     for name, field in model.model_fields.items():
-        found.append((f"{model.__name__}.{name}", field.description))
+        found.append((f"{model.__name__}.{name}", texts.get(name)))
         if hasattr(field.annotation, "model_fields"):
             found += _described(field.annotation)
     return found
