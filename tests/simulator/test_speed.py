@@ -6,8 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from lab.simulator.model import SimJob, Sync
-from lab.simulator.speed import PROFILES, Crowd, Placement, Wires, repeated_samples, resize_stall_s, speed_of
 from lab.simulator.speed.loss import LossModel
+from lab.simulator.speed.rate import Crowd, Placement, speed_of
+from lab.simulator.speed.stall import repeated_samples, resize_stall_s
+from lab.simulator.speed.table import PROFILES
+from lab.simulator.speed.traffic import Wires
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh
 from tests.simulator.simulated import job, nodes
