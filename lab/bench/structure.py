@@ -181,10 +181,6 @@ class Package(msgspec.Struct, frozen=True):
     largest_files: int
     arrows: int
     """Imports of one of its modules by another"""
-    circles: int
-    """Groups of modules, or of the folders and files directly below, that import each other around"""
-    floors: int
-    """Longest chain of imports among the folders and files directly below"""
 
 
 def package(name: str, graph: grimp.ImportGraph) -> Package:
@@ -193,73 +189,15 @@ def package(name: str, graph: grimp.ImportGraph) -> Package:
     files = [one for one in Path(folder).rglob("*.py") if not any(part.startswith(".") for part in one.parts)]
     folders = Counter(str(one.parent) for one in files if one.name != "__init__.py")
     largest = max(folders, key=lambda one: (folders[one], one), default=folder)
-    arrows, above = _imports(name, graph)
+    inside = [one for one in graph.modules if _is_in(one, name)]
     return Package(
         files=len(files),
         lines=sum(one.read_bytes().count(b"\n") for one in files),
         loose=folders[folder],
         largest_folder=largest,
         largest_files=folders[largest],
-        arrows=len(arrows),
-        circles=len(_circles(arrows)) + len(_circles(above)),
-        floors=_floors(above),
+        arrows=sum(_is_in(other, name) for one in inside for other in graph.find_modules_directly_imported_by(one)),
     )
-
-
-Arrows = list[tuple[str, str]]
-
-
-def _imports(name: str, graph: grimp.ImportGraph) -> tuple[Arrows, Arrows]:
-    """(importer, imported) of the package's modules, and of what is directly below the package."""
-    modules = {one for one in graph.modules if _is_in(one, name)}
-    arrows = [(one, other) for one in sorted(modules) for other in sorted(graph.find_modules_directly_imported_by(one))]
-    inside = [(one, other) for one, other in arrows if other in modules]
-    parts = {(_part(one, name), _part(other, name)) for one, other in inside}
-    return inside, sorted((one, other) for one, other in parts if one != other and name not in (one, other))
-
-
-def _part(module: str, package: str) -> str:
-    return ".".join(module.split(".")[: package.count(".") + 2])
-
-
-def _circles(arrows: Arrows) -> list[set[str]]:
-    """Sets of two or more that reach each other."""
-    below: dict[str, set[str]] = {}
-    for one, other in arrows:
-        below.setdefault(one, set()).add(other)
-
-    def reached(begin: str) -> set[str]:
-        found: set[str] = set()
-        left = [begin]
-        while left:
-            for other in below.get(left.pop(), ()):
-                if other not in found:
-                    found.add(other)
-                    left.append(other)
-        return found
-
-    reach = {one: reached(one) for one in below}
-    groups = {frozenset({one, *(other for other in reach[one] if one in reach.get(other, ()))}) for one in reach}
-    return [set(group) for group in groups if len(group) > 1]
-
-
-def _floors(arrows: Arrows) -> int:
-    """Length of the longest chain, in members; those of a circle stand on one floor.
-
-    >>> _floors([("a", "b"), ("b", "c"), ("a", "c")]), _floors([])
-    (3, 1)
-    """
-    group = {one: min(circle) for circle in _circles(arrows) for one in circle}
-    below: dict[str, set[str]] = {}
-    for one, other in arrows:
-        above, under = group.get(one, one), group.get(other, other)
-        if above != under:
-            below.setdefault(above, set()).add(under)
-
-    def floor(one: str) -> int:
-        return 1 + max((floor(other) for other in below.get(one, ())), default=0)
-
-    return max(map(floor, below), default=1)
 
 
 def report() -> dict[str, Any]:
@@ -291,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.json:
         print(json.dumps(found, indent=1))
         return
-    print(f"{'package':14}{'files':>7}{'lines':>8}{'loose':>7}{'arrows':>8}{'circles':>9}{'floors':>8}  largest folder")
+    print(f"{'package':14}{'files':>7}{'lines':>8}{'loose':>7}{'arrows':>8}  largest folder")
     for name, one in found["packages"].items():
         counted = "".join(f"{one[key]:>{width}}" for key, width in _WIDTHS.items())
         print(f"{name:14}{counted}  {one['largest_folder']} ({one['largest_files']})")
@@ -300,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sizes.show(sizes.table())
 
 
-_WIDTHS = {"files": 7, "lines": 8, "loose": 7, "arrows": 8, "circles": 9, "floors": 8}
+_WIDTHS = {"files": 7, "lines": 8, "loose": 7, "arrows": 8}
 
 if __name__ == "__main__":
     main()
