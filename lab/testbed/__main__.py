@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from lab.testbed.demo import up
-from lab.testbed.errors import ControlPlaneError, FetchFailed
+from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.archives import ARCHIVES, ensure, ensure_browser
 from lab.testbed.programs.build import ensure_all, ensure_asset
 from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
@@ -76,7 +76,7 @@ def archives(
     for name in (*ARCHIVES, "chromium"):
         try:
             place = ensure_browser() if name == "chromium" else ensure(name)
-        except FetchFailed as wrong:
+        except ControlPlaneError as wrong:
             missing_any = True
             console.print(
                 f"[yellow]no {name}, its tests will be skipped:[/yellow] {escape(str(wrong))}",
