@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import json
 import os
-import shutil
 import socket
 import statistics
 import subprocess
@@ -34,6 +33,7 @@ from extender.convert import pod_from_json
 from extender.convert.clusterfile import ClusterFile
 from extender.settings.settings import Settings
 from lab.bench import bed
+from lab.testbed.programs.build import find_go, user_cache
 from scoring.ids import gang_key
 from scoring.model import GangSource, GroupRef
 
@@ -168,21 +168,20 @@ def measure(ports: Sequence[int], *, verb: str, names: int, rounds: int, calls: 
 
 
 def build_go_echo() -> Path:
-    """The Go echo's program, built into the cache if its sources are new; needs `go` in PATH or /usr/local/go."""
+    """The Go echo's program, built into the cache if its sources are new; needs `go` in PATH."""
     sources = {name: (_SOURCES / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")}
     digest = hashlib.sha256(b"\0".join(sources.values())).hexdigest()[:16]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netgang" / "bench"
+    base = user_cache() / "bench"
     program = base / f"goecho-{digest}"
     if program.exists():
         return program
-    go = shutil.which("go") or "/usr/local/go/bin/go"
     base.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=base) as place:
         for name, content in sources.items():
             (Path(place) / name).write_bytes(content)
         built = Path(place) / "program"
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
-        subprocess.run([go, "build", "-trimpath", "-o", str(built), "."], cwd=place, env=environment, check=True)
+        subprocess.run([find_go(), "build", "-trimpath", "-o", str(built), "."], cwd=place, env=environment, check=True)
         built.rename(program)
     return program
 

@@ -294,7 +294,7 @@ def _objects(source: str | Path | Object | Sequence[Object]) -> list[Object]:
     """The objects of a source, Lists flattened."""
     text = source.read_text() if isinstance(source, Path) else source
     if isinstance(text, str):
-        found = [one for one in yaml.safe_load_all(text) if one]
+        found = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
     else:
         found = [text] if isinstance(text, dict) else list(text)
     return [inner for one in found for inner in (one["items"] if one["kind"] == "List" else [one])]

@@ -33,7 +33,7 @@ from lab.testbed.programs.catalogue import (
 from lab.testbed.programs.definitions import BESIDE_CONTROLLERS, DEFINITIONS
 
 CACHE_VARIABLE = "NETGANG_TESTBED_CACHE"
-_FILES = {**ASSETS, **DEFINITIONS, **{one.name: one for one in BESIDE_CONTROLLERS}}
+_FILES = {**ASSETS, **DEFINITIONS, **BESIDE_CONTROLLERS}
 _OUTPUT_LINES = 30  # of a failed command, enough to see the first compiler error
 _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 _OLDEST_GO = (1, 21)  # from here on Go fetches the newer toolchain that a module asks for
