@@ -2,7 +2,7 @@
 
 The others are programs of their own that print JSON lines and say by their exit status whether their goals hold:
 `lab.bench.http` (the verbs), `lab.bench.planner`, `lab.bench.scale`, `lab.bench.testbed` (the paper's training).
-Rules: the expected duration is said before anything starts; what cannot be run is said in one line with status 2; a
+Rules: what cannot be run is said in one line with status 2; a
 goal of `peers` that is missed ends with status 1 and is named, a scenario of `exam` that is missed is a result.
 """
 
@@ -60,13 +60,12 @@ def peers(
     try:
         version = parse_version(kubernetes)
         tasks = [
-            Task(one, _ways(way, (*one.ways, *one.peers), version), 1 if quick else rounds)
+            Task(one, _ways(way, one.ways, version), 1 if quick else rounds)
             for one in (table[name] for name in _chosen(workload, table))
         ]
         ensure_all(_PROGRAMS, version=version)
     except (ControlPlaneError, ValueError) as wrong:
         _refuse(wrong)
-    _say(f"expected to take {sum(task.expected_s for task in tasks) / 60:.0f} min")
     lines: list[Figures] = []
     late: list[str] = []
     unmeasured: list[str] = []

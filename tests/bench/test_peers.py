@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.bench.peers.figures import PARTIAL, RATIO, Half, half, judged, ratios, summary
-from lab.bench.peers.ways import WAYS, Way
+from lab.bench.peers.ways import PEERS, WAYS, Way
 from lab.bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Workload
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
@@ -38,7 +38,7 @@ def test_every_way_has_the_same_load(way: Way) -> None:
 def test_every_load_fits_its_nodes(load: Workload) -> None:
     """What cannot be bound would say nothing about how fast it is."""
     assert load.pods <= load.nodes * load.node_cpu
-    assert {*load.ways} <= WAYS.keys()
+    assert {*load.ways} <= {*WAYS, *PEERS}
     assert len(load.node_objects()) == load.nodes
 
 

@@ -27,11 +27,6 @@ class Task(msgspec.Struct, frozen=True):
     ways: tuple[Way, ...]
     rounds: int
 
-    @property
-    def expected_s(self) -> float:
-        """How long it takes, seconds, on two cores."""
-        return 12.0 + self.workload.nodes / 200.0 + (self.rounds * len(self.ways) + 1) * self.workload.half_s
-
 
 async def compared(task: Task, report: Report, *, quick: bool) -> tuple[list[Figures], list[Figures]]:
     """Measure one workload and judge it: a line for each way, and one for each goal that could be judged."""
