@@ -7,7 +7,7 @@ The guards against too frequent changes (least interval, cool-down, budget an ho
 `curve, guarded` has netgang's defaults.
 """
 
-from lab.simulator.compare import Report, Told
+from lab.simulator.compare import Report
 from lab.simulator.model import Scenario, SimJob, Sync, Work
 from lab.simulator.policies.metered import Metered
 from lab.simulator.summary import Row
@@ -25,7 +25,7 @@ _SAMPLES = 160_000.0
 _BATCH = 32
 
 
-def run_elastic(*, seed: int = 1, told: Told | None = None) -> Report:
+def run_elastic(*, seed: int = 1) -> Report:
     """All rows."""
     cases: list[tuple[Sync, str, Options | None, Wants, int | None, int]] = []
     for sync in (Sync.SYNCHRONOUS, Sync.ASYNCHRONOUS):
@@ -33,11 +33,7 @@ def run_elastic(*, seed: int = 1, told: Told | None = None) -> Report:
         cases += [(sync, "iterations", unguarded(k), Wants.ITERATIONS, k, 3) for k in STEPS]
         cases += [(sync, str(wants), unguarded(500), wants, 500, 3) for wants in (Wants.LOSS, Wants.CURVE)]
         cases.append((sync, "curve, guarded", Options(), Wants.CURVE, 500, 3))
-    rows: list[Row] = []
-    for place, (sync, name, options, wants, every, workers) in enumerate(cases):
-        if told is not None:
-            told(place, len(cases), f"{name} {sync}")
-        rows.append(row(sync, name, options, wants, every, workers, seed))
+    rows = (row(*case, seed) for case in cases)
     return Report("elastic", seed, ABOUT, tuple(rows))
 
 
