@@ -2,16 +2,16 @@
 
 Why beside Go: absolute times say more about the machine than about us. Both servers run on this machine, are asked the
 same bytes over one kept-alive connection as kube-scheduler has, in turns, and the ratio of their medians is reported as
-the median of several rounds with its spread. The service is that of `lab.bench.service`.
+the median of several rounds with its spread.
 
     python -m lab.bench.http [--names 100,500,1000,5000] [--rounds 5] [--calls 200]
 """
 
 import argparse
+import asyncio
 import hashlib
 import json
 import os
-import shutil
 import socket
 import statistics
 import subprocess
@@ -21,16 +21,58 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
 import uvicorn
+from msgspec.structs import replace
+from starlette.types import ASGIApp
+
+from extender import bootstrap
+from extender.convert import pod_from_json
+from extender.convert.clusterfile import ClusterFile
+from extender.settings.settings import Settings
+from lab.bench import bed
+from lab.testbed.programs.build import find_go, user_cache
+from scoring.ids import gang_key
+from scoring.model import GangSource, GroupRef
 
 VERBS = ("filter", "prioritize")
 GOALS = {("filter", 5000): 0.5, ("prioritize", 5000): 0.6}
 """(verb, names) → the largest ratio of medians, netgang to Go, that we accept."""
 _SOURCES = Path(__file__).parent / "goecho"
 _WARM_UP_CALLS = 20
+_CONTAINER = {
+    "name": "pytorch",
+    "image": "registry.example.com/team-a/resnet:2026-09-01",
+    "command": ["torchrun", "--nnodes=4", "/app/train.py", "--epochs=90"],
+    "env": [{"name": f"NCCL_SETTING_{i}", "value": f"value-{i}"} for i in range(20)],
+    "resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"cpu": "32", "memory": "256Gi"}},
+    "volumeMounts": [{"name": f"data-{i}", "mountPath": f"/data/{i}"} for i in range(4)],
+    "terminationMessagePath": "/dev/termination-log",
+    "imagePullPolicy": "IfNotPresent",
+}
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "resnet-worker-3",
+        "namespace": "team-a",
+        "uid": "0f6f0f2e-58a4-4d0c-9d0e-6f2a4b1c9d11",
+        "resourceVersion": "1234567",
+        "creationTimestamp": "2026-09-01T12:00:00Z",
+        "labels": {f"training.example.com/label-{i}": f"value-{i}" for i in range(12)},
+        "annotations": {"example.com/notes": "as written by a controller, " * 30},
+        "ownerReferences": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "resnet", "uid": "1"}],
+    },
+    "spec": {
+        "containers": [_CONTAINER],
+        "restartPolicy": "OnFailure",
+        "schedulerName": "netgang",
+        "volumes": [{"name": f"data-{i}", "persistentVolumeClaim": {"claimName": f"data-{i}"}} for i in range(4)],
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    },
+    "status": {"phase": "Pending", "qosClass": "Burstable"},
+}
+"""A worker of a training job as kube-scheduler holds it: about 4 kB of JSON."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -83,8 +125,12 @@ class Connection:
 
 def request(verb: str, names: int) -> bytes:
     """The bytes of one call about a pod of 4 kB and so many nodes, as Go's encoding/json writes them."""
-    args = {"Pod": _pod(), "Nodes": None, "NodeNames": [f"node-{i:05d}.zone-{i % 5}.example.com" for i in range(names)]}
-    body = json.dumps(args, separators=(",", ":")).encode()
+    args = {"Pod": POD, "Nodes": None, "NodeNames": [bed.node_name(i) for i in range(names)]}
+    return post(verb, json.dumps(args, separators=(",", ":")).encode())
+
+
+def post(verb: str, body: bytes) -> bytes:
+    """The bytes of a call as Go's client sends them."""
     head = (
         f"POST /{verb} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: Go-http-client/1.1\r\n"
         f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"
@@ -122,53 +168,64 @@ def measure(ports: Sequence[int], *, verb: str, names: int, rounds: int, calls: 
 
 
 def build_go_echo() -> Path:
-    """The Go echo's program, built into the cache if its sources are new; needs `go` in PATH or /usr/local/go."""
+    """The Go echo's program, built into the cache if its sources are new; needs `go` in PATH."""
     sources = {name: (_SOURCES / name).read_bytes() for name in ("go.mod", "go.sum", "main.go")}
     digest = hashlib.sha256(b"\0".join(sources.values())).hexdigest()[:16]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "netgang" / "bench"
+    base = user_cache() / "bench"
     program = base / f"goecho-{digest}"
     if program.exists():
         return program
-    go = shutil.which("go") or "/usr/local/go/bin/go"
     base.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=base) as place:
         for name, content in sources.items():
             (Path(place) / name).write_bytes(content)
         built = Path(place) / "program"
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
-        subprocess.run([go, "build", "-trimpath", "-o", str(built), "."], cwd=place, env=environment, check=True)
+        subprocess.run([find_go(), "build", "-trimpath", "-o", str(built), "."], cwd=place, env=environment, check=True)
         built.rename(program)
     return program
 
 
-class Server(NamedTuple):
-    """A server's process id and its port on the loopback."""
-
-    pid: int
-    port: int
-
-
 @contextmanager
-def running(command: Sequence[str]) -> Iterator[Server]:
-    """Run a server that prints its port as its first line; ends it afterwards."""
+def running(command: Sequence[str]) -> Iterator[int]:
+    """The port of a server, which it prints as its first line; ends it afterwards."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield Server(process.pid, int(process.stdout.readline()))
+            yield int(process.stdout.readline())
         finally:
             process.terminate()
 
 
 def serve() -> None:
-    """Serve the measured service as netgang itself is served, on a free port of the loopback; prints the port."""
-    from lab.bench.service import create_app  # which is made for the requests of this module
-
+    """Serve as netgang itself is served, on a free port of the loopback; prints the port."""
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(
         create_app(), loop="uvloop", http="httptools", access_log=False, log_level="warning", timeout_keep_alive=120
     )
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def create_app() -> ASGIApp:
+    """The app of a service that has planned: the asked pod's gang of four, and a hundred others on 5,000 nodes.
+
+    Nothing is a stand-in but the API server, which is not asked here: the verbs find the pod's gang in the plan, and
+    its siblings and their links in the network matrix.
+    """
+    listed = bed.nodes(5000, zones=40, cpu=64)
+    asked = pod_from_json(json.dumps(POD).encode())
+    key = gang_key(asked.namespace, "resnet")
+    group = GroupRef(key, GangSource.LABELS, 4)
+    first = replace(asked, group=group, scheduler_name="netgang", node=None, options=(("zones", "zone-00"),))
+    siblings = [replace(first, uid=f"sibling-{i}", name=f"resnet-worker-{i}") for i in range(3)]
+    others = [member for i in range(100) for member in bed.gang(f"w{i:03d}", 10, cpu=8).members]
+    file = ClusterFile([*listed], [first, *siblings, *others])
+    service = bootstrap.in_memory(Settings(scheduler_names=("netgang",)), file)
+    service.cache.set_network(bed.mesh(listed, measured_per_zone=30))
+    asyncio.run(service.planner.run_once())
+    assert len(service.planner.current.admitted[key].members) == 4
+    return service.app
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -186,7 +243,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missed = False
     with ExitStack() as stack:
         netgang = [sys.executable, "-m", "lab.bench.http", "--serve"]
-        ports = [stack.enter_context(running(command)).port for command in (netgang, [str(build_go_echo())])]
+        ports = [stack.enter_context(running(command)) for command in (netgang, [str(build_go_echo())])]
         for names in map(int, chosen.names.split(",")):
             for verb in VERBS:
                 result = measure(ports, verb=verb, names=names, rounds=chosen.rounds, calls=chosen.calls)
@@ -205,48 +262,8 @@ def _times_ms(connection: Connection, message: bytes, *, calls: int) -> list[flo
     return sorted(times_ms)
 
 
-def pod_json() -> bytes:
-    """The pod that every request is about, as JSON."""
-    return json.dumps(_pod()).encode()
-
-
 def _median(values: Sequence[float]) -> float:
     return round(statistics.median(values), 3)
-
-
-def _pod() -> dict[str, object]:
-    """A worker of a training job as kube-scheduler holds it: about 4 kB of JSON."""
-    variables = [{"name": f"NCCL_SETTING_{i}", "value": f"value-{i}"} for i in range(20)]
-    container = {
-        "name": "pytorch",
-        "image": "registry.example.com/team-a/resnet:2026-09-01",
-        "command": ["torchrun", "--nnodes=4", "/app/train.py", "--epochs=90"],
-        "env": variables,
-        "resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"cpu": "32", "memory": "256Gi"}},
-        "volumeMounts": [{"name": f"data-{i}", "mountPath": f"/data/{i}"} for i in range(4)],
-        "terminationMessagePath": "/dev/termination-log",
-        "imagePullPolicy": "IfNotPresent",
-    }
-    return {
-        "metadata": {
-            "name": "resnet-worker-3",
-            "namespace": "team-a",
-            "uid": "0f6f0f2e-58a4-4d0c-9d0e-6f2a4b1c9d11",
-            "resourceVersion": "1234567",
-            "creationTimestamp": "2026-09-01T12:00:00Z",
-            "labels": {f"training.example.com/label-{i}": f"value-{i}" for i in range(12)},
-            "annotations": {"example.com/notes": "as written by a controller, " * 30},
-            "ownerReferences": [{"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "name": "resnet", "uid": "1"}],
-        },
-        "spec": {
-            "containers": [container],
-            "restartPolicy": "OnFailure",
-            "schedulerName": "netgang",
-            "volumes": [{"name": f"data-{i}", "persistentVolumeClaim": {"claimName": f"data-{i}"}} for i in range(4)],
-            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
-        },
-        "status": {"phase": "Pending", "qosClass": "Burstable"},
-    }
 
 
 if __name__ == "__main__":

@@ -1,16 +1,17 @@
 """A busy cluster as the planner sees it: a thousand unlike gangs wait, and one thing after the other changes.
 
-Why beside `bench.soak`: the soak measures a service for minutes; this measures nothing but planner runs, in seconds,
-so that two versions can be compared in turns. Rule: the cluster is the soak's (each node is taken by one member of a
-gang of five, pods of others come and go, 997 different requests wait, every twentieth gang is STARVING), read by the
-service's own readers and cache, so that what stays the same between two snapshots is the same object there, too.
-Nothing is random; times are CPU of this process.
+Why beside `bench.scale`: that measures a service for minutes; this measures nothing but planner runs, in seconds, so
+that two versions can be compared in turns. Rule: each node is taken by one member of a gang of five, pods of others
+come and go, 997 different requests wait, every twentieth gang is STARVING; all is read by the service's own readers and
+cache, so that what stays the same between two snapshots is the same object there, too. Nothing is random; times are CPU
+of this process.
 """
 
 import gc
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from time import process_time
 from typing import Any
 
@@ -19,20 +20,45 @@ import msgspec
 from extender.cache import ClusterCache
 from extender.convert import node_from_json, pod_from_json
 from lab.bench.scale import objects
-from lab.bench.soak.jobs import SIZE, STARVE_LIMIT_S, Job
 from scoring.model import Pod
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.plan import Plan, PlannerCache, plan
 
+SIZE = 5
+_GROUP = "pod-group.scheduling.sigs.k8s.io"
 _NOW_S = 1_800_000_000.0
 _STEP_S = 0.1
 _STARVES_EVERY = 20
 
 
-class Times(msgspec.Struct):
-    """CPU milliseconds of runs."""
+class Job(msgspec.Struct, frozen=True):
+    """A gang of five whole nodes of a zone, by their GPUs; they differ in memory and in age."""
 
-    runs_ms: list[float] = []
+    number: int
+    created_s: float  # Unix time
+
+    @property
+    def name(self) -> str:
+        """Of the gang, by its label."""
+        return f"job-{self.number:06d}"
+
+    def pod(self, index: int, *, node: str | None = None, created_s: float | None = None) -> Pod:
+        """A member; without a node it waits at the gate."""
+        born_s = int(self.created_s if created_s is None else created_s)
+        return _pod(
+            objects.raw_pod(
+                f"{self.name}-worker-{index}",
+                f"team-{self.number % 50}",
+                owner="Job",
+                uid=f"{self.name}-{index}-{born_s}",
+                node=node,
+                requests={"cpu": "32", "memory": f"{65_536 + self.number * 7919 % 997}Mi", "nvidia.com/gpu": "8"},
+                labels={f"{_GROUP}/name": self.name, f"{_GROUP}/min-available": str(SIZE)},
+                scheduler="netgang",
+                gated=node is None,
+                created=datetime.fromtimestamp(born_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            )
+        )
 
 
 class BusyCluster:
@@ -40,7 +66,7 @@ class BusyCluster:
 
     def __init__(self, *, nodes: int = 1000, gangs: int = 1000) -> None:
         self.cache = ClusterCache()
-        self.policy = Policy(queue=QueuePolicy(starve_limit_s=STARVE_LIMIT_S))
+        self.policy = Policy(queue=QueuePolicy(starve_limit_s=objects.STARVE_LIMIT_S))
         self.now_s = _NOW_S
         self.planner_cache = PlannerCache()
         self.plan: Plan | None = None
@@ -55,17 +81,17 @@ class BusyCluster:
         """CPU milliseconds of a plan with nothing to reuse."""
         return self._planned(PlannerCache(), None)[1]
 
-    def events(self, count: int) -> Times:
-        """A run after each event; the first ones, after which everything is known, are not measured."""
-        times = Times()
+    def events(self, count: int) -> list[float]:
+        """CPU milliseconds of a run after each event; the first, after which everything is known, are not measured."""
+        times_ms: list[float] = []
         for number in range(count + _WARM):
             self.now_s += _STEP_S
             self._happens(number)
             self.plan, took_ms = self._planned(self.planner_cache, self.plan)
             self._adopt(self.plan)
             if number >= _WARM:
-                times.runs_ms.append(took_ms)
-        return times
+                times_ms.append(took_ms)
+        return times_ms
 
     # -- what happens -------------------------------------------------------------------------------------------------
 
@@ -95,7 +121,7 @@ class BusyCluster:
     def _gang_loses_a_pod(self) -> None:
         """A controller replaces a pod of a gang that waits, somewhere in the queue."""
         job = list(self._waiting.values())[len(self._waiting) * 2 // 3]
-        self.cache.pods.upsert(_pod(job.pod(0, created_s=float(int(self.now_s)))))
+        self.cache.pods.upsert(job.pod(0, created_s=self.now_s))
 
     def _cordon(self) -> None:
         """A node is cordoned, or opened again."""
@@ -127,24 +153,23 @@ class BusyCluster:
             for begin in range(0, len(rows) - SIZE + 1, SIZE):
                 job = self._new_job(self.now_s - 7200.0)
                 nodes = [objects.node_name(row) for row in rows[begin : begin + SIZE]]
-                self._running.append((job, [_pod(job.pod(k, node=nodes[k])) for k in range(SIZE)]))
+                self._running.append((job, [job.pod(k, node=nodes[k]) for k in range(SIZE)]))
                 pods += self._running[-1][1]
         for number in range(gangs):
-            age_s = STARVE_LIMIT_S + number if number % _STARVES_EVERY == 0 else 60.0 + number % 300
+            age_s = objects.STARVE_LIMIT_S + number if number % _STARVES_EVERY == 0 else 60.0 + number % 300
             job = self._new_job(self.now_s - age_s)
             self._waiting[job.name] = job
-            pods += [_pod(job.pod(k)) for k in range(SIZE)]
+            pods += [job.pod(k) for k in range(SIZE)]
         self.cache.pods.replace(pods)
 
     def _new_job(self, created_s: float) -> Job:
-        """All by labels: PodGroups matter to the cache alone."""
         self._next += 1
-        return Job(2 * self._next + 1, float(int(created_s)))
+        return Job(2 * self._next + 1, created_s)
 
     def _comes(self, job: Job) -> None:
         self._waiting[job.name] = job
         for k in range(SIZE):
-            self.cache.pods.upsert(_pod(job.pod(k)))
+            self.cache.pods.upsert(job.pod(k))
 
     def _adopt(self, made: Plan) -> None:
         """Members of admitted gangs are bound and run."""
@@ -152,7 +177,7 @@ class BusyCluster:
             job = self._waiting.pop(key.partition("/")[2], None)
             if job is not None:
                 nodes = list(admission.members.values())
-                pods = [_pod(job.pod(k, node=nodes[k])) for k in range(SIZE)]
+                pods = [job.pod(k, node=nodes[k]) for k in range(SIZE)]
                 for pod in pods:
                     self.cache.pods.upsert(pod)
                 self._running.append((job, pods))
@@ -185,8 +210,7 @@ def cases() -> Iterator[tuple[str, float | None, float]]:
     gc.collect()
     gc.disable()  # as the service does (`extender.collecting`)
     yield "1,000 unlike gangs, full cluster: full plan", 400.0, busy.full()
-    times = busy.events(240)
-    ordered = sorted(times.runs_ms)
+    ordered = sorted(busy.events(240))
     yield "1,000 unlike gangs, full cluster: after an event, p50", None, ordered[len(ordered) // 2]
     yield "1,000 unlike gangs, full cluster: after an event, p99", 100.0, ordered[int(0.99 * (len(ordered) - 1))]
     large = BusyCluster(nodes=5000)

@@ -1,4 +1,4 @@
-"""What the code looks like to a reader: files and arrows of each package, three walks through it, and all sizes.
+"""What the code looks like to a reader: three walks through it, and all sizes.
 
 Walks: a snapshot through the planner; the body of a /filter call to its answer; a watch event of a Pod to the next
 plan. Rules, the same for every tree:
@@ -22,14 +22,10 @@ import dis
 import json
 import socket
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import Any
 
-import grimp
 import msgspec
 import uvicorn
 
@@ -39,7 +35,6 @@ from scoring.model.policy import Policy
 from scoring.plan import plan
 from tests.extender.scheduling.world import node_json, pod_json, unfinished
 
-PACKAGES = ("scoring", "extender", "cli", "client", "probe", "report", "lab", "tests")
 _WALKED = ("scoring", "extender", "client")
 _UNNAMED = frozenset({"<module>", "<lambda>", "<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>"})
 _RESUME = bytes([dis.opmap["RESUME"]])
@@ -67,10 +62,6 @@ class Walk(msgspec.Struct):
     def returns(self) -> int:
         """Steps into a module that was entered before."""
         return len(self.arrows) - len(self.modules)
-
-    def figures(self) -> dict[str, object]:
-        """For a report."""
-        return {"modules": len(self.modules), "returns": self.returns, "entered": self.modules}
 
 
 def _is_in(module: str, package: str) -> bool:
@@ -170,137 +161,30 @@ async def service_walks() -> tuple[Walk, Walk]:
     return filtered, planned
 
 
-class Package(msgspec.Struct, frozen=True):
-    """A package as a folder of files, and as modules that import each other."""
-
-    files: int
-    lines: int
-    loose: int
-    """Files beside the folders of the package, `__init__` not counted"""
-    largest_folder: str
-    largest_files: int
-    arrows: int
-    """Imports of one of its modules by another"""
-    circles: int
-    """Groups of modules, or of the folders and files directly below, that import each other around"""
-    floors: int
-    """Longest chain of imports among the folders and files directly below"""
-
-
-def package(name: str, graph: grimp.ImportGraph) -> Package:
-    """Measure a package that is in the current directory."""
-    folder = name.replace(".", "/")
-    files = [one for one in Path(folder).rglob("*.py") if not any(part.startswith(".") for part in one.parts)]
-    folders = Counter(str(one.parent) for one in files if one.name != "__init__.py")
-    largest = max(folders, key=lambda one: (folders[one], one), default=folder)
-    arrows, above = _imports(name, graph)
-    return Package(
-        files=len(files),
-        lines=sum(one.read_bytes().count(b"\n") for one in files),
-        loose=folders[folder],
-        largest_folder=largest,
-        largest_files=folders[largest],
-        arrows=len(arrows),
-        circles=len(_circles(arrows)) + len(_circles(above)),
-        floors=_floors(above),
-    )
-
-
-Arrows = list[tuple[str, str]]
-
-
-def _imports(name: str, graph: grimp.ImportGraph) -> tuple[Arrows, Arrows]:
-    """(importer, imported) of the package's modules, and of what is directly below the package."""
-    modules = {one for one in graph.modules if _is_in(one, name)}
-    arrows = [(one, other) for one in sorted(modules) for other in sorted(graph.find_modules_directly_imported_by(one))]
-    inside = [(one, other) for one, other in arrows if other in modules]
-    parts = {(_part(one, name), _part(other, name)) for one, other in inside}
-    return inside, sorted((one, other) for one, other in parts if one != other and name not in (one, other))
-
-
-def _part(module: str, package: str) -> str:
-    return ".".join(module.split(".")[: package.count(".") + 2])
-
-
-def _circles(arrows: Arrows) -> list[set[str]]:
-    """Sets of two or more that reach each other."""
-    below: dict[str, set[str]] = {}
-    for one, other in arrows:
-        below.setdefault(one, set()).add(other)
-
-    def reached(begin: str) -> set[str]:
-        found: set[str] = set()
-        left = [begin]
-        while left:
-            for other in below.get(left.pop(), ()):
-                if other not in found:
-                    found.add(other)
-                    left.append(other)
-        return found
-
-    reach = {one: reached(one) for one in below}
-    groups = {frozenset({one, *(other for other in reach[one] if one in reach.get(other, ()))}) for one in reach}
-    return [set(group) for group in groups if len(group) > 1]
-
-
-def _floors(arrows: Arrows) -> int:
-    """Length of the longest chain, in members; those of a circle stand on one floor.
-
-    >>> _floors([("a", "b"), ("b", "c"), ("a", "c")]), _floors([])
-    (3, 1)
-    """
-    group = {one: min(circle) for circle in _circles(arrows) for one in circle}
-    below: dict[str, set[str]] = {}
-    for one, other in arrows:
-        above, under = group.get(one, one), group.get(other, other)
-        if above != under:
-            below.setdefault(above, set()).add(under)
-
-    def floor(one: str) -> int:
-        return 1 + max((floor(other) for other in below.get(one, ())), default=0)
-
-    return max(map(floor, below), default=1)
-
-
-def report() -> dict[str, Any]:
-    """All figures of the tree in the current directory."""
-    graph = grimp.build_graph(*PACKAGES)
+def walks() -> dict[str, Walk]:
+    """All three, the planner's within `scoring.plan` too."""
     snapshot = snapshot_walk()
     filtered, planned = asyncio.run(service_walks())
     return {
-        "packages": {
-            name: {key: getattr(found, key) for key in Package.__struct_fields__}
-            for name in (*PACKAGES, "scoring.plan")
-            for found in [package(name, graph)]
-        },
-        "walks": {
-            "snapshot through scoring.plan": snapshot.within("scoring.plan").figures(),
-            "snapshot through scoring": snapshot.figures(),
-            "filter body to its answer": filtered.figures(),
-            "Pod event to the plan": planned.figures(),
-        },
+        "snapshot through scoring.plan": snapshot.within("scoring.plan"),
+        "snapshot through scoring": snapshot,
+        "filter body to its answer": filtered,
+        "Pod event to the plan": planned,
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m lab.bench.structure", description="Files, arrows and walks")
+    parser = argparse.ArgumentParser(prog="python -m lab.bench.structure", description="Walks through the code")
     parser.add_argument("--json", action="store_true", help="one JSON document, with the names of the modules")
-    chosen = parser.parse_args(arguments)
-    found = report()
+    chosen, found = parser.parse_args(), walks()
     if chosen.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps({name: {"returns": one.returns, "entered": one.modules} for name, one in found.items()}))
         return
-    print(f"{'package':14}{'files':>7}{'lines':>8}{'loose':>7}{'arrows':>8}{'circles':>9}{'floors':>8}  largest folder")
-    for name, one in found["packages"].items():
-        counted = "".join(f"{one[key]:>{width}}" for key, width in _WIDTHS.items())
-        print(f"{name:14}{counted}  {one['largest_folder']} ({one['largest_files']})")
-    for name, one in found["walks"].items():
-        print(f"{name}: {one['modules']} modules, {one['returns']} returns")
+    for name, one in found.items():
+        print(f"{name}: {len(one.modules)} modules, {one.returns} returns")
     sizes.show(sizes.table())
 
-
-_WIDTHS = {"files": 7, "lines": 8, "loose": 7, "arrows": 8, "circles": 9, "floors": 8}
 
 if __name__ == "__main__":
     main()

@@ -4,7 +4,7 @@ Why values: the world checks each one against the room there is before it does i
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -58,23 +58,18 @@ class Advice(msgspec.Struct, frozen=True):
     """Moment at which it wants to be asked even if nothing happens."""
 
 
-class Deciding(Protocol):
+class Deciding:
     """Which jobs start where, and which change. A policy may keep what it remembers; the same calls give the same."""
 
-    @property
-    def name(self) -> str:
-        """As in results."""
-        ...
-
-    @property
-    def elastic(self) -> bool:
-        """Whether jobs train with fewer workers than their owner asked for, down to their minimum."""
-        ...
+    name = ""
+    """As in results."""
+    elastic = False
+    """Whether jobs train with fewer workers than their owner asked for, down to their minimum."""
 
     def wanted(self, job: SimJob) -> int:
-        """Workers that the job's owner makes at its arrival."""
-        ...
+        """Workers that the job's owner makes at its arrival: all that it asked for."""
+        return job.workers
 
     def decide(self, state: State) -> Advice:
         """Look at the cluster at `state.now_s`."""
-        ...
+        raise NotImplementedError

@@ -1,17 +1,14 @@
 """The command line: `python -m lab.simulator SCENARIO`, and `netgang simulate` in a checkout, which is the same."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from extender.errors import ConfigError
-from lab.simulator.compare import Told, compare
+from lab.simulator.compare import compare
 from lab.simulator.elastic import ABOUT, run_elastic
 from lab.simulator.policies import NETGANG, POLICIES, SETTINGS, made
 from lab.simulator.scenarios import ScenarioError, ScenarioFile, builtin_names, load
@@ -53,13 +50,11 @@ def simulate(
         if scenario == _ELASTIC:
             if policy or changes or seeds > 1:
                 raise ScenarioError("elastic compares scaling policies of one job: only --seed and --json apply")
-            with _progress() as told:
-                report = run_elastic(seed=1 if seed is None else seed, told=told)
+            report = run_elastic(seed=1 if seed is None else seed)
         else:
             fields = {name: one for name, one in (("policies", policy), ("seed", seed)) if one is not None}
             file = _with(load(scenario, changes=fields), changes or [])
-            with _progress() as told:
-                report = compare(file, seeds=seeds, told=told)
+            report = compare(file, seeds=seeds)
     except ConfigError as error:
         Console(stderr=True).print(f"error: {escape(str(error))}", highlight=False, soft_wrap=True)
         raise typer.Exit(2) from error
@@ -86,14 +81,3 @@ def _list() -> None:
     found = {name: load(name).about for name in builtin_names()} | {_ELASTIC: ABOUT}
     for name, about in sorted(found.items()):
         Console().print(f"[bold]{name}[/bold]  {escape(about)}", highlight=False)
-
-
-@contextmanager
-def _progress() -> Iterator[Told]:
-    """A bar on standard error, where that is a terminal."""
-    console = Console(stderr=True)
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True,
-                   disable=not console.is_terminal)  # fmt: skip
-    with bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, words: bar.update(task, completed=done, total=total, description=words)

@@ -4,7 +4,7 @@ Rules: every policy sees the very same jobs, and each run starts with a fresh po
 file's on; a policy is compared with another one on the same jobs, run by run and seed by seed.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 from typing import Any
 
@@ -15,8 +15,6 @@ from lab.simulator.scenarios import ScenarioFile, scenarios
 from lab.simulator.summary import Row, row_of
 from lab.simulator.world import run
 
-Told = Callable[[int, int, str], None]
-"""jobs that ended, jobs in all, what runs"""
 BESIDE: Mapping[str, str] = {"gangs": "coscheduling", "kod2": "kod2-literal"}
 """name in columns → the policy beside which all are set"""
 _AVERAGED = ("jct_p50_s", "jct_p99_s", "makespan_s", "cpu_utilisation_ratio", "wait_p99_largest_tenth_s", "resizes",
@@ -41,12 +39,12 @@ class Report(msgspec.Struct, frozen=True):
         return {"scenario": self.scenario, "seed": self.seed, "rows": list(self.rows), **further}
 
 
-def compare(file: ScenarioFile, *, seeds: int = 1, told: Told | None = None) -> Report:
+def compare(file: ScenarioFile, *, seeds: int = 1) -> Report:
     """A row for each run and policy (of several seeds: median, least and most), and one for each policy over all."""
     drawn: dict[tuple[int, str], list[Row]] = {}
     for number in range(seeds):
         seed = file.seed + number
-        for (place, policy), row in _rows(file.model_copy(update={"seed": seed}), number, seeds, told):
+        for (place, policy), row in _rows(file.model_copy(update={"seed": seed})):
             drawn.setdefault((place, policy), []).append(row)
     rows = tuple(draws[0] if seeds == 1 else _over_seeds(draws, place, drawn) for (place, _), draws in drawn.items())
     several = len({place for place, _ in drawn}) > 1 or seeds > 1
@@ -55,14 +53,10 @@ def compare(file: ScenarioFile, *, seeds: int = 1, told: Told | None = None) -> 
     return Report(file.name, file.seed, file.about + words, rows, more)
 
 
-def _rows(file: ScenarioFile, done: int, of: int, told: Told | None) -> Iterator[tuple[tuple[int, str], Row]]:
+def _rows(file: ScenarioFile) -> Iterator[tuple[tuple[int, str], Row]]:
     """Each run's row under each policy, of one seed."""
-    runs = list(scenarios(file))
-    total = len(runs) * len(file.policies)
-    for place, (labels, scenario) in enumerate(runs):
-        for number, policy in enumerate(file.policies):
-            if told is not None:
-                told(done * total + place * len(file.policies) + number, of * total, f"{policy}, {file.name}")
+    for place, (labels, scenario) in enumerate(scenarios(file)):
+        for policy in file.policies:
             yield (place, policy), row_of(run(scenario, made(policy, file.seed)), labels)
 
 

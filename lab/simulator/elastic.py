@@ -7,11 +7,9 @@ The guards against too frequent changes (least interval, cool-down, budget an ho
 `curve, guarded` has netgang's defaults.
 """
 
-from lab.simulator.actions import Advice
-from lab.simulator.compare import Report, Told
+from lab.simulator.compare import Report
 from lab.simulator.model import Scenario, SimJob, Sync, Work
 from lab.simulator.policies.metered import Metered
-from lab.simulator.state import State
 from lab.simulator.summary import Row
 from lab.simulator.world import World
 from scoring.ids import NodeName, ZoneName
@@ -27,7 +25,7 @@ _SAMPLES = 160_000.0
 _BATCH = 32
 
 
-def run_elastic(*, seed: int = 1, told: Told | None = None) -> Report:
+def run_elastic(*, seed: int = 1) -> Report:
     """All rows."""
     cases: list[tuple[Sync, str, Options | None, Wants, int | None, int]] = []
     for sync in (Sync.SYNCHRONOUS, Sync.ASYNCHRONOUS):
@@ -35,11 +33,7 @@ def run_elastic(*, seed: int = 1, told: Told | None = None) -> Report:
         cases += [(sync, "iterations", unguarded(k), Wants.ITERATIONS, k, 3) for k in STEPS]
         cases += [(sync, str(wants), unguarded(500), wants, 500, 3) for wants in (Wants.LOSS, Wants.CURVE)]
         cases.append((sync, "curve, guarded", Options(), Wants.CURVE, 500, 3))
-    rows: list[Row] = []
-    for place, (sync, name, options, wants, every, workers) in enumerate(cases):
-        if told is not None:
-            told(place, len(cases), f"{name} {sync}")
-        rows.append(row(sync, name, options, wants, every, workers, seed))
+    rows = (row(*case, seed) for case in cases)
     return Report("elastic", seed, ABOUT, tuple(rows))
 
 
@@ -74,7 +68,7 @@ def row(
 ) -> Row:
     """One case. `options`: `None` for a fixed count, `workers`; `every`: as shown."""
     one = scenario(sync, fixed=workers if options is None else None, seed=seed)
-    policy = Traced(wants, options or Options(enabled=False), seed=seed)
+    policy = Metered(wants, options or Options(enabled=False), seed=seed)
     result = World(one, policy).run()
     outcome = result.outcomes[0]
     return {
@@ -89,22 +83,3 @@ def row(
         "resizes": outcome.resizes,
         "stalled_s": round(outcome.stalled_s, 1),
     }
-
-
-class Traced(Metered):
-    """Also remembers which counts the job had, and how its training ended."""
-
-    def __init__(self, wants: Wants, options: Options, *, seed: int) -> None:
-        super().__init__(wants, options, seed=seed)
-        self.path: list[int] = []
-        self.steps = 0
-        self.loss = 0.0
-
-    def decide(self, state: State) -> Advice:
-        """As `Metered`, and read the reports even where nothing asks for them."""
-        for one in state.running.values():
-            if not self.path or self.path[-1] != len(one.workers):
-                self.path.append(len(one.workers))
-            self.take(state, one)
-            _, self.steps, self.loss = self.reports[one.job.name].marks[-1]
-        return super().decide(state)

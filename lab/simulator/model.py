@@ -1,16 +1,42 @@
-"""A workload before it runs, and the outcome of each of its jobs: what engine, policies and reports share.
+"""A workload before it runs, and what can become of each of its jobs: what engine, policies and reports share.
 
 Rule: plain values, seconds since the start of the run, and nothing that depends on the policy.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
-from lab.simulator.recorded import Recorded
 from scoring.model import Node
 from scoring.model.resources import NO_RESOURCES, Resources
 from scoring.network.matrix import NetworkMatrix
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """Measured step times of a recorded job by worker count; the count asked for is always among them.
+
+    Why not from a model of compute and traffic: recorded workloads say how long each job took on the workers that it
+    asked for, and measurements how long a step takes on other counts (packed on as few nodes as possible). Rule: work
+    is counted in seconds at the size asked for, so that a job of `run_s` seconds takes that if it is never resized.
+
+    >>> one = Recorded(asked=4, step_s={2: 1.0, 4: 0.6, 8: 0.4})
+    >>> [round(one.rate(workers), 3) for workers in (4, 8, 2, 3)]
+    [1.0, 1.5, 0.6, 0.75]
+    """
+
+    asked: int
+    step_s: Mapping[int, float]
+    """workers → seconds of one step"""
+
+    def rate(self, workers: int) -> float:
+        """Speed on so many workers; 1: as on those asked for. Step times between two measured counts lie on a line."""
+        known = self.step_s
+        if workers in known:
+            return known[self.asked] / known[workers]
+        low, high = max(n for n in known if n < workers), min(n for n in known if n > workers)
+        share = (workers - low) / (high - low)
+        return known[self.asked] / (known[low] + share * (known[high] - known[low]))
 
 
 class Sync(StrEnum):
@@ -73,42 +99,3 @@ class Fate(StrEnum):
     DEADLOCKED = "deadlocked"
     """It used room without its minimum when nothing more could happen, or until the policy's rule removed it."""
     NEVER_STARTED = "never started"
-
-
-class JobOutcome(msgspec.Struct, frozen=True):
-    """One job's times, seconds since the start of the run; `None`: it did not come to that."""
-
-    job: SimJob
-    fate: Fate
-    first_pod_s: float | None = None
-    """When the first of its pods was on a node."""
-    started_s: float | None = None
-    """When its minimum was on nodes."""
-    ended_s: float | None = None
-    resizes: int = 0
-    stalled_s: float = 0.0
-    """Checkpoints, restarts and repeated steps."""
-    worker_s: float = 0.0
-    """Workers × seconds on nodes."""
-    deadlocks: int = 0
-    """Times it was removed because it used room without its minimum."""
-    suspensions: int = 0
-    waited_s: float = 0.0
-    """From its arrival to its end, while it had not its minimum: before its start, and while it was suspended."""
-
-    @property
-    def completion_s(self) -> float | None:
-        """Job completion time: from its arrival to its end (PAPERS K8)."""
-        return None if self.ended_s is None else self.ended_s - self.job.arrival_s
-
-
-class RunResult(msgspec.Struct, frozen=True):
-    """One scenario under one policy. Means are of the time from the first arrival to `makespan_s`."""
-
-    policy: str
-    outcomes: tuple[JobOutcome, ...]
-    """In the order of the scenario's jobs."""
-    makespan_s: float
-    """End of the last job."""
-    busy_cpu_ratio: float
-    """CPU that trains (not waiting for the network, a quorum or a restart) of what the nodes have, mean over time."""

@@ -6,8 +6,8 @@ are looked at again; whoever's speed changes is settled first, so that nothing i
 
 from collections.abc import Callable, Iterable
 
-from lab.simulator.speed import Crowd, Wires, speed_of
-from lab.simulator.speed.rate import talks
+from lab.simulator.speed.rate import Crowd, speed_of, talks
+from lab.simulator.speed.traffic import Wires
 from lab.simulator.state import JobState, State
 from scoring.model.resources import CPU
 

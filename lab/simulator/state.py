@@ -6,10 +6,11 @@ Rule: only the world (`lab.simulator.world`) changes it; a policy reads. Rows ar
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
-from lab.simulator.model import Fate, JobOutcome, SimJob
-from lab.simulator.speed import Placement
+from lab.simulator.model import Fate, SimJob
+from lab.simulator.speed.rate import Placement
 from scoring.ids import GangKey, gang_key
 from scoring.model import Role
 from scoring.model.snapshot import NodeTable
@@ -21,7 +22,7 @@ Slot = tuple[Role, int]
 
 @dataclass(slots=True, eq=False)
 class JobState:
-    """One job that has arrived and not ended."""
+    """One job that has arrived, from then on to its end."""
 
     job: SimJob
     number: int
@@ -56,12 +57,18 @@ class JobState:
     """When it trains (again); `None`: it has not what it needs."""
     training: bool = False
     first_pod_s: float | None = None
+    """When the first of its pods was on a node."""
     started_s: float | None = None
+    """When its minimum was on nodes for the first time."""
+    ended_s: float | None = None
+    fate: Fate = Fate.NEVER_STARTED
     holds_since_s: float | None = None
     """When it last got its first pod; `None`: it has none."""
     deadlocks: int = 0
+    """Times it was removed because it used room without its minimum."""
     suspensions: int = 0
     waited_s: float = 0.0
+    """While it had not its minimum: before its start, and while it was suspended."""
     asked_s: float = 0.0
     """When its pods were made: at its arrival, or when it was suspended last."""
     waits_since_s: float | None = None
@@ -70,7 +77,9 @@ class JobState:
     """When it last started; `None`: it waits."""
     resizes: int = 0
     stalled_s: float = 0.0
+    """Checkpoints, restarts and repeated steps."""
     worker_s: float = 0.0
+    """Workers × seconds on nodes."""
     workers_since_s: float = 0.0
     changed_s: float | None = None
     """When its worker count was changed last, after its start."""
@@ -125,25 +134,22 @@ class JobState:
             index += 1
         return sorted(found)
 
-    def outcome(self, fate: Fate, ended_s: float | None) -> JobOutcome:
-        """Its story, when it is over."""
-        return JobOutcome(
-            self.job,
-            fate,
-            self.first_pod_s,
-            self.started_s,
-            ended_s,
-            self.resizes,
-            self.stalled_s,
-            self.worker_s,
-            self.deadlocks,
-            self.suspensions,
-            self.waited_s,
-        )
+    @property
+    def completion_s(self) -> float | None:
+        """Job completion time: from its arrival to its end (PAPERS K8)."""
+        return None if self.ended_s is None else self.ended_s - self.job.arrival_s
 
-    def unfinished(self) -> JobOutcome:
-        """Its story, when the run is over before it."""
-        return self.outcome(Fate.NEVER_STARTED if self.first_pod_s is None else Fate.DEADLOCKED, None)
+
+class RunResult(msgspec.Struct, frozen=True):
+    """One scenario under one policy. Means are of the time from the first arrival to `makespan_s`."""
+
+    policy: str
+    outcomes: tuple[JobState, ...]
+    """In the order of the scenario's jobs."""
+    makespan_s: float
+    """End of the last job."""
+    busy_cpu_ratio: float
+    """CPU that trains (not waiting for the network, a quorum or a restart) of what the nodes have, mean over time."""
 
 
 class State:
@@ -196,7 +202,8 @@ class State:
         one.bound_s[role, index] = self.now_s
         on_node = self.on_node[row]
         on_node[one.job.name] = on_node.get(one.job.name, 0) + 1
-        one.first_pod_s = self.now_s if one.first_pod_s is None else one.first_pod_s
+        if one.first_pod_s is None:
+            one.first_pod_s, one.fate = self.now_s, Fate.DEADLOCKED  # unless it comes to its end
         one.holds_since_s = self.now_s if one.holds_since_s is None else one.holds_since_s
         return vector
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from types import MappingProxyType
 
-from lab.simulator.model import Fate, JobOutcome, RunResult
+from lab.simulator.model import Fate
+from lab.simulator.state import JobState, RunResult
 
 Row = dict[str, str | int | float | None]
 """column → value"""
@@ -47,7 +48,7 @@ def row_of(result: RunResult, labels: Mapping[str, str | int | float] = MappingP
     }
 
 
-def _largest_wait_s(outcomes: Sequence[JobOutcome]) -> float | None:
+def _largest_wait_s(outcomes: Sequence[JobState]) -> float | None:
     """How long the tenth of the jobs that asked for most workers waited at p99, suspensions included."""
     ordered = sorted(outcomes, key=lambda one: -one.job.ps_count - one.job.workers)
     waits = sorted(one.waited_s for one in ordered[: ceil(len(ordered) / 10)] if one.started_s is not None)

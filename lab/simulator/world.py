@@ -12,11 +12,11 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from lab.simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remove, Suspend
-from lab.simulator.model import Fate, JobOutcome, RunResult, Scenario
+from lab.simulator.model import Fate, Scenario
 from lab.simulator.pace import Pace
-from lab.simulator.speed import Wires, repeated_samples, resize_stall_s
-from lab.simulator.speed.stall import START_S
-from lab.simulator.state import JobState, State
+from lab.simulator.speed.stall import START_S, repeated_samples, resize_stall_s
+from lab.simulator.speed.traffic import Wires
+from lab.simulator.state import JobState, RunResult, State
 from scoring.model import Role
 from scoring.model.resources import CPU
 from scoring.model.snapshot import NodeTable
@@ -42,7 +42,6 @@ class World:
         """(when, kind, number of the job, number of the job's event)"""
         heapify(self._events)
         self._states: dict[int, JobState] = {}
-        self._outcomes: dict[int, JobOutcome] = {}
         self._wake_s: float | None = None
         self._last_end_s = self._begin_s
 
@@ -58,13 +57,11 @@ class World:
                 changed |= self._happen(kind, number, event)
             if changed:
                 self._ask()
-        numbers = range(len(self._scenario.jobs))
-        outcomes = [self._outcomes.get(number) or self._states[number].unfinished() for number in numbers]
         cores = sum(node.allocatable.get(CPU) for node in self._scenario.nodes) / 1000.0
         cores_s = cores * max(self._last_end_s - self._begin_s, 1e-9)
         return RunResult(
             policy=self._policy.name,
-            outcomes=tuple(outcomes),
+            outcomes=tuple(self._states[number] for number in range(len(self._scenario.jobs))),
             makespan_s=self._last_end_s,
             busy_cpu_ratio=self._busy_s / cores_s if cores_s else 0.0,
         )
@@ -87,7 +84,7 @@ class World:
             self.state.changes += 1
             return True
         one = self._states[number]
-        if event != one.event or number in self._outcomes:
+        if event != one.event or one.ended_s is not None:
             return False
         if kind == _RESUME:
             self._pace.start(one)
@@ -141,7 +138,7 @@ class World:
                     one.gave_up_from = len(one.workers)
                 rows = [one.workers[index] for index in indexes]
                 for index in indexes:
-                    self._vacate(one, Role.WORKER, index)
+                    self.state.vacate(one, Role.WORKER, index)
                 one.wanted = len(one.workers)
                 self._changed(one, rows)
             case Suspend(name):
@@ -174,9 +171,6 @@ class World:
         vector = self.state.occupy(one, role, index, row)
         if vector is None:
             raise RuntimeError(f"policy {self._policy.name}: no room for {one.job.name} {role} {index} on row {row}")
-
-    def _vacate(self, one: JobState, role: Role, index: int) -> None:
-        self.state.vacate(one, role, index)
 
     def _changed(self, one: JobState, rows: Iterable[int]) -> None:
         """The settled job has other pods: start it, or make it stall; and look at its neighbours."""
@@ -225,7 +219,7 @@ class World:
         """The job's story ends."""
         self._empty(one)
         self._last_end_s = max(self._last_end_s, self.state.now_s)
-        self._outcomes[one.number] = one.outcome(fate, self.state.now_s)
+        one.fate, one.ended_s = fate, self.state.now_s
 
     def _empty(self, one: JobState) -> None:
         """All pods of the job go, and it neither waits nor runs."""
@@ -235,7 +229,7 @@ class World:
         rows = {*one.ps.values(), *one.workers.values()}
         for role, held in ((Role.PS, one.ps), (Role.WORKER, one.workers)):
             for index in list(held):
-                self._vacate(one, role, index)
+                self.state.vacate(one, role, index)
         state.waiting.pop(name, None)
         state.running.pop(name, None)
         state.elastic.pop(name, None)

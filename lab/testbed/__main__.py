@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from lab.testbed.demo import up
-from lab.testbed.errors import ControlPlaneError, FetchFailed
-from lab.testbed.programs.archives import ARCHIVES, ensure, ensure_browser
+from lab.testbed.errors import ControlPlaneError
+from lab.testbed.programs.archives import VERSIONS, ensure, ensure_browser
 from lab.testbed.programs.build import ensure_all, ensure_asset
 from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
 from lab.testbed.programs.definitions import DEFINITIONS
@@ -73,10 +73,10 @@ def archives(
     """Fetch what tests run against: real archives of measurements, and a browser; what is there is left alone."""
     console = Console()
     missing_any = False
-    for name in (*ARCHIVES, "chromium"):
+    for name in (*VERSIONS, "chromium"):
         try:
             place = ensure_browser() if name == "chromium" else ensure(name)
-        except FetchFailed as wrong:
+        except ControlPlaneError as wrong:
             missing_any = True
             console.print(
                 f"[yellow]no {name}, its tests will be skipped:[/yellow] {escape(str(wrong))}",

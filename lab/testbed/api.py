@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 import yaml
 
-from lab.testbed.errors import ApiRefused, WaitExpired
+from lab.testbed.errors import ApiRefused, ControlPlaneError
 from lab.testbed.processes.pace import LIVENESS_S, allowances
 
 Object: TypeAlias = dict[str, Any]
@@ -219,7 +219,7 @@ class Api:
     async def until(
         self, read: Callable[[], Awaitable[T]], accept: Callable[[T], bool], *, what: str, limit_s: float = LIVENESS_S
     ) -> T:
-        """Poll `read` until `accept` likes its result and return that; WaitExpired with the last result.
+        """Poll `read` until `accept` likes its result and return that; ControlPlaneError with the last result.
 
         The limit is for a usual machine; a slower one gets longer (`lab.testbed.processes.pace`).
         """
@@ -234,7 +234,7 @@ class Api:
                         if accept(last):
                             return last
                         await asyncio.sleep(_POLL_S)
-        raise WaitExpired(f"{what}: not within {waited_s:g} s; last seen: {last!r:.2000}")
+        raise ControlPlaneError(f"{what}: not within {waited_s:g} s; last seen: {last!r:.2000}")
 
     async def bound(self, namespace: str, *, labels: str = "") -> dict[str, str]:
         """Pod name → node name, for the pods of a namespace that have a node."""
@@ -264,7 +264,7 @@ class Api:
                     if (api_version, kind) not in self._kinds:
                         await asyncio.sleep(_POLL_S)
         except TimeoutError as late:
-            raise WaitExpired(f"the API server does not serve {kind} {api_version}".rstrip()) from late
+            raise ControlPlaneError(f"the API server does not serve {kind} {api_version}".rstrip()) from late
         return self._kinds[api_version, kind]
 
     async def _discover(self) -> dict[tuple[str, str], Resource]:
@@ -294,7 +294,7 @@ def _objects(source: str | Path | Object | Sequence[Object]) -> list[Object]:
     """The objects of a source, Lists flattened."""
     text = source.read_text() if isinstance(source, Path) else source
     if isinstance(text, str):
-        found = [one for one in yaml.safe_load_all(text) if one]
+        found = [one for one in yaml.load_all(text, yaml.CSafeLoader) if one]
     else:
         found = [text] if isinstance(text, dict) else list(text)
     return [inner for one in found for inner in (one["items"] if one["kind"] == "List" else [one])]

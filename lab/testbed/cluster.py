@@ -20,7 +20,7 @@ import aiohttp
 import yaml
 
 from lab.testbed.api import Api, Object
-from lab.testbed.errors import ApiRefused, ControlPlaneError, PartDied
+from lab.testbed.errors import ApiRefused, ControlPlaneError
 from lab.testbed.processes import stages
 from lab.testbed.processes.credentials import User, kubeconfig, service_account, signing_key, token_file, user
 from lab.testbed.processes.network import LOOPBACK, free_ports
@@ -131,7 +131,7 @@ class Cluster:
     async def start(self) -> None:
         """Build what is missing, then start etcd, the API server, kwok and the controllers; about 5 s warm.
 
-        Nothing keeps running if it fails: GoMissing, BuildFailed, PartDied or NotReady.
+        Nothing keeps running if it fails: ControlPlaneError.
         """
         if self._directory is not None:
             raise ControlPlaneError("the cluster runs already")
@@ -272,7 +272,7 @@ class Cluster:
         return child
 
     async def until_ready(self, name: str, *, limit_s: float = _START_LIMIT_S) -> None:
-        """Wait until a part answers on its readiness URL; PartDied or NotReady with the end of its log."""
+        """Wait until a part answers on its readiness URL; ControlPlaneError or NotReady with the end of its log."""
         context = ssl.create_default_context()  # the parts sign their own certificates
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -312,10 +312,10 @@ class Cluster:
                         await _until_served(api, item)
 
     def check_alive(self) -> None:
-        """PartDied, with the end of its log, if a part ended although it was not stopped."""
+        """ControlPlaneError, with the end of its log, if a part ended although it was not stopped."""
         for name, child in self._parts.items():
             if child.pid is not None and not child.alive:
-                raise PartDied(f"{name} ended by itself; its log ends with:\n{child.tail()}")
+                raise ControlPlaneError(f"{name} ended by itself; its log ends with:\n{child.tail()}")
 
     def dump_logs(self, target: Path) -> None:
         """Copy all logs and configurations (not the credentials) to `target`."""

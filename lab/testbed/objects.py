@@ -7,6 +7,7 @@ the same arguments, so a test can run over both.
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 from lab.testbed.api import Object
 
@@ -166,30 +167,13 @@ def gang_pods(
     *,
     min_available: int,
     dialect: GangDialect = GangDialect.LABELS,
-    namespace: str = "default",
-    cpu: str = "1",
-    memory: str = "64Mi",
-    gpu: int = 0,
-    annotations: Mapping[str, str] | None = None,
-    scheduler: str = "default-scheduler",
-    gates: Sequence[str] = (),
-    priority_class: str = "",
     first: int = 0,
+    **of_each: Any,
 ) -> list[Object]:
-    """Pods `NAME-worker-0…` of one gang, alike; `first` continues the numbers of an earlier call."""
+    """Pods `NAME-worker-0…` of one gang, alike (see `pod`); `first` continues the numbers of an earlier call."""
+    marks = gang_labels(name, min_available, dialect=dialect)
     return [
-        pod(
-            f"{name}-worker-{index}",
-            namespace=namespace,
-            cpu=cpu,
-            memory=memory,
-            gpu=gpu,
-            labels={**gang_labels(name, min_available, dialect=dialect), **role_labels(name, "worker", index)},
-            annotations=annotations,
-            scheduler=scheduler,
-            gates=gates,
-            priority_class=priority_class,
-        )
+        pod(f"{name}-worker-{index}", labels={**marks, **role_labels(name, "worker", index)}, **of_each)
         for index in range(first, first + size)
     ]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lab.testbed.errors import GoMissing
+from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.build import find_go, missing
 from lab.testbed.programs.catalogue import CORE, KUBERNETES, Version, parse_version
 
@@ -123,7 +123,7 @@ def why_not() -> str | None:
         return None
     try:
         find_go()
-    except GoMissing as reason:
+    except ControlPlaneError as reason:
         return str(reason)
     return None
 

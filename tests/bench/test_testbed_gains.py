@@ -3,16 +3,17 @@
 import pytest
 
 from lab.bench.testbed.cases import Choice, worst_case
-from lab.bench.testbed.gains import gains
 from lab.bench.testbed.report import table
-from lab.bench.testbed.result import Result, Row
-from lab.bench.testbed.running_job import Run
+from lab.bench.testbed.result import Result, Row, gains
 
 
 def row(choice: str, seconds: float | None, *, value: float = 40.0, finished: bool = True, round_: int = 0) -> Row:
     impaired = 3 if choice == "worst" else 0
-    run = Run(seconds, finished, 1.0 if finished else 0.5, steps=5, retransmits=0, first_loss=2.3, last_loss=0.5)
-    return Row("cifar10", "ps", "bandwidth", value, choice, worst_case(), impaired, run, round=round_)
+    return Row(
+        dataset="cifar10", topology="ps", impairment="bandwidth", value=value, choice=choice, nodes=worst_case(),
+        impaired=impaired, round=round_, seconds=seconds, finished=finished, progress_ratio=1.0 if finished else 0.5,
+        steps=5, first_loss=2.3, last_loss=0.5,
+    )  # fmt: skip
 
 
 def test_a_gain_keeps_the_spread_over_runs_and_over_values_apart() -> None:
@@ -29,7 +30,7 @@ def test_a_gain_keeps_the_spread_over_runs_and_over_values_apart() -> None:
     assert (ours.lowest_run, ours.speed_ratio, ours.highest_run) == pytest.approx((1.875, 2.1875, 2.5))
     assert (ours.lowest_value, ours.highest_value) == pytest.approx((1.625, 2.75))
     assert chance.speed_ratio == pytest.approx((100 / 70 + 100 / 80) / 2)
-    assert "| ps | 2.19 | 1.88–2.50 | 1.62–2.75 | 1.34 | one run |" in table(Result(0, "relay", rows=rows))
+    assert "| ps | 2.19 | 1.88–2.50 | 1.62–2.75 | 1.34 | one run |" in table(Result(0, rows=rows))
 
 
 def test_a_run_without_all_values_is_no_run() -> None:
@@ -50,12 +51,12 @@ def test_a_run_that_never_began_gives_no_gain_and_is_counted() -> None:
     ours = gains(rows)[0]
     assert (ours.values, ours.never_began) == (1, 1)
     assert ours.speed_ratio == pytest.approx(4.0)
-    assert "4.00 (1 never began)" in table(Result(0, "relay", rows=rows))
+    assert "4.00 (1 never began)" in table(Result(0, rows=rows))
 
 
 def test_the_table_has_the_published_figure_and_marks_projections() -> None:
     rows = [row("worst", 10.0, finished=False), row("netgang", 6.0)]
-    text = table(Result(0, "relay", rows=rows, left_out=["loss 50 %: 3 runs"]))
+    text = table(Result(0, rows=rows, left_out=["loss 50 %: 3 runs"]))
     assert "| bandwidth | cifar10 | 1.40 | ps | ~1.67 | one run | 1.67–1.67 | – | – |" in text
     assert "loss 50 %: 3 runs" in text
     assert "with an impaired node: 0 of 1 runs" in text

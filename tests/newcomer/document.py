@@ -8,7 +8,6 @@ is refused in sections that are walked: a command must not hide in a block that 
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
@@ -44,17 +43,6 @@ class Interrupted(msgspec.Struct, frozen=True):
 
 
 Step: TypeAlias = Typed | Opened | Interrupted
-
-
-class Walk(msgspec.Struct, frozen=True):
-    """A document to walk through: all of it, or the sections named."""
-
-    path: Path
-    sections: tuple[str, ...] = ()
-
-    def steps(self) -> tuple[Step, ...]:
-        """What to do, in order. Errors: WrongDocument."""
-        return steps(self.path.read_text(), sections=self.sections)
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -99,10 +87,6 @@ def steps(text: str, *, sections: Iterable[str] = ()) -> tuple[Step, ...]:
             case _:
                 pass  # to be read, not typed
     return tuple(found)
-
-
-def commands(found: Iterable[Step]) -> tuple[str, ...]:
-    return tuple(bare(one) for step in found if isinstance(step, Typed) for one in step.commands)
 
 
 def bare(command: str) -> str:

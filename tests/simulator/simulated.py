@@ -56,7 +56,7 @@ def first_jobs(one: Scenario, count: int) -> Scenario:
     return replace(one, jobs=one.jobs[:count])
 
 
-class Watched:
+class Watched(Deciding):
     """A policy that is looked over its shoulder: `look` sees the state before each decision."""
 
     def __init__(self, policy: Deciding, look: Callable[[State], None]) -> None:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.simulator.model import Fate, RunResult, Scenario
+from lab.simulator.model import Fate, Scenario
 from lab.simulator.policies import NETGANG, POLICIES, made
 from lab.simulator.scenarios import builtin_names, load, scenarios
 from lab.simulator.speed.stall import START_S, resize_stall_s
-from lab.simulator.state import State
+from lab.simulator.state import RunResult, State
 from lab.simulator.world import run
 from tests.example_counts import FEW
 from tests.simulator.simulated import Watched, assert_accounts_agree, first_jobs, job, scenario

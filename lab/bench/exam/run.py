@@ -10,6 +10,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from time import perf_counter
+from typing import Any
 
 import msgspec
 
@@ -26,6 +27,24 @@ Placed = Mapping[str, Sequence[str]]
 WINDOW_S = 4.0
 JOB_S = 340.0
 _ZONE_POLICY = "netgang.io/zone-policy"
+
+
+async def taken(scenario: Scenario, ways: Sequence[Way], *, times: int) -> list[dict[str, Any]]:
+    """Run a scenario with all ways; a line for each: the verdict, the misses in words, seconds of the longest run."""
+    made = [run async for run in runs(scenario, ways, times=times)]
+    lines = []
+    for way in ways:
+        mine = [run for run in made if run.way == way.name]
+        line: dict[str, Any] = {
+            "scenario": scenario.name,
+            "source": scenario.source,
+            "words": scenario.words,
+            "way": way.name,
+        }
+        misses = [run.miss for run in mine]
+        line |= {"passes_if": scenario.passed, "verdict": verdict(misses), "misses": sorted({*filter(None, misses)})}
+        lines.append(line | {"runs": times, "run_s": max(run.seconds for run in mine)})
+    return lines
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -27,21 +27,9 @@ class Task(msgspec.Struct, frozen=True):
     ways: tuple[Way, ...]
     rounds: int
 
-    @property
-    def expected_s(self) -> float:
-        """How long it takes, seconds, on two cores."""
-        return 12.0 + self.workload.nodes / 200.0 + (self.rounds * len(self.ways) + 1) * self.workload.half_s
 
-
-class Found(msgspec.Struct, frozen=True):
-    """What a run found: a line for each way, and one for each goal that could be judged."""
-
-    rows: list[Figures]
-    goals: list[Figures]
-
-
-async def compared(task: Task, report: Report, *, quick: bool) -> Found:
-    """Measure one workload and judge it."""
+async def compared(task: Task, report: Report, *, quick: bool) -> tuple[list[Figures], list[Figures]]:
+    """Measure one workload and judge it: a line for each way, and one for each goal that could be judged."""
     workload = task.workload
     halves: dict[tuple[str, str], list[Half]] = {(workload.name, way.name): [] for way in task.ways}
     async with bed(workload.node_objects(), task.ways) as place:
@@ -64,7 +52,7 @@ async def compared(task: Task, report: Report, *, quick: bool) -> Found:
         if beside is not None and way is not task.ways[0]:
             row |= {"reference": task.ways[0].name, "ratio": beside[0], "ratio_min": beside[1], "ratio_max": beside[2]}
         rows.append(row)
-    return Found(rows, judged(halves, quick=quick))
+    return rows, judged(halves, quick=quick)
 
 
 async def measured(place: Bed, workload: Workload, way: Way) -> Half:

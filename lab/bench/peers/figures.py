@@ -7,7 +7,7 @@ lowest and the highest beside a ratio. A goal that was not measured is not judge
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -151,15 +151,6 @@ def judged(halves: Mapping[tuple[str, str], Sequence[Half]], *, quick: bool) -> 
         if all((goal.workload, way) in halves for way in needed) and (not quick or goal.figure == PARTIAL):
             found.append(_verdict(goal, halves))
     return found
-
-
-def missed(verdicts: Iterable[Figures]) -> list[str]:
-    """The goals that a run fails for, in words.
-
-    >>> missed([{"holds": False, "words": "a"}, {"holds": True}])
-    ['a']
-    """
-    return [str(one["words"]) for one in verdicts if not one["holds"]]
 
 
 def _verdict(goal: Goal, halves: Mapping[tuple[str, str], Sequence[Half]]) -> Figures:

@@ -31,18 +31,12 @@ class Workload(msgspec.Struct, frozen=True):
     gangs: int
     size: int
     ways: tuple[str, ...]
-    peers: tuple[str, ...] = ()
-    """Other schedulers that take part by themselves where they are built."""
+    """Those of other schedulers take part where they are built."""
 
     @property
     def pods(self) -> int:
         """Of all gangs."""
         return self.gangs * self.size
-
-    @property
-    def half_s(self) -> float:
-        """How long one way takes once, seconds: an estimate for two cores."""
-        return 4.0 + self.pods * (0.005 if self.nodes < 1000 else 0.011)
 
     def node_objects(self) -> list[Object]:
         """Equal nodes, the same number in each zone."""
@@ -83,11 +77,13 @@ WORKLOADS: Mapping[str, Workload] = {
     for one in (
         Workload(
             "gangs", "100 gangs of 10 on 100 nodes", 100, 4, 12, 100, 10,
-            ("none", "second", "second-gated", "default", "native", "native-alone", "beside", "idle-second"),
-            (COSCHEDULING, VOLCANO),
+            (
+                *("none", "second", "second-gated", "default", "native", "native-alone", "beside", "idle-second"),
+                *(COSCHEDULING, VOLCANO),
+            ),
         ),
-        Workload("wide", "100 gangs of 4 on 5,000 nodes", 5000, 40, 8, 100, 4, ("none", "none-sampled", "second-gated"),
-                 (VOLCANO,)),
+        Workload("wide", "100 gangs of 4 on 5,000 nodes", 5000, 40, 8, 100, 4,
+                 ("none", "none-sampled", "second-gated", VOLCANO)),
     )
 }  # fmt: skip
 """name → load"""

@@ -16,11 +16,15 @@ import msgspec
 
 ZONES = 40
 """As many as `raw_node` deals its nodes out over."""
+STARVE_LIMIT_S = 1800.0
+"""What measured services are set to: half an hour in which gangs starve one after the other."""
 GATE = "netgang.io/gang"
 EMPTY_ZONES = 10
 EMPTY_PER_ZONE = 9
 """Nodes without gang members in each of the zones with room: one gang of eight whole nodes, and a spare."""
 _RUNNING_SIZE = 10
+_SPREAD_EVERY = 20
+"""Every so many-th waiting gang may be spread over zones."""
 _TEMPLATES = 12
 _CREATED = "2026-01-01T00:00:00Z"
 _FIELDS: dict[str, object] = {f"f:field-{k}": {"f:nested": {}, "f:other": {}} for k in range(30)}
@@ -32,14 +36,12 @@ _GROUP = "pod-group.scheduling.sigs.k8s.io"
 class Shape(msgspec.Struct, frozen=True):
     """How big the cluster is."""
 
-    nodes: int = 5_000
-    pods: int = 50_000
-    waiting: int = 300
+    nodes: int
+    pods: int
+    waiting: int
     """Gangs that wait."""
     size: int = 8
     """Members of each."""
-    preferred: int = 20
-    """Every so many-th waiting gang may be spread over zones; 0: none."""
 
     @property
     def daemons(self) -> int:
@@ -73,11 +75,8 @@ def nodes(shape: Shape) -> dict[tuple[str, str], bytes]:
 
 def pods(shape: Shape) -> dict[tuple[str, str], bytes]:
     """Every pod by the API's key."""
-    return {(str(pod["metadata"]["namespace"]), str(pod["metadata"]["name"])): _encoded(pod) for pod in _pods(shape)}  # type: ignore[index]
-
-
-def _encoded(pod: dict[str, object]) -> bytes:
-    return json.dumps(pod, separators=(",", ":")).encode()
+    named = ((pod["metadata"], pod) for pod in _pods(shape))
+    return {(of["namespace"], of["name"]): json.dumps(pod, separators=(",", ":")).encode() for of, pod in named}  # type: ignore[index]
 
 
 def _pods(shape: Shape) -> Iterator[dict[str, object]]:
@@ -129,18 +128,13 @@ def member(i: int, node: str, *, gpus: int = 1) -> dict[str, object]:
 def waiting(shape: Shape, gang: int, index: int) -> dict[str, object]:
     """A member of a gang that wants whole nodes."""
     requests = {"cpu": "32", "memory": f"{64 + gang % _TEMPLATES}Gi", "nvidia.com/gpu": "8"}
-    may_spread = bool(shape.preferred) and gang % shape.preferred == shape.preferred // 2
+    may_spread = gang % _SPREAD_EVERY == _SPREAD_EVERY // 2
     return raw_pod(
-        f"wait-{gang:04d}-worker-{index}", waiting_namespace(gang), owner="PyTorchJob", uid=f"wait-{gang}-{index}",
+        f"wait-{gang:04d}-worker-{index}", f"team-{gang % 50}", owner="PyTorchJob", uid=f"wait-{gang}-{index}",
         node=None, requests=requests, labels=_job_labels(f"wait-{gang:04d}", index, minimum=shape.size),
         scheduler="netgang", gated=is_gated(gang),
         annotations={"netgang.io/zone-policy": "preferred"} if may_spread else {},
     )  # fmt: skip
-
-
-def waiting_namespace(gang: int) -> str:
-    """Where a waiting gang's pods are."""
-    return f"team-{gang % 50}"
 
 
 def is_gated(gang: int) -> bool:

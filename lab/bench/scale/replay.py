@@ -212,9 +212,7 @@ async def _main(shape: Shape) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="A loopback API server with a big cluster whose changes it replays.")
-    parser.add_argument("--nodes", type=int, default=5_000)
-    parser.add_argument("--pods", type=int, default=50_000)
-    parser.add_argument("--waiting", type=int, default=300)
-    parser.add_argument("--preferred", type=int, default=20)
+    for name in ("nodes", "pods", "waiting"):
+        parser.add_argument(f"--{name}", type=int, required=True)
     given = parser.parse_args()
-    asyncio.run(_main(Shape(given.nodes, given.pods, given.waiting, preferred=given.preferred)))
+    asyncio.run(_main(Shape(given.nodes, given.pods, given.waiting)))

@@ -33,7 +33,7 @@ from extender.runtime.clock import SystemClock
 from extender.runtime.log_lines import LogFormat, configure_logging
 from extender.scheduling.planning import loop as planning
 from extender.settings.settings import Settings
-from lab.bench.soak.jobs import STARVE_LIMIT_S
+from lab.bench.scale.objects import STARVE_LIMIT_S
 from scoring.plan import Plan, PlannerCache, plan
 
 _BEAT_S = 0.002
@@ -55,12 +55,9 @@ class Probe:
     """How late the loop is. Lateness counts from when the beat was due."""
 
     def __init__(self) -> None:
-        self._stall = Stall()
-        self._beat_s, self._own_s = time.perf_counter(), time.thread_time()
-        self._collecting_s = 0.0
-
-    def start(self) -> None:
         """Begin to beat on the running loop."""
+        self._stall = Stall()
+        self._collecting_s = 0.0
         self._loop = asyncio.get_running_loop()
         self._beat_s, self._own_s = time.perf_counter(), time.thread_time()
         self._loop.call_later(_BEAT_S, self._beat)
@@ -87,10 +84,10 @@ class Probe:
         """Longest stalls: by the CPU of the loop's thread (docs/safety.md S15), and by the clock."""
         found, self._stall = self._stall, Stall()
         return {
-            "longest_stall_wall_ms": found.wall_s * 1e3,
-            "longest_stall_ms": found.loop_s * 1e3,
+            "stall_wall_ms": found.wall_s * 1e3,
+            "stall_ms": found.loop_s * 1e3,
             "stalls_above_20_ms": found.above_20_ms,
-            "longest_gc_ms": found.collection_s * 1e3,
+            "gc_ms": found.collection_s * 1e3,
         }
 
 
@@ -170,7 +167,6 @@ class Commands:
             "peak_mib": status_mib("VmHWM"),
             "admitted": len(current.admitted),
             "waiting": len(current.waiting),
-            "version": self._service.cache.version,
             **self._probe.report(),
             **self._runs.report(),
         }
@@ -195,33 +191,31 @@ class Commands:
         return times
 
 
-async def _main(kubeconfig: Path, mesh: Path | None) -> None:
-    sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
+async def _main(kubeconfig: Path, mesh: Path) -> None:
     settings = Settings.model_validate(
         {
             "kubeconfig": kubeconfig,
             "scheduler_names": ("netgang",),
-            "network": {"sources": sources},
+            "network": {"sources": ({"kind": "file", "path": str(mesh)},)},
             "queue": {"starve_limit_s": STARVE_LIMIT_S},
         }
     )
     favour_the_loop()
-    probe, runs = Probe(), Runs()
+    runs = Runs()
     listener = socket.create_server(("127.0.0.1", 0))
     async with running(bootstrap.live(settings)) as service:
         vars(planning)["plan"] = runs.timed(plan)
         _, config = next(configs(settings, service))
         serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
-        probe.start()
         print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
-        await Commands(service, probe, runs).serve()
+        await Commands(service, Probe(), runs).serve()
         serving.cancel()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="netgang with a probe of its event loop.")
     parser.add_argument("--kubeconfig", type=Path, required=True)
-    parser.add_argument("--mesh", type=Path)
+    parser.add_argument("--mesh", type=Path, required=True)
     given = parser.parse_args()
     with Path("/dev/null").open("w") as nowhere:
         configure_logging(level=logging.getLevelName(logging.INFO), log_format=LogFormat.JSON, stream=nowhere)

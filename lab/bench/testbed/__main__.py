@@ -1,22 +1,21 @@
 """`python -m lab.bench.testbed`: run the experiment, `check` the machine, `clean` up, or print a result's `table`."""
 
 import argparse
-import json
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+import msgspec
+
 from lab.bench.testbed.cases import SWEEP, Impairment
-from lab.bench.testbed.errors import BedError, BedUnavailable
+from lab.bench.testbed.commands import BedError, BedUnavailable, clean
 from lab.bench.testbed.experiment import Wanted, experiment
-from lab.bench.testbed.kernel import examined
-from lab.bench.testbed.record import clean
-from lab.bench.testbed.report import as_json, from_json, table
+from lab.bench.testbed.model import DATASETS
+from lab.bench.testbed.nodes import examine
+from lab.bench.testbed.report import table
 from lab.bench.testbed.result import Result
-from lab.bench.testbed.training.data import DATASETS
-from lab.bench.testbed.training.job import TOPOLOGIES
 
 _UNAVAILABLE = 3
 """Exit code: this machine cannot have a bed."""
@@ -31,11 +30,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("action", nargs="?", choices=("run", "check", "clean", "table"), default="run")
     parser.add_argument("--minutes", type=float, default=14.0, help="longest time of the whole (default: 14)")
     parser.add_argument("--run-seconds", type=float, default=8.0, help="longest time of one run (default: 8)")
-    parser.add_argument("--draws", type=int, default=1, help="random choices per setting and job (default: 1)")
     parser.add_argument("--runs", type=int, default=5, help="runs of each choice, with seeds of their own (default: 5)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--dataset", action="append", choices=tuple(DATASETS), help="only this one; may be repeated")
-    parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="only this one; may be repeated")
     for impairment, values in SWEEP.items():
         shown = ",".join(f"{one:g}" for one in values)
         parser.add_argument(
@@ -60,9 +57,7 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
     return Wanted(
         sweep={one: SWEEP[one] if values is None else values for one, values in given.items()},
         datasets=tuple(options.dataset or DATASETS),
-        topologies=tuple(options.topology or TOPOLOGIES),
         rounds=options.runs,
-        draws=options.draws,
         seed=options.seed,
         run_s=options.run_seconds,
         whole_s=60.0 * options.minutes,
@@ -78,15 +73,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print("\n".join(clean()) or "nothing to clean")
             return
         if options.action == "table":
-            print(table(_read(options.json)))
+            print(table(msgspec.json.decode(options.json.read_bytes(), type=Result)))
             return
         _end_like_ctrl_c(signal.SIGTERM)
-        kernel = examined()
-        print(f"network namespaces: yes; delay by {kernel.delay_by}", file=sys.stderr, flush=True)
+        examine()
+        print("network namespaces: yes", file=sys.stderr, flush=True)
         if options.action == "check":
             return
-        result = Result(options.seed, kernel.delay_by)
-        experiment(kernel, wanted_of(options), result, lambda line: print(line, file=sys.stderr, flush=True))
+        result = Result(options.seed)
+        experiment(wanted_of(options), result, lambda line: print(line, file=sys.stderr, flush=True))
     except BedUnavailable as error:
         print(f"no test bed here: {error}", file=sys.stderr)
         sys.exit(_UNAVAILABLE)
@@ -104,13 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"\n{options.json}")
 
 
-def _read(path: Path) -> Result:
-    return from_json(json.loads(path.read_text()))
-
-
 def _write(result: Result, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(as_json(result), indent=1) + "\n")
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
 
 
 def _end_like_ctrl_c(number: signal.Signals) -> None:

@@ -5,14 +5,17 @@ standard output; the end of input is the end of the process.
 """
 
 import json
+import socket
 import sys
 from typing import Any
 
+import msgspec
+
+from lab.bench.testbed.model import Job
 from lab.bench.testbed.nodes import small_packets_only
 from lab.bench.testbed.probing import Listening, measured_bps, send_packets
-from lab.bench.testbed.training.job import Job
-from lab.bench.testbed.training.wire import prefer_cubic
-from lab.bench.testbed.training.worker import Rank
+from lab.bench.testbed.wire import prefer_cubic
+from lab.bench.testbed.worker import Rank
 
 
 class Agent:
@@ -39,15 +42,13 @@ class Agent:
 
     def congestion(self, given: dict[str, Any]) -> Any:
         """Name of the congestion control that connections here use."""
-        import socket
-
         with socket.socket() as one:
             return prefer_cubic(one)
 
     def listen(self, given: dict[str, Any]) -> Any:
         """Be a rank of a job."""
         self.close(given)
-        self._rank = Rank(Job.from_json(given["job"]), given["rank"])
+        self._rank = Rank(msgspec.convert(given["job"], Job), given["rank"])
         self._rank.listen()
         return None
 
@@ -63,7 +64,7 @@ class Agent:
     def train(self, given: dict[str, Any]) -> Any:
         """Train; what came of it."""
         assert self._rank is not None
-        return self._rank.train().as_json()
+        return msgspec.to_builtins(self._rank.train())
 
     def close(self, given: dict[str, Any]) -> Any:
         """Be no rank any more."""

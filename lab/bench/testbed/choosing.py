@@ -16,7 +16,7 @@ from extender import bootstrap
 from extender.bootstrap.serve import running
 from extender.settings.settings import Settings
 from lab.bench.testbed.cases import WANTED
-from lab.bench.testbed.errors import BedError
+from lab.bench.testbed.commands import BedError
 from lab.bench.testbed.nodes import NODES, address
 from lab.bench.testbed.probes import Measured
 from lab.testbed.objects import gang_pods, node

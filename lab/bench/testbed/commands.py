@@ -1,7 +1,9 @@
-"""Run the system's own network programs: `ip`, `tc`, `iptables`.
+"""Run the system's own network programs: `ip`, `tc`, `iptables`; make namespaces and remove them.
 
 Rule: one line of output is enough to know why one refused, and that line is in the error. Several changes of one
-namespace go in one call (`ip -batch`): a bed is some two hundred changes, and each process costs milliseconds.
+namespace go in one call (`ip -batch`): a bed is some two hundred changes, and each process costs milliseconds. The name
+of a namespace says what process made it, so that a killed run can be cleaned up; those of a process that runs are left
+alone by all others.
 """
 
 import ctypes
@@ -9,14 +11,27 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Final
-
-from lab.bench.testbed.errors import BedError
 
 NAMESPACES: Final = Path("/run/netns")
 _LIMIT_S = 20.0
 _CLONE_NEWNET: Final = 0x40000000
+PREFIX: Final = "ngbed"
+_RUNS = count()
+
+
+class BedError(Exception):
+    """The bed of namespaces could not do what it was asked; the message says what to do next."""
+
+
+class BedUnavailable(BedError):
+    """This machine cannot have a bed: names the package, right or kernel option that is missing."""
+
+
+class NodeFailed(BedError):
+    """The process in a node's namespace ended, refused or stayed silent."""
 
 
 def run(*command: str, given: str = "") -> str:
@@ -64,3 +79,32 @@ def in_namespace(name: str, act: Callable[[], None]) -> None:
     thread.join()
     if failed:
         raise BedError(f"namespace {name} cannot be entered: {failed[0]}")
+
+
+def new_run() -> str:
+    """The id of a run, by which its namespaces are named: this process, and its number in it."""
+    return f"{os.getpid()}.{next(_RUNS)}"
+
+
+def make(name: str) -> None:
+    """Make a namespace. Errors: BedError if the name is taken."""
+    run("ip", "netns", "add", name)
+
+
+def remove_all(run_id: str) -> None:
+    """Remove what a run made."""
+    for place in NAMESPACES.glob(f"{PREFIX}-{run_id}-*"):
+        run("ip", "netns", "delete", place.name)
+
+
+def clean() -> list[str]:
+    """Remove what ended runs left behind; a sentence for each namespace."""
+    said = []
+    for place in sorted(NAMESPACES.glob(f"{PREFIX}-*.*-*")):
+        process = place.name.split("-")[1].partition(".")[0]
+        if Path("/proc", process).exists():
+            said.append(f"{place.name} is left alone: process {process} runs")
+        else:
+            run("ip", "netns", "delete", place.name)
+            said.append(f"removed {place.name}")
+    return said

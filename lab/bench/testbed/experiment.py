@@ -16,14 +16,12 @@ import msgspec
 from msgspec.structs import replace
 
 from lab.bench.testbed.cases import SWEEP, Choice, Impairment, Setting, clean_ps_case, drawn, settings, worst_case
-from lab.bench.testbed.kernel import Kernel
+from lab.bench.testbed.model import DATASETS, TOPOLOGIES
 from lab.bench.testbed.nodes import Bed, bed
-from lab.bench.testbed.probes import Effort, Measured, probe
+from lab.bench.testbed.probes import Effort, probe
 from lab.bench.testbed.result import Result, Row
 from lab.bench.testbed.running_job import CONNECT_LIMITS, NEVER_BEGAN, run_job
 from lab.bench.testbed.shaping import shaped
-from lab.bench.testbed.training.data import DATASETS
-from lab.bench.testbed.training.job import TOPOLOGIES
 
 SETTING_S: Final = 40.0
 """What making and measuring a setting takes at most, and netgang's choice."""
@@ -58,27 +56,22 @@ class _Begun(msgspec.Struct):
     """setting → runs for which there was no time"""
 
 
-def experiment(
-    kernel: Kernel,
-    wanted: Wanted,
-    result: Result,
-    tell: Callable[[str], None],
-) -> None:
+def experiment(wanted: Wanted, result: Result, tell: Callable[[str], None]) -> None:
     """Fill `result`, in a bed of its own; cut short it holds all runs until then. Errors: BedError."""
     began_s = monotonic()
     try:
         with bed() as made:
-            result.congestion = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
+            result.congestion_control = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
             running = _Begun(made, wanted, result, began_s + wanted.whole_s, tell)
             for round_ in range(wanted.rounds):
                 for setting in settings(wanted.sweep):
-                    _one_setting(running, kernel, setting, round_)
+                    _one_setting(running, setting, round_)
             result.left_out = [f"{title}: {count} runs" for title, count in running.left_out.items()]
     finally:
         result.seconds = monotonic() - began_s
 
 
-def _one_setting(running: _Begun, kernel: Kernel, setting: Setting, round_: int) -> None:
+def _one_setting(running: _Begun, setting: Setting, round_: int) -> None:
     from lab.bench.testbed.choosing import chosen  # the whole service: `check` and `clean` do without
 
     wanted, result = running.wanted, running.result
@@ -86,12 +79,10 @@ def _one_setting(running: _Begun, kernel: Kernel, setting: Setting, round_: int)
     if running.ends_s - monotonic() < SETTING_S + wanted.run_s:
         running.left_out[setting.title] += len(planned)
         return
-    with shaped(running.bed, kernel, setting):
+    with shaped(running.bed, setting):
         result.load.append(round(os.getloadavg()[0], 1))
         longest_ms = setting.value if setting.impairment is Impairment.DELAY else 0.0
         measured = probe(running.bed, longest_delay_ms=longest_ms, effort=wanted.effort)
-        seen = summary(measured, setting)
-        result.probes.append({"impairment": setting.impairment.value, "value": setting.value, "round": round_, **seen})
         ours = chosen(measured)
         running.tell(f"round {round_ + 1}, {setting.title}: netgang chose {', '.join(sorted(ours))}")
         for one in planned:
@@ -114,7 +105,8 @@ def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequenc
         limit_s=running.wanted.run_s,
         steps=running.wanted.steps,
     )
-    return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), run=run)
+    seen = msgspec.structs.asdict(run)
+    return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), **seen)
 
 
 def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
@@ -131,38 +123,20 @@ def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
                 choices.append((Choice.RANDOM, drawn(seed)))
             for number, (choice, nodes) in enumerate(choices):
                 yield Row(
-                    dataset,
-                    topology,
-                    setting.impairment.value,
-                    setting.value,
-                    choice.value,
-                    nodes,
+                    **msgspec.structs.asdict(NEVER_BEGAN),
+                    dataset=dataset,
+                    topology=topology,
+                    impairment=setting.impairment.value,
+                    value=setting.value,
+                    choice=choice.value,
+                    nodes=nodes,
                     impaired=0,
-                    run=NEVER_BEGAN,
                     round=round_,
                     draw=max(0, number - (len(choices) - wanted.draws)),
                 )
 
 
 def _line(row: Row) -> str:
-    run = row.run
-    time = "never began" if run.seconds is None else f"{run.seconds:.2f} s{'' if run.finished else ' (projected)'}"
-    stale = "" if run.staleness is None else f", staleness {run.staleness:.1f}, steps {list(run.worker_steps)}"
+    time = "never began" if row.seconds is None else f"{row.seconds:.2f} s{'' if row.finished else ' (projected)'}"
+    stale = "" if row.staleness is None else f", staleness {row.staleness:.1f}"
     return f"  {row.dataset:8} {row.topology:5} {row.choice:8} {row.impaired} impaired: {time}{stale}"
-
-
-def summary(measured: Measured, setting: Setting) -> dict[str, float | None]:
-    """Medians over the directed pairs that are clean, and over those whose sender is impaired."""
-    clean = [link for (a, b), link in measured.items() if not {a, b} & set(setting.impaired)]
-    sick = [link for (a, b), link in measured.items() if a in setting.impaired and b not in setting.impaired]
-    found: dict[str, float | None] = {}
-    for name, links in (("clean", clean), ("impaired", sick)):
-        found[f"{name}_loss_ratio"] = _median([one.loss_ratio for one in links])
-        found[f"{name}_delay_ms"] = _median([one.delay_ms for one in links])
-        found[f"{name}_throughput_bps"] = _median([one.throughput_bps for one in links])
-    return found
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = sorted(one for one in values if one is not None)
-    return known[len(known) // 2] if known else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from lab.bench.testbed.errors import NodeFailed
+from lab.bench.testbed.commands import NodeFailed
 
 _ROOT = Path(__file__).parents[3]
 _START_S = 30.0

@@ -6,20 +6,31 @@ a rule that drops one packet of 64 kB would not be the loss that a network has. 
 resolution does not retry the way TCP does, and a lost answer would stop a link for a second.
 """
 
+import ctypes
 import fcntl
+import os
+import shutil
 import socket
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import msgspec
 
-from lab.bench.testbed.commands import ip_in
+from lab.bench.testbed.commands import PREFIX, BedError, BedUnavailable, ip_in, make, new_run, remove_all, run_in, tc_in
 from lab.bench.testbed.node_process import NodeProcess
-from lab.bench.testbed.record import PREFIX, make, new_run, remove_all
 
 NODES: Final = tuple(f"node{number}" for number in range(28, 37))
+_PACKAGES = {"ip": "iproute2", "tc": "iproute2", "iptables": "iptables"}
+"""command → Debian's package"""
+_TRIALS = (
+    ("veth (CONFIG_VETH)", ip_in, "link add a0 type veth peer name b0"),
+    ("bridges (CONFIG_BRIDGE)", ip_in, "link add br0 type bridge"),
+    ("token buckets (CONFIG_NET_SCH_TBF)", tc_in, "qdisc add dev a0 root tbf rate 100mbit burst 16kb latency 30ms"),
+)
+"""what, how, command"""
 _SUBNET: Final = "10.77.0"
 _SIOCETHTOOL: Final = 0x8946
 _OFFLOADS: Final = {"tx checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
@@ -68,6 +79,41 @@ class Bed(msgspec.Struct, frozen=True):
     def switch(self) -> str:
         """Name of the namespace with the bridge."""
         return self.namespace("switch")
+
+
+def examine() -> None:
+    """Do once all that a bed needs, in a namespace of its own. Errors: BedUnavailable with what is missing.
+
+    Why by trial: whether an option is built in, a module, or forbidden in a container cannot be seen from versions.
+    """
+    if sys.platform != "linux":
+        raise BedUnavailable(f"the test bed needs Linux's network namespaces; this is {sys.platform}")
+    for command, package in _PACKAGES.items():
+        if shutil.which(command) is None:
+            raise BedUnavailable(f"{command} is missing: install the package {package} (apt-get install {package})")
+    if os.geteuid() != 0:
+        raise BedUnavailable("making network namespaces needs root: run it with sudo")
+    run_id = new_run()
+    name = f"{PREFIX}-{run_id}-trial"
+    try:
+        try:
+            make(name)
+        except BedError as error:
+            raise BedUnavailable(
+                f"network namespaces cannot be made here (CONFIG_NET_NS, CAP_SYS_ADMIN): {error}"
+            ) from error
+        for what, do, command in _TRIALS:
+            try:
+                do(name, [command])
+            except BedError as error:
+                raise BedUnavailable(f"the kernel refuses {what}: {error}") from error
+        try:
+            rule = "-m statistic --mode random --probability 0.5 -j DROP"
+            run_in(name, "iptables", "-A", "INPUT", *rule.split())
+        except BedError as error:
+            raise BedUnavailable(f"random loss is refused (CONFIG_NETFILTER_XT_MATCH_STATISTIC): {error}") from error
+    finally:
+        remove_all(run_id)
 
 
 @contextmanager
@@ -121,11 +167,5 @@ def small_packets_only(interface: str = "eth0") -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for request in _OFFLOADS.values():
             value = bytearray(struct.pack("=II", request, 0))
-            place = (_address_of(value)).to_bytes(8, "little")
+            place = ctypes.addressof(ctypes.c_char.from_buffer(value)).to_bytes(8, "little")
             fcntl.ioctl(any_socket, _SIOCETHTOOL, struct.pack("16s8s", interface.encode(), place))
-
-
-def _address_of(value: bytearray) -> int:
-    import ctypes
-
-    return ctypes.addressof(ctypes.c_char.from_buffer(value))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from time import monotonic_ns
 from typing import Final
 
-from lab.bench.testbed.training.wire import prefer_cubic
+from lab.bench.testbed.wire import prefer_cubic
 
 UDP_PORT: Final = 7001
 TCP_PORT: Final = 7002

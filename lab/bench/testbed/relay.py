@@ -1,4 +1,4 @@
-"""Delay for kernels without netem: hold whole Ethernet frames of some nodes back, then let them go.
+"""Delay: hold whole Ethernet frames of some nodes back, then let them go.
 
     node's eth0 ── p33   [relay]   r33 ── q33 ── bridge
 
@@ -23,8 +23,7 @@ from typing import Final
 
 import msgspec
 
-from lab.bench.testbed.commands import ip_in
-from lab.bench.testbed.errors import NodeFailed
+from lab.bench.testbed.commands import NodeFailed, ip_in
 from lab.bench.testbed.nodes import Bed, port, small_packets_only
 
 _ROOT: Final = Path(__file__).parents[3]

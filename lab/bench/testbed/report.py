@@ -1,18 +1,14 @@
 """The result as JSON and as a table beside the published figures (PAPERS N5).
 
-A row of the table is a job and a worst case; what its gains are is in `gains`. Times of runs that were cut short are
+A row of the table is a job and a worst case; what its gains are is in `result`. Times of runs that were cut short are
 projected from the share of the bytes that had arrived; such a gain has a `~`. Where the worst case never even connected
 there is no gain, and the table counts those apart.
 """
 
-import os
-import platform
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from lab.bench.testbed.cases import Choice
-from lab.bench.testbed.gains import COMPARED, Gain, gains
-from lab.bench.testbed.result import Result, Row
+from lab.bench.testbed.result import COMPARED, Gain, Result, gains
 
 PUBLISHED: Final = {
     ("bandwidth", "cifar10"): 1.40,
@@ -29,42 +25,12 @@ _HEAD: Final = (
 )
 
 
-def as_json(result: Result) -> dict[str, Any]:
-    """The whole result with the machine it is of."""
-    return {
-        "machine": {"kernel": platform.release(), "python": platform.python_version(), "system": platform.system()},
-        "seed": result.seed,
-        "delay_by": result.delay_by,
-        "congestion_control": result.congestion,
-        "load": result.load,
-        "cores": os.cpu_count(),
-        "seconds": round(result.seconds, 1),
-        "left_out": result.left_out,
-        "probes": result.probes,
-        "rows": [row.as_json() for row in result.rows],
-    }
-
-
-def from_json(document: Mapping[str, Any]) -> Result:
-    """The result that `as_json` wrote, for its table."""
-    return Result(
-        seed=document["seed"],
-        delay_by=document["delay_by"],
-        congestion=document["congestion_control"],
-        rows=[Row.from_json(one) for one in document["rows"]],
-        probes=list(document["probes"]),
-        left_out=list(document["left_out"]),
-        load=list(document["load"]),
-        seconds=document["seconds"],
-    )
-
-
 def table(result: Result) -> str:
     """For people, in Markdown."""
     found = gains(result.rows)
     runs = max((one.runs for one in found), default=0)
     lines = [
-        f"Delay by {result.delay_by}; loss by iptables (TCP's retransmissions are real); {result.congestion}; "
+        f"Delay by relay, loss by iptables (TCP's retransmissions are real); {result.congestion_control}; "
         f"{len(result.rows)} runs in {result.seconds / 60.0:.1f} min. Speed by that of the worst case: median of "
         f"{runs} runs' means over values, with the lowest and highest run and, apart, value. `~`: with projected ones.",
         "",
@@ -88,7 +54,7 @@ def table(result: Result) -> str:
     ours_rows = [row for row in result.rows if row.choice == Choice.NETGANG]
     spoilt = sum(row.impaired > 0 for row in ours_rows)
     lines += ["", f"Choices of netgang with an impaired node: {spoilt} of {len(ours_rows)} runs."]
-    stale = [row.run.staleness for row in result.rows if row.run.staleness is not None]
+    stale = [row.staleness for row in result.rows if row.staleness is not None]
     if stale:
         lines.append(f"Mean staleness of the asynchronous runs: {min(stale):.1f} to {max(stale):.1f} updates.")
     if result.left_out:

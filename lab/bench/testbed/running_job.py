@@ -6,9 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from lab.bench.testbed.model import DATASETS, Job
 from lab.bench.testbed.nodes import Bed, address
-from lab.bench.testbed.training.data import DATASETS
-from lab.bench.testbed.training.job import Job
 
 _PORTS = count(20_000)
 CONNECT_LIMITS: Final = 2.0
@@ -18,7 +17,7 @@ _LATE_S: Final = 30.0
 """A rank answers that long after its limit at the latest: it may be in the middle of computing."""
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one job."""
 
     seconds: float | None
@@ -28,20 +27,14 @@ class Run(msgspec.Struct, frozen=True):
     """Share of the bytes that were to be received."""
     steps: int
     """Steps that all ranks completed."""
-    retransmits: int
-    """Segments that the kernels of all ranks sent again."""
     first_loss: float | None
     last_loss: float | None
     """Mean over the workers' batches of the first and of the last step that all of them computed."""
     staleness: float | None = None
     """Of an asynchronous job: mean number of others' updates between a worker's pull and its push."""
-    worker_steps: tuple[int, ...] = ()
-    """Of an asynchronous job: gradients that each worker sent, by rank from 1."""
 
 
-NEVER_BEGAN: Final = Run(
-    None, finished=False, progress_ratio=0.0, steps=0, retransmits=0, first_loss=None, last_loss=None
-)
+NEVER_BEGAN: Final = Run(seconds=None, finished=False, progress_ratio=0.0, steps=0, first_loss=None, last_loss=None)
 
 
 def run_job(
@@ -83,7 +76,7 @@ def run_job(
 
 
 def together(ranks: Sequence[dict[str, Any]]) -> Run:
-    """One run from what its ranks said (as `Trained.as_json`)."""
+    """One run from what its ranks said (`Trained`)."""
     judged = [one for one in ranks if one["expected_bytes"]]  # an asynchronous worker does what the server lets it
     finished = all(one["finished"] for one in judged)
     progress = sum(one["received_bytes"] for one in judged) / sum(one["expected_bytes"] for one in judged)
@@ -96,9 +89,7 @@ def together(ranks: Sequence[dict[str, Any]]) -> Run:
         finished=finished,
         progress_ratio=progress,
         steps=min(one["steps"] for one in judged),
-        retransmits=sum(one["retransmits"] for one in ranks),
         first_loss=means[0] if means else None,
         last_loss=means[-1] if means else None,
         staleness=sum(staleness) / len(staleness) if staleness else None,
-        worker_steps=tuple(one["steps"] for one in ranks if not one["expected_bytes"]),
     )

@@ -4,8 +4,8 @@
 - Loss: each other node drops what comes from an impaired one with this probability (iptables, match `statistic`): real
   packets are lost, and TCP's retransmissions are the kernel's. It is done where packets arrive because a rule where
   they leave would inform the sender.
-- Delay: netem on what the impaired node sends, where the kernel has it; else a relay (`bench.relay`) between
-  its port and the bridge holds whole Ethernet frames back. The node's own TCP meets a late network in both cases.
+- Delay: a relay (`relay`) between the impaired node's port and the bridge holds whole Ethernet frames back; the node's
+  own TCP meets a late network. netem would do it in the kernel, but not every kernel has it.
 
 Rule: `shaped` begins from links without impairment and ends with them, so settings cannot add up.
 """
@@ -16,15 +16,12 @@ from typing import Final
 
 from lab.bench.testbed.cases import BASE_BPS, Impairment, Setting
 from lab.bench.testbed.commands import run_in, tc_in
-from lab.bench.testbed.kernel import Kernel
 from lab.bench.testbed.nodes import Bed, address, port
 from lab.bench.testbed.relay import relayed
 
 _BURST: Final = "16kb"
 """About ten packets: what a bucket saves up must be small beside the smallest gradient."""
 _QUEUE: Final = "40ms"
-_NETEM_PACKETS: Final = 20_000
-"""Half a second at full rate is 4,200 packets; netem's own 1,000 would drop the others."""
 
 
 def rate_lines(node: str, rate_bps: int) -> tuple[str, str]:
@@ -67,19 +64,8 @@ def _set_loss(bed: Bed, impaired: tuple[str, ...], loss_ratio: float) -> None:
         run_in(bed.namespace(node), "iptables-restore", given=loss_rules(sources, loss_ratio))
 
 
-def netem_lines(delay_ms: float) -> list[str]:
-    """Commands of tc that put a delay before the rate limit of a node's own interface."""
-    own, _ = rate_lines("node0", BASE_BPS)
-    bucket = own.replace("qdisc replace dev eth0 root handle 1:", "qdisc add dev eth0 parent 1:1 handle 10:")
-    return [
-        "qdisc del dev eth0 root",
-        f"qdisc add dev eth0 root handle 1: netem delay {delay_ms:g}ms limit {_NETEM_PACKETS}",
-        bucket,
-    ]
-
-
 @contextmanager
-def shaped(bed: Bed, kernel: Kernel, setting: Setting) -> Iterator[None]:
+def shaped(bed: Bed, setting: Setting) -> Iterator[None]:
     """The network in a setting's state. Errors: BedError."""
     impaired = setting.impaired
     clean = dict.fromkeys(bed.processes, BASE_BPS)
@@ -92,12 +78,6 @@ def shaped(bed: Bed, kernel: Kernel, setting: Setting) -> Iterator[None]:
             case Impairment.LOSS:
                 stack.callback(_set_loss, bed, impaired, 0.0)
                 _set_loss(bed, impaired, setting.value / 100.0)
-            case Impairment.DELAY if kernel.netem:
-                for node in impaired:
-                    stack.callback(
-                        tc_in, bed.namespace(node), ["qdisc del dev eth0 root", rate_lines(node, BASE_BPS)[0]]
-                    )
-                    tc_in(bed.namespace(node), netem_lines(setting.value))
             case Impairment.DELAY:
                 stack.enter_context(relayed(bed, impaired, delay_ms=setting.value))
         yield

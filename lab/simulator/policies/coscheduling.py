@@ -3,24 +3,18 @@
 A gang that does not fit is passed over, and others behind it are tried; pods are spread as by the default scheduler.
 """
 
-from lab.simulator.actions import Action, Advice, Place
-from lab.simulator.model import SimJob
+from lab.simulator.actions import Action, Advice, Deciding, Place
 from lab.simulator.policies.spread import Room, slots_of, whole
 from lab.simulator.state import State
 
 
-class Coscheduling:
+class Coscheduling(Deciding):
     """All of a job's pods or none."""
 
     name = "coscheduling"
-    elastic = False
 
     def __init__(self) -> None:
         self._looked_at = -1
-
-    def wanted(self, job: SimJob) -> int:
-        """All that it asked for."""
-        return job.workers
 
     def decide(self, state: State) -> Advice:
         """Start every job that fits."""

@@ -12,8 +12,7 @@ Nothing keeps a job's pods together, so jobs may use room without being whole. R
 
 from random import Random
 
-from lab.simulator.actions import Action, Advice, GiveUp, Place
-from lab.simulator.model import SimJob
+from lab.simulator.actions import Action, Advice, Deciding, GiveUp, Place
 from lab.simulator.policies.spread import Room, slots_of
 from lab.simulator.state import Slot, State
 
@@ -21,20 +20,15 @@ DEADLOCK_S = 1800.0
 _MOST_DEADLOCKS = 20
 
 
-class Default:
+class Default(Deciding):
     """One pod at a time."""
 
     name = "default"
-    elastic = False
 
     def __init__(self, seed: int = 0) -> None:
         self._chance = Random(seed)  # noqa: S311 - the order of retries, no secret
         self._seen: set[str] = set()
         self._looked_at = -1
-
-    def wanted(self, job: SimJob) -> int:
-        """All that it asked for."""
-        return job.workers
 
     def decide(self, state: State) -> Advice:
         """Put whatever fits."""

@@ -9,7 +9,7 @@ literal operator would make its pods and leave them half placed). A job starts w
 
 import numpy as np
 
-from lab.simulator.actions import Action, Advice, Place, Remove
+from lab.simulator.actions import Action, Advice, Deciding, Place, Remove
 from lab.simulator.model import SimJob
 from lab.simulator.policies.kod2_algorithms import Running, Waiting, algorithm_1, algorithm_2, algorithm_3
 from lab.simulator.state import JobState, Slot, State
@@ -24,7 +24,7 @@ MOST = 2
 """l_dw and l_iw"""
 
 
-class Kod2:
+class Kod2(Deciding):
     """Heaviest first, back-fill, scale-in, scale-out."""
 
     elastic = True

@@ -44,9 +44,16 @@ class Metered(Planned):
         self._wants, self._options = wants, options
         self._chance = Random(seed)  # noqa: S311 - noise of measurements
         self.reports: dict[str, Reports] = {}
+        self.path: list[int] = []
+        """Worker counts that the job had"""
+        self.steps, self.loss = 0, 0.0
 
     def decide(self, state: State) -> Advice:
-        """As the planner says; looks again when further reports are due."""
+        """As the planner says; looks again when further reports are due, which are read even if nothing asks."""
+        for one in state.running.values():
+            if not self.path or self.path[-1] != len(one.workers):
+                self.path.append(len(one.workers))
+            _, self.steps, self.loss = self.take(state, one).marks[-1]
         advice = super().decide(state)
         if not state.running:
             return replace(advice, settled=False)

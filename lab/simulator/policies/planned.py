@@ -7,9 +7,8 @@ admits starts whole, on the nodes of the plan; scaling is looked at only when th
 
 from collections.abc import Iterator
 
-from lab.simulator.actions import Action, Advice, Place, Remove, Suspend
+from lab.simulator.actions import Action, Advice, Deciding, Place, Remove, Suspend
 from lab.simulator.gangs import Gangs, elastic_job
-from lab.simulator.model import SimJob
 from lab.simulator.policies.published_score import PublishedScores
 from lab.simulator.state import JobState, State
 from scoring.model import Role
@@ -23,7 +22,7 @@ from scoring.scaling.change import Change
 from scoring.scaling.job import JobKey, Options
 
 
-class Planned:
+class Planned(Deciding):
     """The planner, and perhaps the scaling code."""
 
     def __init__(self, name: str, policy: Policy, scaling: Options | None = None) -> None:
@@ -35,10 +34,6 @@ class Planned:
         self._plan = Plan(version=-1)
         self._gangs: Gangs | None = None
         self._version = 0
-
-    def wanted(self, job: SimJob) -> int:
-        """All that it asked for."""
-        return job.workers
 
     def decide(self, state: State) -> Advice:
         """Start the gangs that the plan admits; else change worker counts."""

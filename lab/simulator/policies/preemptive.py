@@ -15,8 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lab.simulator.actions import Action, Advice, Place, Suspend
-from lab.simulator.model import SimJob
+from lab.simulator.actions import Action, Advice, Deciding, Place, Suspend
 from lab.simulator.policies.spread import Room, slots_of, whole
 from lab.simulator.state import JobState, State
 from scoring.model import Role
@@ -40,20 +39,14 @@ def by_remaining(one: JobState, now_s: float) -> tuple[float, ...]:
     return (one.job.work.samples - trained, one.job.arrival_s, one.number)
 
 
-class Preemptive:
+class Preemptive(Deciding):
     """The first jobs of an order run, all others wait."""
-
-    elastic = False
 
     def __init__(self, name: str, rank: Rank, *, levels: bool = False) -> None:
         """`levels`: the order changes when a job comes to the second level."""
         self.name = name
         self._rank, self._levels = rank, levels
         self._looked_at = (-1, -1.0)
-
-    def wanted(self, job: SimJob) -> int:
-        """All that it asked for."""
-        return job.workers
 
     def decide(self, state: State) -> Advice:
         """Suspend those that are not among the first, and start those that are."""

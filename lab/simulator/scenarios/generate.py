@@ -11,15 +11,12 @@ from typing import TypeAlias
 
 from lab.simulator.model import Scenario, SimJob, Work
 from lab.simulator.scenarios.document import Mesh, NodeGroup, ScenarioFile
-from lab.simulator.scenarios.jobs import Job, Periodic, Pods, RecordedJobs, Written
-from lab.simulator.scenarios.recorded import Sizes, jobs_of, steps_of
+from lab.simulator.scenarios.jobs import GPU, Job, Periodic, Pods, RecordedJobs, Written
+from lab.simulator.scenarios.recorded import jobs_of, steps_of
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.model.resources import Resources
 from scoring.network.matrix import Measurement, Metric, NetworkMatrix
-
-_GPU = "nvidia.com/gpu"
-
 
 Labels: TypeAlias = Mapping[str, str | int | float]
 """What distinguishes a run from the other ones of its file: columns of its row."""
@@ -29,46 +26,35 @@ _WEEK_S = 7 * 24 * 3600.0
 
 def scenarios(file: ScenarioFile) -> Iterator[tuple[Labels, Scenario]]:
     """All runs of the file. Errors: ScenarioError when a recorded workload cannot be read."""
-    nodes = tuple(node for group in file.nodes for node in nodes_of(group))
-    network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
     work = file.workload
     match work:
         case Periodic(cells=True):
             for model in work.models:
                 for batch in work.batches:
                     one = work.model_copy(update={"models": (model,), "batches": (batch,)})
-                    yield {"model": model, "batch": batch}, _scenario(file, nodes, network, periodic(one, file.seed))
+                    yield {"model": model, "batch": batch}, _scenario(file, periodic(one, file.seed))
         case Periodic():
-            yield {}, _scenario(file, nodes, network, periodic(work, file.seed))
+            yield {}, _scenario(file, periodic(work, file.seed))
         case Written():
-            yield {}, _scenario(file, nodes, network, tuple(written(job) for job in work.jobs))
+            yield {}, _scenario(file, tuple(written(job) for job in work.jobs))
         case RecordedJobs():
-            yield from _recorded(file, work)
+            steps = steps_of(work.scaling) if work.scaling is not None else {}
+            for name in work.files:
+                jobs = jobs_of(name, work, steps=steps, seed=file.seed)
+                for load in work.loads or (None,):
+                    labels: Labels = {"workload": Path(name).stem, **({} if load is None else {"load": load})}
+                    yield labels, _scenario(file, jobs, load=load)
 
 
-def _recorded(file: ScenarioFile, work: RecordedJobs) -> Iterator[tuple[Labels, Scenario]]:
-    """A run for each file and load."""
-    sizes = Sizes(work.min_ratio, work.max_ratio, work.suspendable)
-    steps = steps_of(work.scaling) if work.scaling is not None else {}
-    for name in work.files:
-        jobs = jobs_of(name, steps=steps, sizes=sizes, worker=requests(work.worker), seed=file.seed)
-        for load in work.loads or (None,):
-            groups = file.nodes if load is None else (_sized(file.nodes[0], jobs, load),)
-            nodes = tuple(node for group in groups for node in nodes_of(group))
-            network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
-            labels: Labels = {"workload": Path(name).stem, **({} if load is None else {"load": load})}
-            yield labels, _scenario(file, nodes, network, jobs)
-
-
-def _sized(group: NodeGroup, jobs: tuple[SimJob, ...], load: float) -> NodeGroup:
-    """As many of these nodes as the jobs of a week load so much."""
-    gpu_s = sum(job.workers * job.work.samples for job in jobs)
-    return group.model_copy(update={"count": max(round(gpu_s / _WEEK_S / load / max(group.gpu, 1)), 1)})
-
-
-def _scenario(
-    file: ScenarioFile, nodes: tuple[Node, ...], network: NetworkMatrix, jobs: tuple[SimJob, ...]
-) -> Scenario:
+def _scenario(file: ScenarioFile, jobs: tuple[SimJob, ...], *, load: float | None = None) -> Scenario:
+    """`load`: with as many of the file's first nodes as the jobs of a week load so much."""
+    groups = file.nodes
+    if load is not None:
+        gpu_s = sum(job.workers * job.work.samples for job in jobs)
+        count = max(round(gpu_s / _WEEK_S / load / max(groups[0].gpu, 1)), 1)
+        groups = (groups[0].model_copy(update={"count": count}),)
+    nodes = tuple(node for group in groups for node in nodes_of(group))
+    network = mesh(nodes, file.network) if file.network is not None else NetworkMatrix()
     return Scenario(file.name, nodes, network, jobs, seed=file.seed)
 
 
@@ -80,7 +66,7 @@ def nodes_of(group: NodeGroup) -> Iterator[Node]:
         yield Node(
             NodeName(node),
             ZoneName(name),
-            Resources.parse({"cpu": group.cpu, "memory": group.memory, _GPU: group.gpu, "pods": 110}),
+            Resources.parse({"cpu": group.cpu, "memory": group.memory, GPU: group.gpu, "pods": 110}),
         )
 
 
@@ -108,11 +94,6 @@ def mesh(nodes: tuple[Node, ...], network: Mesh) -> NetworkMatrix:
     return NetworkMatrix.of(found, endpoint_of=dict.fromkeys(base, ends), now_s=0.0)
 
 
-def requests(pods: Pods) -> Resources:
-    """One pod's requests."""
-    return Resources.parse({"cpu": pods.cpu, "memory": pods.memory, _GPU: pods.gpu})
-
-
 def written(job: Job) -> SimJob:
     """A job that the file writes out."""
     work = job.work
@@ -120,11 +101,11 @@ def written(job: Job) -> SimJob:
         name=job.name,
         arrival_s=job.arrival_s,
         work=Work(work.model, work.batch, work.samples, work.sync),
-        worker=requests(job.worker),
+        worker=job.worker.requests(),
         workers=job.workers,
         min_workers=job.workers if job.min_workers is None else job.min_workers,
         max_workers=job.max_workers,
-        ps=requests(job.ps),
+        ps=job.ps.requests(),
         ps_count=job.ps_count,
     )
 
@@ -132,7 +113,7 @@ def written(job: Job) -> SimJob:
 def periodic(work: Periodic, seed: int) -> tuple[SimJob, ...]:
     """One job after another."""
     jobs: list[SimJob] = []
-    ps = requests(work.ps)
+    ps = work.ps.requests()
     for number in range(work.count):
         chance = Random(f"{seed} {number}")  # noqa: S311 - drawn workloads, no secrets
         least = chance.choice(work.min_workers)
@@ -144,7 +125,7 @@ def periodic(work: Periodic, seed: int) -> tuple[SimJob, ...]:
                 name=f"job-{number}",
                 arrival_s=number * work.every_s,
                 work=Work(model, batch, work.samples, work.sync),
-                worker=requests(worker),
+                worker=worker.requests(),
                 workers=workers,
                 min_workers=least,
                 ps=ps,

@@ -10,8 +10,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from lab.simulator.model import Sync
 from lab.simulator.speed.table import profile_of
-from scoring.model.resources import parse_quantity
+from scoring.model.resources import Resources, parse_quantity
 
+GPU = "nvidia.com/gpu"
 Positive: TypeAlias = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 NotNegative: TypeAlias = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -54,6 +55,10 @@ class Pods(Part):
     cpu: Quantity = 1
     memory: Quantity = "1Gi"
     gpu: Annotated[int, Field(ge=0)] = 0
+
+    def requests(self) -> Resources:
+        """As the scheduler sees them."""
+        return Resources.parse({"cpu": self.cpu, "memory": self.memory, GPU: self.gpu})
 
 
 class Job(Part):

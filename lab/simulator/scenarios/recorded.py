@@ -12,24 +12,12 @@ from math import ceil, floor
 from pathlib import Path
 from random import Random
 
-import msgspec
-
-from lab.simulator.model import SimJob, Sync, Work
-from lab.simulator.recorded import Recorded
+from lab.simulator.model import Recorded, SimJob, Sync, Work
 from lab.simulator.scenarios.document import ScenarioError
-from scoring.model.resources import Resources
+from lab.simulator.scenarios.jobs import RecordedJobs
 
 _MOST = 1e9
 _WORKLOADS = files("lab.simulator") / "workloads"
-
-
-class Sizes(msgspec.Struct, frozen=True):
-    """How far from the size asked for a job may be, and how many may be suspended."""
-
-    min_ratio: float = 1.0
-    max_ratio: float = 1.0
-    suspendable: float = 0.0
-    """Share of the jobs, drawn from the seed."""
 
 
 Steps = Mapping[tuple[str, int], Mapping[int, float]]
@@ -54,12 +42,13 @@ def steps_of(name: str) -> Steps:
     return found
 
 
-def jobs_of(name: str, *, steps: Steps, sizes: Sizes, worker: Resources, seed: int) -> tuple[SimJob, ...]:
+def jobs_of(name: str, given: RecordedJobs, *, steps: Steps, seed: int) -> tuple[SimJob, ...]:
     """The jobs of a file in the order of arrival. Errors: ScenarioError names the line.
 
     A job without step times keeps its size; no job has fewer or more workers than were measured.
     """
     jobs: list[SimJob] = []
+    worker = given.worker.requests()
     for line, row in _rows(name, ("job", "submit_s", "gpus", "run_s")):
         gpus = int(_number(name, line, row, "gpus"))
         batch = int(row.get("batch_size") or 0)
@@ -80,9 +69,9 @@ def jobs_of(name: str, *, steps: Steps, sizes: Sizes, worker: Resources, seed: i
                 ),
                 worker=worker,
                 workers=gpus,
-                min_workers=max(ceil(gpus * sizes.min_ratio), min(known)),
-                max_workers=min(floor(gpus * sizes.max_ratio), max(known)),
-                suspendable=chance.random() < sizes.suspendable,
+                min_workers=max(ceil(gpus * given.min_ratio), min(known)),
+                max_workers=min(floor(gpus * given.max_ratio), max(known)),
+                suspendable=chance.random() < given.suspendable,
             )
         )
     if not jobs:

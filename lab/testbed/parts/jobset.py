@@ -7,14 +7,12 @@ controller relies on the defaults that they write. Its certificate is the caller
 
 import base64
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 import yaml
 
 from lab.testbed.api import Object
 from lab.testbed.cluster import Cluster
-from lab.testbed.errors import ControlPlaneError
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from lab.testbed.processes.process import Child
 from lab.testbed.programs.build import ensure_asset, ensure_program
@@ -32,25 +30,15 @@ async def start_jobset(
     `certificates` holds tls.crt and tls.key for the loopback, which `authority` signed; `gates` are features of its.
     """
     program = ensure_program(JOBSET)
-    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(ensure_asset(CRDS)))
+    await cluster.install(CRDS)
     health, webhook = free_ports(2)
     config = cluster.directory / "jobset.yaml"
     config.write_text(yaml.safe_dump(_configuration(health, webhook, certificates, gates or {})))
     argv: list[str | Path] = [program, f"--kubeconfig={cluster.kubeconfig()}", f"--config={config}"]
     async with cluster.api() as api:
-        await api.until(partial(_served, cluster), bool, what="JobSets are served")
         part = await cluster.start_part(JOBSET, argv, ready_url=f"http://{LOOPBACK}:{health}/readyz")
         await api.apply(_hooks(webhook, authority))
     return part
-
-
-async def _served(cluster: Cluster) -> bool:
-    """Whether JobSets can be listed: a new kind is known a moment after its definition."""
-    try:
-        await cluster.kubectl("get", "jobsets", "--all-namespaces")
-    except ControlPlaneError:
-        return False
-    return True
 
 
 async def end_jobset(cluster: Cluster) -> None:

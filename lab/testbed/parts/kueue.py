@@ -5,14 +5,12 @@ Rule: it runs out of the cluster, with fair sharing on. It makes its webhooks' c
 Service, so the API server finds it through a Service whose external name is this computer.
 """
 
-from functools import partial
 from pathlib import Path
 
 import yaml
 
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
-from lab.testbed.errors import ControlPlaneError
 from lab.testbed.objects import namespace
 from lab.testbed.parts.carried import carried
 from lab.testbed.processes.network import LOOPBACK, free_ports
@@ -37,12 +35,11 @@ async def start_kueue(cluster: Cluster) -> Child:
     Stops with the cluster; `end_kueue` takes the rest away. Minutes when the program has to be built.
     """
     program = ensure_program(KUEUE)
-    await cluster.kubectl("apply", "--server-side", "--force-conflicts", "--filename", str(ensure_asset(CRDS)))
+    await cluster.install(CRDS)
     health, webhook = free_ports(2)
     config, certificates = cluster.directory / "kueue.yaml", cluster.directory / "kueue-certificates"
     config.write_text(yaml.safe_dump(_configuration(health, webhook, certificates)))
     async with cluster.api() as api:
-        await api.until(partial(_served, cluster), bool, what="ClusterQueues are served", limit_s=60.0)
         await _prepare(api, webhook)
         async with carried(api, _SECRET, namespace=_NAMESPACE, to=[certificates]):
             return await cluster.start_part(
@@ -65,15 +62,6 @@ async def end_kueue(cluster: Cluster) -> None:
     async with cluster.api() as api:
         for hook in _hooks(port=1):
             await api.delete(hook["kind"], hook["metadata"]["name"])
-
-
-async def _served(cluster: Cluster) -> bool:
-    """Whether all of its kinds can be listed: a new kind is known a moment after its definition."""
-    try:
-        await cluster.kubectl("get", _OBJECTS, "--all-namespaces")
-    except ControlPlaneError:
-        return False
-    return True
 
 
 async def _prepare(api: Api, webhook: int) -> None:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-from lab.testbed.errors import ControlPlaneError, NotReady, PartDied
+from lab.testbed.errors import ControlPlaneError, NotReady
 
 _LEASH = Path(__file__).with_name("leash.py")
 _POLL_S = 0.02
@@ -95,12 +95,14 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
     async def ready(self, check: Callable[[], Awaitable[bool]], *, limit_s: float) -> None:
-        """Wait until `check` is true. PartDied if the process ends first, NotReady after `limit_s`."""
+        """Wait until `check` is true. ControlPlaneError if the process ends first, NotReady after `limit_s`."""
         try:
             async with asyncio.timeout(limit_s):
                 while not await check():
                     if not self.alive:
-                        raise PartDied(f"{self.name} ended while it started; its log ends with:\n{self.tail()}")
+                        raise ControlPlaneError(
+                            f"{self.name} ended while it started; its log ends with:\n{self.tail()}"
+                        )
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as late:
             raise NotReady(f"{self.name} was not ready in {limit_s:g} s; log ends with:\n{self.tail()}") from late

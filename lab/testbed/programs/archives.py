@@ -11,13 +11,9 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 
-import msgspec
-
-from lab.testbed.errors import FetchFailed
+from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.build import locked, say, user_cache
 
 OPENSEARCH = "2.18.0"
@@ -30,20 +26,15 @@ _COMPLAINT = re.compile(r"^(?:\[ERROR\]|E:)\s*(?P<words>\S.*)$", re.MULTILINE)
 _BROWSER = "apt-get -q -y --no-install-recommends install chromium fonts-dejavu-core"
 
 
-class Archive(msgspec.Struct, frozen=True):
-    """One archive: `fetch` fills the directory `files` of another and says which version that is."""
-
-    version: str
-    """Which one is wanted; `*`: whichever the distribution has."""
-    proof: str
-    """The file without which it cannot run."""
-    needs: tuple[str, ...]
-    fetch: Callable[[Path], str]
+VERSIONS = {"opensearch": OPENSEARCH, "prometheus": "*"}
+"""Archive → which version is wanted; `*`: whichever the distribution has"""
+_PROOFS = {"opensearch": f"opensearch-{OPENSEARCH}.jar", "prometheus": "usr/bin/prometheus"}
+"""Archive → the file without which it cannot run"""
 
 
 def find(name: str) -> Path | None:
     """The directory of an archive; of several versions the one whose name is last. `None`: it was not fetched."""
-    there = sorted(_directory().glob(f"{name}-{ARCHIVES[name].version}"))
+    there = sorted(_directory().glob(f"{name}-{VERSIONS[name]}"))
     return there[-1] if there else None
 
 
@@ -53,28 +44,26 @@ def why_missing(name: str) -> str | None:
 
 
 def ensure(name: str) -> Path:
-    """Directory of an archive, fetched now if it is not there: half a minute when cold. FetchFailed leaves nothing."""
-    archive, place = ARCHIVES[name], _directory()
+    """Directory of an archive, fetched now if it is not there: half a minute when cold; a failure leaves nothing."""
+    place = _directory()
     with locked(place, name), tempfile.TemporaryDirectory(prefix="fetch-", dir=place) as scratch:
         if (there := find(name)) is not None:
             return there
         began_s, work = time.monotonic(), Path(scratch)
         say(f"fetch {name} …")
-        if absent := [program for program in archive.needs if shutil.which(program) is None]:
-            raise FetchFailed(f"{name} needs {' and '.join(absent)} in PATH")
-        target = place / f"{name}-{archive.fetch(work)}"
-        if not (work / "files" / archive.proof).exists():
-            raise FetchFailed(f"what was fetched as {name} has no {archive.proof}")
+        target = place / f"{name}-{_FETCH[name](work)}"
+        if not (work / "files" / _PROOFS[name]).exists():
+            raise ControlPlaneError(f"what was fetched as {name} has no {_PROOFS[name]}")
         (work / "files").rename(target)
         say(f"fetched {name} in {time.monotonic() - began_s:.0f} s")
         return target
 
 
 def ensure_browser() -> str:
-    """Path of Chromium; root gets it installed now if it is not there (a minute). Errors: FetchFailed."""
+    """Path of Chromium; root gets it installed now if it is not there (a minute). Errors: ControlPlaneError."""
     if shutil.which("chromium") is None:
         if os.geteuid() != 0:
-            raise FetchFailed(f"no chromium, and only root may install it: {_BROWSER}")
+            raise ControlPlaneError(f"no chromium, and only root may install it: {_BROWSER}")
         say("fetch chromium …")
         for command in ("apt-get -q update", _BROWSER):
             _run(*command.split(), directory=Path.cwd())
@@ -91,7 +80,7 @@ def _prometheus(work: Path) -> str:
     """Debian's package, unpacked."""
     try:
         _run("apt-get", "-q", "download", "prometheus", directory=work)
-    except FetchFailed:  # the lists of packages are missing or old
+    except ControlPlaneError:  # the lists of packages are missing or old
         _run("apt-get", "-q", "update", directory=work)
         _run("apt-get", "-q", "download", "prometheus", directory=work)
     (package,) = work.glob("prometheus_*.deb")
@@ -100,7 +89,7 @@ def _prometheus(work: Path) -> str:
 
 
 def _run(*command: str, directory: Path) -> None:
-    """Run to the end without a terminal; FetchFailed with the first complaint, on one line."""
+    """Run to the end without a terminal; ControlPlaneError with the first complaint, on one line."""
     try:
         done = subprocess.run(
             command,
@@ -114,11 +103,11 @@ def _run(*command: str, directory: Path) -> None:
             check=False,
         )
     except (subprocess.TimeoutExpired, OSError) as failed:
-        raise FetchFailed(f"{command[0]}: {failed}") from failed
+        raise ControlPlaneError(f"{command[0]}: {failed}") from failed
     if done.returncode != 0:
         said = _COMPLAINT.search(done.stdout)
         words = said["words"] if said else (done.stdout.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise FetchFailed(f"{command[0]}: {words.strip()[:300]}")
+        raise ControlPlaneError(f"{command[0]}: {words.strip()[:300]}")
 
 
 def _directory() -> Path:
@@ -126,10 +115,4 @@ def _directory() -> Path:
     return user_cache() / "archives"
 
 
-# name of the archive → how it is fetched
-ARCHIVES: Mapping[str, Archive] = MappingProxyType(
-    {
-        "opensearch": Archive(OPENSEARCH, f"opensearch-{OPENSEARCH}.jar", ("mvn", "javac"), _opensearch),
-        "prometheus": Archive("*", "usr/bin/prometheus", ("apt-get", "dpkg"), _prometheus),
-    }
-)
+_FETCH = {"opensearch": _opensearch, "prometheus": _prometheus}

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from lab.testbed.errors import BuildFailed, GoMissing
+from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.catalogue import (
     ASSETS,
     COPY,
@@ -33,7 +33,7 @@ from lab.testbed.programs.catalogue import (
 from lab.testbed.programs.definitions import BESIDE_CONTROLLERS, DEFINITIONS
 
 CACHE_VARIABLE = "NETGANG_TESTBED_CACHE"
-_FILES = {**ASSETS, **DEFINITIONS, **{one.name: one for one in BESIDE_CONTROLLERS}}
+_FILES = {**ASSETS, **DEFINITIONS, **BESIDE_CONTROLLERS}
 _OUTPUT_LINES = 30  # of a failed command, enough to see the first compiler error
 _GO_VERSION = re.compile(r"go(\d+)\.(\d+)")
 _OLDEST_GO = (1, 21)  # from here on Go fetches the newer toolchain that a module asks for
@@ -69,21 +69,23 @@ def missing(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def find_go() -> Path:
-    """The `go` command; GoMissing when there is none or it is older than 1.21."""
+    """The `go` command; ControlPlaneError when there is none or it is older than 1.21."""
     found = shutil.which("go")
     if found is None:
-        raise GoMissing("the testbed builds its programs with Go: install Go from https://go.dev/dl and put it in PATH")
+        raise ControlPlaneError(
+            "the testbed builds its programs with Go: install Go from https://go.dev/dl and put it in PATH"
+        )
     answer = subprocess.run([found, "version"], capture_output=True, text=True, check=False).stdout
     version = _GO_VERSION.search(answer)
     if version is None or (int(version[1]), int(version[2])) < _OLDEST_GO:
-        raise GoMissing(f"the testbed needs Go 1.21 or newer, {found} says {answer.strip() or 'nothing'!r}")
+        raise ControlPlaneError(f"the testbed needs Go 1.21 or newer, {found} says {answer.strip() or 'nothing'!r}")
     return Path(found)
 
 
 def ensure_program(name: str, version: Version | None = None) -> Path:
     """Path of the program, built now if it is not in the cache. Minutes when cold, microseconds when warm.
 
-    Raises GoMissing or BuildFailed; an interrupted build leaves nothing that looks finished.
+    Raises ControlPlaneError; an interrupted build leaves nothing that looks finished.
     """
     program = _known(name)
     chosen = version or program.default_version
@@ -148,7 +150,7 @@ def _download(go: Path, module: str, version: Version, *, directory: Path) -> di
     command = [str(go), "mod", "download", "-json", f"{module}@v{version}"]
     done = subprocess.run(command, cwd=directory, env=_go_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise BuildFailed(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
+        raise ControlPlaneError(f"{' '.join(command)} failed: {(done.stderr or done.stdout).strip()}")
     answer: dict[str, str] = json.loads(done.stdout)
     return answer
 
@@ -199,4 +201,4 @@ def _run(go: Path, arguments: Sequence[str], directory: Path) -> None:
     done = subprocess.run(command, cwd=directory, env=_go_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         tail = "\n".join(done.stderr.splitlines()[-_OUTPUT_LINES:])
-        raise BuildFailed(f"{' '.join(command)} failed:\n{tail}")
+        raise ControlPlaneError(f"{' '.join(command)} failed:\n{tail}")

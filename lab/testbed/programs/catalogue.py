@@ -22,13 +22,15 @@ KUBERNETES = Version("1.36.3")
 TESTED = (KUBERNETES, Version("1.37.2"), Version("1.35.4"))
 """Versions of Kubernetes that netgang is tested with; docs/start/install.md says which are when."""
 
-VOLCANO = Version("1.15.0")
-"""The version of Volcano and of its definitions."""
+JOBSET, KUEUE, VOLCANO = Version("0.12.0"), Version("0.19.1"), Version("1.15.0")
+"""Versions of programs and of their definitions."""
 
 COPY = "completed"
 """The directory beside the go.mod in which a completed module lies."""
 
 _KUBERNETES_MODULE = "k8s.io/kubernetes"
+_KWOK = Version("0.8.0")
+_OPERATOR, _OPERATOR_VERSION = "github.com/kubeflow/training-operator", Version("1.8.1")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)\s+=>\s+\./staging/src/k8s\.io/\S+\s*$", re.MULTILINE)
 _RELEASED = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+\s+=>\s+k8s\.io/\S+\s+v\S+)\s*$", re.MULTILINE)
@@ -85,40 +87,28 @@ PROGRAMS: Mapping[str, Program] = MappingProxyType(
     {
         program.name: program
         for program in (
-            Program(
-                "etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", default_version=Version("3.6.16")
-            ),
+            Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3", Version("3.6.16")),
             _kubernetes("kube-apiserver"),
             _kubernetes("kube-scheduler"),
             _kubernetes("kubectl"),
             _kubernetes("kube-controller-manager"),
-            Program(
-                "kwok",
-                "sigs.k8s.io/kwok",
-                "sigs.k8s.io/kwok/cmd/kwok",
-                default_version=Version("0.8.0"),
-            ),
-            Program("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm", default_version=Version("3.22.0")),
-            Program(
-                "training-operator",
-                "github.com/kubeflow/training-operator",
-                "github.com/kubeflow/training-operator/cmd/training-operator.v1",
-                default_version=Version("1.8.1"),
-            ),
-            Program("jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", default_version=Version("0.12.0")),
-            Program("kueue", "sigs.k8s.io/kueue", "sigs.k8s.io/kueue/cmd/kueue", default_version=Version("0.19.1")),
+            Program("kwok", "sigs.k8s.io/kwok", "sigs.k8s.io/kwok/cmd/kwok", _KWOK),
+            Program("helm", "helm.sh/helm/v3", "helm.sh/helm/v3/cmd/helm", Version("3.22.0")),
+            Program("training-operator", _OPERATOR, f"{_OPERATOR}/cmd/training-operator.v1", _OPERATOR_VERSION),
+            Program("jobset", "sigs.k8s.io/jobset", "sigs.k8s.io/jobset", JOBSET),
+            Program("kueue", "sigs.k8s.io/kueue", "sigs.k8s.io/kueue/cmd/kueue", KUEUE),
             Program(  # the coscheduling plugin's kube-scheduler, for the benchmarks beside peers
                 "coscheduling",
                 "sigs.k8s.io/scheduler-plugins",
                 "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
-                default_version=Version("0.33.5"),
+                Version("0.33.5"),
                 pins_kubernetes=True,
             ),
             Program(  # Volcano's scheduler, a peer too: its go.mod takes volcano.sh/apis from a tree that no module has
                 "vc-scheduler",
                 "volcano.sh/volcano",
                 "volcano.sh/volcano/cmd/scheduler",
-                default_version=VOLCANO,
+                VOLCANO,
                 pins_kubernetes=True,
                 completed=Completed(
                     "volcano.sh/apis",
@@ -137,43 +127,37 @@ CORE = ("etcd", "kube-apiserver", "kube-scheduler", "kubectl", "kwok")
 E2E = (*CORE, "kube-controller-manager", "helm", "training-operator", "jobset", "kueue")
 """What the tests of tests/e2e ask for, so that all of it can be built before the first test's time begins."""
 
-KWOK_STAGES = Asset(
-    name="kwok-stages",
-    module="sigs.k8s.io/kwok",
-    default_version=Version("0.8.0"),
-    files=MappingProxyType(
-        {
-            "kustomize/stage/pod/fast/pod-ready.yaml": "pod-ready.yaml",
-            "kustomize/stage/pod/fast/pod-complete.yaml": "pod-complete.yaml",
-            "kustomize/stage/pod/fast/pod-delete.yaml": "pod-delete.yaml",
-            "kustomize/stage/node/fast/node-initialize.yaml": "node-initialize.yaml",
-            "kustomize/stage/node/heartbeat/node-heartbeat.yaml": "node-heartbeat.yaml",
-        }
-    ),
+_STAGES = (
+    *("pod/fast/pod-ready.yaml", "pod/fast/pod-complete.yaml", "pod/fast/pod-delete.yaml"),
+    *("node/fast/node-initialize.yaml", "node/heartbeat/node-heartbeat.yaml"),
 )
 """What kwok does to pods and nodes; `pod-complete` ends Job pods at once and is off by default."""
 
-PODGROUP_CRD = Asset(
-    name="podgroup-crd",
-    module="sigs.k8s.io/scheduler-plugins",
-    default_version=Version("0.28.9"),
-    files=MappingProxyType({"manifests/coscheduling/crd.yaml": "podgroup.yaml"}),
-)
-"""PodGroup of group scheduling.x-k8s.io: the definition that the training operator also ships."""
-
-TRAINING_CRDS = Asset(
-    name="training-crds",
-    module="github.com/kubeflow/training-operator",
-    default_version=Version("1.8.1"),
-    files=MappingProxyType(
-        {f"manifests/base/crds/kubeflow.org_{plural}.yaml": f"{plural}.yaml" for plural in ("tfjobs", "pytorchjobs")}
-    ),
-)
-"""The kinds of the training operator; mpijobs are left to the MPI operator, which has a kind of the same name."""
-
 # name of the asset → its files
 ASSETS: Mapping[str, Asset] = MappingProxyType(
-    {asset.name: asset for asset in (KWOK_STAGES, PODGROUP_CRD, TRAINING_CRDS)}
+    {
+        asset.name: asset
+        for asset in (
+            Asset(
+                "kwok-stages",
+                "sigs.k8s.io/kwok",
+                _KWOK,
+                {f"kustomize/stage/{one}": one.rpartition("/")[2] for one in _STAGES},
+            ),
+            Asset(  # PodGroup of group scheduling.x-k8s.io: the definition that the training operator also ships
+                "podgroup-crd",
+                "sigs.k8s.io/scheduler-plugins",
+                Version("0.28.9"),
+                {"manifests/coscheduling/crd.yaml": "podgroup.yaml"},
+            ),
+            Asset(  # mpijobs are left to the MPI operator, which has a kind of the same name
+                "training-crds",
+                _OPERATOR,
+                _OPERATOR_VERSION,
+                {f"manifests/base/crds/kubeflow.org_{one}.yaml": f"{one}.yaml" for one in ("tfjobs", "pytorchjobs")},
+            ),
+        )
+    }
 )
 
 

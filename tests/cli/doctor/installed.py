@@ -6,7 +6,7 @@ from typing import Any
 
 from cli.doctor.cluster_facts import Look, Where, of_files
 from lab.testbed.parts.installed import installed as installed_objects
-from tests.cli.doctor.system import ROOT, policies
+from tests.contract.manifests.rendered import ROOT, gates
 from tests.fakes.operator_api import FakeOperatorApi
 
 HOME = "namespaces/netgang-system"
@@ -60,13 +60,9 @@ def installed() -> FakeOperatorApi:
             spec={"containers": [{"name": "netgang", "image": "netgang:0.1.0"}]},
             status={"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
         )
-    seen = policies()
-    for kind, objects in (
-        ("MutatingAdmissionPolicy", seen.policies),
-        ("MutatingAdmissionPolicyBinding", seen.bindings),
-    ):
-        for name, one in (objects or {}).items():
-            put(api, f"{ADMISSION}/{PLURALS[kind]}/{name}", one)
+    for one in gates():
+        if one["metadata"]["name"] == "netgang-gate":
+            put(api, path_of(one), one)
     api.add("/api/v1/nodes/n1", metadata={"labels": {"topology.kubernetes.io/zone": "a"}}, status={})
     return api
 

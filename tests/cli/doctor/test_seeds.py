@@ -1,18 +1,22 @@
 """What is put wrong is found, by one finding that names its fix; a system as it should be has none."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor import Facts, Severity, examine
 from cli.doctor.cluster_facts import scheduler_of
-from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica
+from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica, ServiceAddress
 from cli.doctor.probes import ask_sources
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
@@ -22,18 +26,15 @@ from extender.settings.settings import Settings
 from scoring.ids import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node
-from tests.cli.doctor.system import (
-    SERVICE,
-    SETTINGS,
-    configuration,
-    system,
-    with_policy,
-    with_scheduler,
-)
+from tests.cli.doctor.installed import SETTINGS as SETTINGS_FILE
+from tests.cli.doctor.installed import installed, look
+from tests.contract.manifests.rendered import ROOT
 
 Seed = Callable[[Facts], Facts]
 GATES = "netgang-gate"
 HOST = "netgang.netgang-system.svc"
+SETTINGS = Settings(leader_election="on")
+SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 ROLE = "node-role.kubernetes.io"
 DEFAULT = Settings(scheduler_names=("default-scheduler",), host="0.0.0.0")
 TLS = Settings(
@@ -41,6 +42,39 @@ TLS = Settings(
     tls=TlsSettings(cert_file="tls.crt", key_file="tls.key", client_ca_file="ca.crt", client_names=("s",)),
     health_port=8890,
 )
+
+
+@cache
+def system() -> Facts:
+    """What is installed as it should be, with two nodes, a pod at the gate and a source that answers."""
+    api = installed()
+    api.edit(SETTINGS_FILE, lambda one: one["data"].update({"netgang.yaml": SHORT + one["data"]["netgang.yaml"]}))
+    mapped = Endpoints({"loss": {"mapped": 2, "unmapped": 0, "ambiguous": 0}})
+    more = {"nodes": (node("n1"), node("n2", zone="b")), "gated": ("default/w-1",), "sources": {"maddash": None}}
+    return replace(asyncio.run(look(api).facts()), endpoints=mapped, **more)
+
+
+SHORT = "lease: {duration_s: 1}\n"  # so that it is renewed within a second
+
+
+def with_scheduler(change: Callable[[dict[str, Any]], object]) -> Seed:
+    def changed(seen: Facts) -> Facts:
+        config = deepcopy(dict(system().scheduler or {}))
+        change(config)
+        return replace(seen, scheduler=config)
+
+    return changed
+
+
+def with_policy(kind: str, change: Callable[[dict[str, Any]], object]) -> Seed:
+    """With another policy of the gate, or another binding of it (`kind`)."""
+
+    def changed(seen: Facts) -> Facts:
+        found = {one: deepcopy(dict(getattr(system().policies, one))) for one in ("policies", "bindings")}
+        change(found[kind])
+        return replace(seen, policies=Policies(**found))
+
+    return changed
 
 
 def entry(number: int, **fields: Any) -> Seed:
@@ -218,7 +252,9 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
         lambda found: found["extenders"].append({"urlPrefix": "http://topolvm:9251", "filterVerb": "predicate"})
     ),
     "the whole name of the Service": entries(f"{HOST}.cluster.local:8888"),
-    "the number of the Service": entries(f"{SERVICE.cluster_ip}:8888"),  # a static kube-scheduler resolves no names
+    "the number of the Service": both(
+        entries("10.96.0.88:8888"), facts(service=SERVICE)
+    ),  # a static kube-scheduler resolves no names
     "no gates": facts(policies=Policies(policies={}, bindings={})),
     "nothing was looked at": lambda seen: Facts(settings=seen.settings),
 }
@@ -231,7 +267,8 @@ def test_what_is_right_is_left_alone(seed: Seed) -> None:
 
 def test_other_ways_to_be_right() -> None:
     """The configuration of the cluster's own kube-scheduler; and none at all where it asks no extender."""
-    assert examine(Facts(settings=DEFAULT, scheduler=configuration("default-scheduler"), kubernetes="1.36.3")) == ()
+    own = yaml.safe_load((ROOT / "scheduler-config/default-scheduler.yaml").read_text())
+    assert examine(Facts(settings=DEFAULT, scheduler=own, kubernetes="1.36.3")) == ()
     assert examine(Facts(settings=SETTINGS.model_copy(update={"extender": False}), kubernetes="1.37.2")) == ()
 
 

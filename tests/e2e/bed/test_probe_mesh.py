@@ -22,10 +22,8 @@ from typing import Any
 import pytest
 
 from lab.bench.testbed.cases import Impairment, Setting
-from lab.bench.testbed.commands import in_namespace, ip_in, run_in, tc_in
-from lab.bench.testbed.errors import BedUnavailable
-from lab.bench.testbed.kernel import Kernel, examined
-from lab.bench.testbed.nodes import Bed, address, bed, small_packets_only
+from lab.bench.testbed.commands import BedUnavailable, in_namespace, ip_in, run_in, tc_in
+from lab.bench.testbed.nodes import Bed, address, bed, examine, small_packets_only
 from lab.bench.testbed.nodes import port as switch_port
 from lab.bench.testbed.shaping import shaped
 from lab.testbed.objects import zone_nodes
@@ -106,16 +104,12 @@ def _clean(one: str, other: str) -> bool:
     return not _by_uplink(one, other) and LOSING not in (one, other)
 
 
-@pytest.fixture(scope="module")
-def kernel() -> Kernel:
+@pytest.fixture
+def mesh() -> Iterator[Bed]:
     try:
-        return examined()
+        examine()
     except BedUnavailable as error:
         pytest.skip(str(error))
-
-
-@pytest.fixture
-def mesh(kernel: Kernel) -> Iterator[Bed]:
     with bed(nodes=NODES) as made:
         ip_in(made.switch, [f"addr add {SERVER}/24 dev br0"])
         in_namespace(made.switch, lambda: small_packets_only("br0"))
@@ -130,10 +124,10 @@ def listening(made: Bed) -> socket.socket:
 
 
 @contextmanager
-def faults(made: Bed, kernel: Kernel) -> Iterator[None]:
+def faults(made: Bed) -> Iterator[None]:
     """All three, until the end of the block."""
     drop = f"-m statistic --mode random --probability {LOSS_RATIO} -j DROP"
-    with shaped(made, kernel, Setting(Impairment.DELAY, DELAY_MS, (LATE,))):
+    with shaped(made, Setting(Impairment.DELAY, DELAY_MS, (LATE,))):
         for node in NODES:
             others = [one for one in NODES if one != node and (one == LOSING or _by_uplink(one, node))]
             rules = [f"-A INPUT -s {address(one)} {drop}" for one in others]
@@ -209,7 +203,7 @@ async def running(stage: Stage, made: Bed, folder: Path, *, port: int) -> AsyncI
             await asyncio.gather(*(one.stop() for one in agents.values()))
 
 
-async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, kernel: Kernel, tmp_path: Path) -> None:
+async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, tmp_path: Path) -> None:
     await stage.add_nodes(*zone_nodes(ZONES, cpu="1500m"))
     await stage.api.create(kind("v1", "ServiceAccount", ACCOUNT, stage.namespace))
     [port] = free_ports(1)
@@ -226,7 +220,7 @@ async def test_faults_are_found_avoided_and_gone(stage: Stage, mesh: Bed, kernel
         await within(FIRST_S, lambda found: found.known("D") > 0.0, "first values of zone D")
         found = await within(ALL_S, lambda found: found.known() == 1.0, "all pairs of all zones measured")
         assert found.faults() == set()
-        with faults(mesh, kernel):
+        with faults(mesh):
             await within(
                 FOUND_S,
                 lambda found: len(found.faults()) == 3 and found.loss_of(_clean) < CLEAN_RATIO,
@@ -310,7 +304,7 @@ async def rates(netgang: Netgang) -> Rates:
 
 @pytest.mark.nightly
 async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoided(
-    stage: Stage, mesh: Bed, kernel: Kernel, tmp_path: Path
+    stage: Stage, mesh: Bed, tmp_path: Path
 ) -> None:
     """10 Mbit/s instead of 100 on one of 36 nodes, with no gang in the way: each node has a burst first.
 
@@ -330,7 +324,7 @@ async def test_a_slow_node_and_then_a_slow_uplink_are_found_by_bursts_and_avoide
         say(f"{what}: after {monotonic() - began_s:.0f} s")
 
     async with running(stage, mesh, tmp_path, port=port):
-        with shaped(mesh, kernel, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (LOSING,))):
+        with shaped(mesh, Setting(Impairment.BANDWIDTH, SLOW_BPS / 1e6, (LOSING,))):
             await within(
                 FOUND_S,
                 lambda found: found.slow_nodes() == {LOSING} and sum(LOSING in pair for pair in found.bps) >= 4,

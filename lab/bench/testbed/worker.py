@@ -1,23 +1,44 @@
-"""One rank of a training job: connect to the others, train, say how far it came.
+"""One rank of a training job: connect to the others, train, say how far it came. TCP sockets carry every gradient.
 
-Rule: three stages, each started only when all ranks are through with the one before (their parent sees to that),
-so that the time of training holds neither process start nor connection set-up. A rank that runs out of time says how
-many bytes it had received of how many: a run that is cut short is never taken for a finished one.
+Rank 0 is the parameter server. A synchronous step: every worker receives the parameters (pull), computes on its own
+batch and sends the gradient (push); the server waits for all, takes the mean and moves. Asynchronous: the server moves
+by each gradient as it comes and sends that worker the new parameters, so that a slow worker does fewer steps and delays
+no other. The price is *staleness*: the updates of others that came between a worker's pull and its push (Dean et al.,
+NIPS 2012, "Large Scale Distributed Deep Networks", section 4.1).
+
+Rules: a synchronous server and a single process give the same gradients; what differs between two runs is then the
+network alone. Three stages, each started only when all ranks are through with the one before (their parent sees to
+it), so that the time of training holds neither process start nor connection set-up. A rank that runs out of time says
+how many bytes it had received of how many: a run that is cut short is never taken for a finished one.
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from time import monotonic
 
+import msgspec
 import numpy as np
 
-from lab.bench.testbed.training.asynchronous import Server
-from lab.bench.testbed.training.data import Floats
-from lab.bench.testbed.training.job import ASYNC, PS, Job, Trained
-from lab.bench.testbed.training.model import Model
-from lab.bench.testbed.training.ps import serve_step, work_step
-from lab.bench.testbed.training.wire import Meter, OutOfTime, prepared, retransmitted, transfer
+from lab.bench.testbed.model import ASYNC, LEARNING_RATE, PS, Job, Model, batch
+from lab.bench.testbed.wire import Flow, Meter, OutOfTime, moved, prepared, transfer
+
+
+class Trained(msgspec.Struct, frozen=True):
+    """What one rank did."""
+
+    rank: int
+    steps: int
+    """Whole steps; of an asynchronous parameter server, updates."""
+    seconds: float
+    finished: bool
+    received_bytes: int
+    expected_bytes: int
+    """What it receives in a finished run; 0 for an asynchronous worker, whose share is not settled beforehand."""
+    losses: tuple[float, ...] = ()
+    """Loss of its batch at each step; a parameter server has none."""
+    staleness: tuple[int, ...] = ()
+    """Of an asynchronous parameter server: per update, how many others came between the worker's pull and its push."""
 
 
 class Rank:
@@ -26,7 +47,7 @@ class Rank:
     def __init__(self, job: Job, rank: int) -> None:
         self._job = job
         self._rank = rank
-        self._model = Model.of(job.data)
+        self._model = Model(job.data.pixels, job.data.hidden)
         self._listener: socket.socket | None = None
         self._out: dict[int, socket.socket] = {}
         """rank → connection that we opened"""
@@ -82,7 +103,6 @@ class Rank:
             finished=job.topology == ASYNC or meter.received_bytes == expected,
             received_bytes=meter.received_bytes,
             expected_bytes=expected,
-            retransmits=self._retransmits(),
             losses=tuple(losses),
         )
 
@@ -93,19 +113,17 @@ class Rank:
         if self._listener is not None:
             self._listener.close()
 
-    @property
-    def parameters(self) -> Floats:
-        """The parameters after what was trained so far; of a ps worker those that it pulled last."""
-        return self._parameters
-
     def _serve(self, meter: Meter, began_s: float) -> Trained:
         """Be an asynchronous server; then hang up, which is how the workers learn that it is over."""
-        server = Server(self._parameters)
+        staleness: list[int] = []
         with suppress(OutOfTime, ConnectionError):  # what was applied until then is said
-            server.serve(self._callers_in_order(), meter, updates=self._job.updates)
-        seconds, retransmits = monotonic() - began_s, self._retransmits()
+            for stale in self._updates(meter):
+                staleness.append(stale)
+                if len(staleness) == self._job.updates:
+                    break
+        seconds = monotonic() - began_s
         self.close()
-        applied, size = len(server.staleness), 4 * self._model.size
+        applied, size = len(staleness), 4 * self._model.size
         return Trained(
             rank=self._rank,
             steps=applied,
@@ -113,23 +131,36 @@ class Rank:
             finished=applied == self._job.updates,
             received_bytes=applied * size,  # a gradient that came too late, or in part, counts for nothing
             expected_bytes=self._job.updates * size,
-            retransmits=retransmits,
-            staleness=tuple(server.staleness),
+            staleness=tuple(staleness),
         )
 
-    def _retransmits(self) -> int:
-        return sum(map(retransmitted, (*self._out.values(), *self._in.values())))
+    def _updates(self, meter: Meter) -> Iterator[int]:
+        """Move by each gradient as it comes, by a worker's part of a synchronous step; gives each one's staleness."""
+        workers = self._callers_in_order()
+        inbox = {one: np.empty_like(self._parameters) for one in workers}
+        pulled_at = dict.fromkeys(workers, 0)
+        rate = np.float32(LEARNING_RATE / len(workers))
+        # A copy goes out: the parameters change while a slow worker still receives them.
+        flows = {one: Flow.of(send=[self._parameters.copy()], receive=[inbox[one]]) for one in workers}
+        for number, one in enumerate(moved(meter, flows)):
+            self._parameters -= rate * inbox[one]
+            yield number - pulled_at[one]
+            pulled_at[one] = number + 1
+            flows[one] = Flow.of(send=[self._parameters.copy()], receive=[inbox[one]])
 
     def _step(self, step: int, meter: Meter) -> Sequence[float]:
+        """One step, numbered from 0; a worker gives the loss of its batch."""
         if self._rank == 0:
-            serve_step(self._parameters, self._callers_in_order(), self._inbox, meter)
+            workers = self._callers_in_order()
+            transfer(meter, send=[(one, self._parameters) for one in workers])
+            transfer(meter, receive=[(one, self._inbox[row]) for row, one in enumerate(workers)])
+            self._parameters -= np.float32(LEARNING_RATE) * self._inbox.mean(axis=0)
             return ()
-        job, worker = self._job, self._rank - 1
-        return [
-            work_step(
-                self._model, job.data, self._out[0], self._parameters, meter, seed=job.seed, worker=worker, step=step
-            )
-        ]
+        transfer(meter, receive=[(self._out[0], self._parameters)])
+        images, labels = batch(self._job.data, seed=self._job.seed, worker=self._rank - 1, step=step)
+        loss, gradient = self._model.gradient(self._parameters, images, labels)
+        transfer(meter, send=[(self._out[0], gradient)])
+        return [loss]
 
     def _barrier(self, meter: Meter) -> None:
         """A ps worker waits for the server's word that the last step counts: only then has the gradient arrived."""

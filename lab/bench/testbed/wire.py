@@ -15,13 +15,10 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from lab.bench.testbed.training.data import Floats
+from lab.bench.testbed.model import Floats
 
 CONGESTION: Final = b"cubic"
 """What a stock Linux sends with. Some kernels' default (bbr) takes random loss for no sign of congestion."""
-_TCP_INFO_BYTES: Final = 192
-_TOTAL_RETRANS_AT: Final = 100
-"""Offset of tcpi_total_retrans in Linux's struct tcp_info"""
 
 
 class OutOfTime(Exception):
@@ -148,9 +145,3 @@ def prefer_cubic(connection: socket.socket) -> str:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
     name = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
     return name.rstrip(b"\0").decode()
-
-
-def retransmitted(connection: socket.socket) -> int:
-    """Segments that the kernel has sent again on this connection."""
-    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    return int(struct.unpack_from("=I", info, _TOTAL_RETRANS_AT)[0])
