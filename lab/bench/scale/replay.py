@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any
 
 from extender.kube.calls import NODES, POD_GROUPS, PODS
+from lab.bench.child import say
 from lab.bench.scale import objects
 from lab.bench.scale.objects import Shape
 from lab.testbed.apiserver.server import LoopbackApi, serve
@@ -194,7 +195,7 @@ async def _main(shape: Shape) -> None:
     store.load(POD_GROUPS, {})
     replay = Replay(store, shape)
     async with serve(LoopbackApi(store)) as api:
-        print(json.dumps({"url": api.url}), flush=True)
+        say({"ok": {"url": api.url}})
         while line := await asyncio.to_thread(sys.stdin.readline):
             command = json.loads(line)
             answer: dict[str, float] = {}
@@ -207,7 +208,7 @@ async def _main(shape: Shape) -> None:
                     replay.cordon()
                 case other:
                     raise ValueError(f"unknown command {other}")
-            print(json.dumps(answer), flush=True)
+            say({"ok": answer})
 
 
 if __name__ == "__main__":

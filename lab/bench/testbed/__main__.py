@@ -9,6 +9,7 @@ from types import FrameType
 
 import msgspec
 
+from lab.bench.child import ChildFailed
 from lab.bench.testbed.cases import SWEEP, Impairment
 from lab.bench.testbed.commands import BedError, BedUnavailable, clean
 from lab.bench.testbed.experiment import Wanted, experiment
@@ -85,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BedUnavailable as error:
         print(f"no test bed here: {error}", file=sys.stderr)
         sys.exit(_UNAVAILABLE)
-    except BedError as error:
+    except (BedError, ChildFailed) as error:
         print(f"the test bed failed: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
