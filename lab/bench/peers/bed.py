@@ -13,8 +13,7 @@ from time import perf_counter
 
 import msgspec
 
-from lab.bench.peers.meters import CpuMeter, cpu_meter
-from lab.bench.peers.watch import PodTimes, pod_times
+from lab.bench.peers.watch import CpuMeter, PodTimes, cpu_meter, pod_times
 from lab.bench.peers.ways import OURS, Instance, Way
 from lab.bench.peers.workloads import NAMESPACE
 from lab.testbed.api import Api, Object
