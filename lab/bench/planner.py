@@ -13,7 +13,7 @@ import functools
 import json
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
 
 from msgspec.structs import replace
@@ -30,11 +30,11 @@ from scoring.plan import Plan, PlannerCache, plan
 POLICY = Policy()
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Times of the planner")
     parser.add_argument("--rounds", type=int, default=5)
-    rounds = parser.parse_args(arguments).rounds
+    rounds = parser.parse_args().rounds
     missed = False
     for name, goal_ms, measure in CASES:
         times_ms = [measure() for _ in range(rounds)]
