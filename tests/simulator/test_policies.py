@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lab.simulator.model import Fate, Scenario
 from lab.simulator.policies import NETGANG, POLICIES, made
 from lab.simulator.scenarios import builtin_names, load, scenarios
-from lab.simulator.speed.stall import START_S, resize_stall_s
+from lab.simulator.speed.table import START_S, resize_stall_s
 from lab.simulator.state import RunResult, State
 from lab.simulator.world import run
 from tests.example_counts import FEW
