@@ -23,7 +23,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import msgspec
 import uvicorn
 from msgspec.structs import replace
 from starlette.types import ASGIApp
@@ -75,20 +74,6 @@ POD: dict[str, Any] = {
 """A worker of a training job as kube-scheduler holds it: about 4 kB of JSON."""
 
 
-class Result(msgspec.Struct, frozen=True):
-    """One line of the report: medians over the rounds, in milliseconds; `ratio_spread` is lowest and highest."""
-
-    verb: str
-    names: int
-    netgang_p50_ms: float
-    netgang_p99_ms: float
-    go_p50_ms: float
-    go_p99_ms: float
-    ratio: float
-    ratio_spread: tuple[float, float]
-    goal: float | None
-
-
 class Connection:
     """One kept-alive HTTP/1.1 connection that sends prepared requests; replies must carry Content-Length."""
 
@@ -138,8 +123,11 @@ def post(verb: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def measure(ports: Sequence[int], *, verb: str, names: int, rounds: int, calls: int) -> Result:
-    """Ask both servers (netgang first, Go second) in turns; the order changes with each round."""
+def measure(ports: Sequence[int], *, verb: str, names: int, rounds: int, calls: int) -> dict[str, Any]:
+    """Ask both servers (netgang first, Go second) in turns; the order changes with each round.
+
+    One line of the report: medians over the rounds, in milliseconds; `ratio_spread` is lowest and highest.
+    """
     message = request(verb, names)
     medians: tuple[list[float], list[float]] = ([], [])
     tails: tuple[list[float], list[float]] = ([], [])
@@ -154,17 +142,9 @@ def measure(ports: Sequence[int], *, verb: str, names: int, rounds: int, calls: 
     for connection in connections:
         connection.close()
     ratios = [ours / theirs for ours, theirs in zip(*medians, strict=True)]
-    return Result(
-        verb=verb,
-        names=names,
-        netgang_p50_ms=_median(medians[0]),
-        netgang_p99_ms=_median(tails[0]),
-        go_p50_ms=_median(medians[1]),
-        go_p99_ms=_median(tails[1]),
-        ratio=_median(ratios),
-        ratio_spread=(round(min(ratios), 3), round(max(ratios), 3)),
-        goal=GOALS.get((verb, names)),
-    )
+    times = {"netgang_p50_ms": medians[0], "netgang_p99_ms": tails[0], "go_p50_ms": medians[1], "go_p99_ms": tails[1]}
+    figures = {"verb": verb, "names": names, **{name: _median(of) for name, of in (times | {"ratio": ratios}).items()}}
+    return {**figures, "ratio_spread": (round(min(ratios), 3), round(max(ratios), 3)), "goal": GOALS.get((verb, names))}
 
 
 def build_go_echo() -> Path:
@@ -228,7 +208,7 @@ def create_app() -> ASGIApp:
     return service.app
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure and print one JSON line per verb and number of names; a missed goal ends with status 1."""
     parser = argparse.ArgumentParser(
         prog="python -m lab.bench.http", description="Latency of the verbs beside a Go echo"
@@ -237,7 +217,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=200, help="calls per server and round")
     parser.add_argument("--serve", action="store_true", help="serve instead of measuring")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args()
     if chosen.serve:
         return serve()
     missed = False
@@ -247,8 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for names in map(int, chosen.names.split(",")):
             for verb in VERBS:
                 result = measure(ports, verb=verb, names=names, rounds=chosen.rounds, calls=chosen.calls)
-                print(json.dumps(msgspec.to_builtins(result)), flush=True)
-                missed |= result.goal is not None and result.ratio > result.goal
+                print(json.dumps(result), flush=True)
+                missed |= result["goal"] is not None and result["ratio"] > result["goal"]
     sys.exit(missed)
 
 

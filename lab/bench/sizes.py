@@ -177,12 +177,12 @@ def write(rows: Sequence[Row]) -> None:
     FILE.write_text(head + "".join(f"{row.name} = {row.measured}\n" for row in rows))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Print the table, or lower its numbers."""
     parser = argparse.ArgumentParser(prog="python -m lab.bench.sizes", description="How large netgang is")
     parser.add_argument("--write", action="store_true", help="lower the numbers of sizes.toml to what is measured")
     rows = table()
-    if parser.parse_args(arguments).write:
+    if parser.parse_args().write:
         write(rows)
     else:
         show(rows)

@@ -5,7 +5,7 @@ same scenario, policy and seed give the same result bit by bit. After all events
 it wants nothing more. Only jobs that share a node with a change are looked at again.
 
 Rules of the model, alike for all policies: a job trains from `START_S` after it is whole; a change of its workers after
-that stalls it and takes it back to its last checkpoint (`lab.simulator.speed.stall`); removed pods are gone at once.
+that stalls it and takes it back to its last checkpoint (`lab.simulator.speed.table`); removed pods are gone at once.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from lab.simulator.actions import Action, Advice, Deciding, GiveUp, Place, Remove, Suspend
 from lab.simulator.model import Fate, Scenario
 from lab.simulator.pace import Pace
-from lab.simulator.speed.stall import START_S, repeated_samples, resize_stall_s
+from lab.simulator.speed.table import START_S, repeated_samples, resize_stall_s
 from lab.simulator.speed.traffic import Wires
 from lab.simulator.state import JobState, RunResult, State
 from scoring.model import Role

@@ -11,27 +11,16 @@ from lab.testbed.demo import up
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.programs.archives import VERSIONS, ensure, ensure_browser
 from lab.testbed.programs.build import ensure_all, ensure_asset
-from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS, Version, parse_version
+from lab.testbed.programs.catalogue import ASSETS, CORE, E2E, PROGRAMS
 from lab.testbed.programs.definitions import DEFINITIONS
 
 app = typer.Typer(help="A real Kubernetes control plane on this computer; needs Go to build it once.")
-
-
-def _version(text: str) -> Version:
-    try:
-        return parse_version(text)
-    except ValueError as wrong:
-        raise typer.BadParameter(str(wrong)) from wrong
 
 
 @app.command()
 def build(
     programs: Annotated[
         list[str] | None, typer.Argument(help=f"Any of: {', '.join(PROGRAMS)}. Default: what every cluster needs.")
-    ] = None,
-    version: Annotated[
-        Version | None,
-        typer.Option(parser=_version, metavar="X.Y.Z", help="Version of Kubernetes' own programs."),
     ] = None,
     e2e: Annotated[bool, typer.Option("--e2e", help="All that the tests of tests/e2e ask for.")] = False,
     optional: Annotated[bool, typer.Option("--optional", help="Exit with 0 even if one cannot be built.")] = False,
@@ -43,7 +32,7 @@ def build(
     if unknown:
         raise typer.BadParameter(f"{', '.join(unknown)}: not among {', '.join(PROGRAMS)}")
     try:
-        built = ensure_all(chosen, version=version)
+        built = ensure_all(chosen)
         for asset in (*ASSETS, *(DEFINITIONS if e2e else ())):
             ensure_asset(asset)
     except ControlPlaneError as wrong:

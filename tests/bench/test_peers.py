@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from lab.bench.peers.figures import PARTIAL, RATIO, Half, half, judged, ratios, summary
+from lab.bench.peers.figures import Half, half, judged, ratios, summary
 from lab.bench.peers.ways import PEERS, WAYS, Way
-from lab.bench.peers.workloads import NAMESPACE, QUICK, WORKLOADS, Workload
+from lab.bench.peers.workloads import QUICK, WORKLOADS, Workload
 
 SMALL = Workload("small", "3 gangs of 2", 8, 2, 4, 3, 2, ways=tuple(WAYS))
 FAST = Half(pods=2, bound=2, span_s=1.0)
-SLOW = replace(FAST, span_s=2.0)
 LEFT = replace(FAST, bound=1)
 
 
@@ -24,39 +23,24 @@ def test_every_way_has_the_same_load(way: Way) -> None:
     pods = pods_of(SMALL, way)
     names = [one["metadata"]["name"] for one in pods]
     assert names == [one["metadata"]["name"] for one in pods_of(SMALL, WAYS["none"])]
-    assert len(pods) == SMALL.pods == 6
-    assert {one["metadata"]["namespace"] for one in pods} == {NAMESPACE}
     assert {one["spec"]["schedulerName"] for one in pods} == {way.scheduler_name}
     assert all(bool(one["metadata"]["labels"]) == way.grouped for one in pods)
     assert all(("schedulingGates" in one["spec"]) == way.gated for one in pods)
     assert all(("schedulingGroup" in one["spec"]) == way.native for one in pods)
 
 
-@pytest.mark.parametrize(
-    "load", [*WORKLOADS.values(), *QUICK.values()], ids=lambda load: f"{load.name} of {len(load.ways)}"
-)
+@pytest.mark.parametrize("load", [*WORKLOADS.values(), *QUICK.values()], ids=lambda load: str(load.pods))
 def test_every_load_fits_its_nodes(load: Workload) -> None:
     """What cannot be bound would say nothing about how fast it is."""
     assert load.pods <= load.nodes * load.node_cpu
     assert {*load.ways} <= {*WAYS, *PEERS}
-    assert len(load.node_objects()) == load.nodes
 
 
-def seen(**bound_s: float) -> dict[str, float]:
-    return {f"{name[0]}-worker-{name[1:]}": at_s for name, at_s in bound_s.items()}
-
-
-def test_the_rate_counts_from_first_to_last_binding() -> None:
-    bound_s = seen(g0=12.0, g1=10.0, g2=11.0)
+def test_the_rate_counts_from_first_to_last_binding_and_is_none_in_part() -> None:
+    bound_s = {"g-worker-0": 12.0, "g-worker-1": 10.0, "g-worker-2": 11.0}
     assert half(bound_s, expected={"g": 3}, pods=3).rate == pytest.approx(1.5)
-    for some in ({}, seen(g0=0.0), seen(g0=0.0, g1=1.0)):
-        assert half(some, expected={"g": 3}, pods=3).rate == 0.0
-
-
-def test_a_gang_with_some_members_bound_is_partial() -> None:
-    bound_s = seen(g0=1.0, g1=2.0, h0=3.0)
-    found = half(bound_s, expected={"g": 2, "h": 2, "i": 2}, pods=6)
-    assert (found.partial_gangs, found.bound) == (1, 3)
+    found = half({"g-worker-0": 1.0, "g-worker-1": 2.0, "h-worker-0": 3.0}, expected={"g": 2, "h": 2, "i": 2}, pods=6)
+    assert (found.partial_gangs, found.bound, found.rate) == (1, 3, 0.0)
 
 
 def test_ratios_are_of_the_same_round() -> None:
@@ -64,7 +48,6 @@ def test_ratios_are_of_the_same_round() -> None:
     ours = [replace(FAST, span_s=2.0, round=0), replace(FAST, span_s=8.0, round=1)]
     theirs = [replace(FAST, span_s=4.0, round=1), replace(FAST, span_s=1.0, round=0)]
     assert ratios(ours, theirs) == (0.5, 0.5, 0.5)
-    assert ratios(ours, theirs[:1]) == (0.5, 0.5, 0.5), "what has no other in its round has no ratio"
     assert ratios(ours[:1], theirs[:1]) is None
     assert ratios([FAST], [LEFT]) is None
 
@@ -79,7 +62,6 @@ CHEAP = replace(FAST, cpu_s=0.002)  # of two pods: 1 ms each
 JUDGED = {  # case: (what is missed, netgang's half, the reference's)
     "all kept": ([], CHEAP, FAST),
     "too slow": (["ratio"], replace(CHEAP, span_s=1.4), FAST),
-    "too much CPU": (["cpu_ms_per_pod"], replace(FAST, cpu_s=0.003), FAST),
     "CPU not known": (["cpu_ms_per_pod"], FAST, FAST),
     "a partial gang": (["partial_gangs"], replace(CHEAP, partial_gangs=1), FAST),
     "pods unbound": (["ratio", "partial_gangs"], replace(LEFT, cpu_s=0.002), FAST),
@@ -89,14 +71,7 @@ JUDGED = {  # case: (what is missed, netgang's half, the reference's)
 
 @pytest.mark.parametrize(("late", "ours", "theirs"), JUDGED.values(), ids=JUDGED)
 def test_goals_are_judged(late: list[str], ours: Half, theirs: Half) -> None:
-    found = judged({("gangs", "second"): [ours], ("gangs", "none"): [theirs]}, quick=False)
-    assert [one["figure"] for one in found if not one["holds"]] == late
-
-
-def test_a_quick_run_judges_no_speed_and_what_was_not_measured_is_not_judged() -> None:
-    halves = {("gangs", "second"): [replace(SLOW, partial_gangs=1)], ("gangs", "none"): [FAST]}
-    found = judged(halves, quick=True)
-    assert [one["figure"] for one in found] == [PARTIAL]
-    assert not found[0]["holds"]
-    alone = judged({("gangs", "second"): [FAST]}, quick=False)
-    assert RATIO not in {one["figure"] for one in alone}
+    """A quick run judges no speed."""
+    halves = {("gangs", "second"): [ours], ("gangs", "none"): [theirs]}
+    assert [one["figure"] for one in judged(halves, quick=False) if not one["holds"]] == late
+    assert [one["figure"] for one in judged(halves, quick=True)] == ["partial_gangs"]

@@ -106,14 +106,6 @@ def test_a_file_before_it_is_installed(tmp_path: Path) -> None:
     assert (result.exit_code, "set nodeCacheCapable: true" in result.stdout) == (1, True)
 
 
-def test_bad_settings_are_named(tmp_path: Path) -> None:
-    settings = tmp_path / "netgang.yaml"
-    settings.write_text("score: {ratios: '62'}")
-    result = run("doctor", "--no-cluster", "--config", settings)
-    assert result.exit_code == 1
-    assert f"error   settings-invalid: settings of file {settings}: score.ratios" in result.stdout
-
-
 WRONG: dict[str, tuple[tuple[str, ...], str]] = {  # case: (arguments, words of the refusal)
     "nothing to look at": (("doctor", "--no-cluster"), "leaves nothing to look at"),
     "no such kubeconfig": (("doctor", "--kubeconfig", "/none"), "kubeconfig /none: cannot be read"),

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict
 from functools import cache, partial
 from typing import Any
 
@@ -24,28 +23,9 @@ from lab.testbed.parts.service import Netgang, install_rights
 from lab.testbed.programs.build import ensure_program
 from lab.testbed.programs.catalogue import Version
 from lab.testbed.pytest_plugin import ARTIFACTS, E2E, kubernetes_versions
-from tests.e2e.replayed import Replayed
+from tests.e2e.replayed import assert_decides_again
 from tests.e2e.site import fresh_namespace
 from tests.e2e.stage import Stage
-
-REPLAYED = pytest.StashKey[Replayed]()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    tally = config.stash.get(REPLAYED, None)
-    if tally is not None:
-        terminalreporter.line(str(tally))
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if hasattr(session.config, "workeroutput") and REPLAYED in session.config.stash:
-        session.config.workeroutput["replayed"] = asdict(session.config.stash[REPLAYED])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    if found := getattr(node, "workeroutput", {}).get("replayed"):
-        node.config.stash.setdefault(REPLAYED, Replayed()).add(Replayed(**found))
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -115,14 +95,11 @@ async def namespace(api: Api, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def stage(
-    request: pytest.FixtureRequest, kubernetes_version: Version, cluster: Cluster, api: Api, namespace: str
-) -> AsyncIterator[Stage]:
+async def stage(kubernetes_version: Version, cluster: Cluster, api: Api, namespace: str) -> AsyncIterator[Stage]:
     made = Stage(cluster, api, namespace)
     yield made
-    tally = request.config.stash.setdefault(REPLAYED, Replayed())
     for one in made.started:
-        await tally.check(one)
+        await assert_decides_again(one)
 
 
 async def sweep(api: Api, *, kinds: Sequence[str] = ("Pod", "PodGroup", "Node")) -> None:

@@ -61,20 +61,6 @@ def test_seeds_give_medians_and_ratios_of_equal_jobs() -> None:
     assert whole["beside_gangs_ratio"] == pytest.approx(sum(ours) / sum(gangs), abs=0.001)
 
 
-def test_jobs_that_cannot_run_are_said_and_not_averaged(tmp_path: Path) -> None:
-    """A workload that fits nowhere has no completion times, in tables and JSON alike."""
-    path = tmp_path / "never.yaml"
-    path.write_text(
-        "name: never\nnodes: [{count: 1, cpu: 1, memory: 1Gi}]\n"
-        "workload: {kind: list, jobs: [{name: a, workers: 2, work: {model: vgg16, batch: 1, samples: 1}}]}\n"
-    )
-    file = load(str(path))
-    times = {row["policy"]: row["jct_mean_s"] for row in compare(file).rows}
-    assert times.pop("default") == 20 * 1800.0, "given up for good after its twentieth deadlock"
-    assert set(times.values()) == {None}
-    assert CliRunner().invoke(app, ["simulate", str(path)]).exit_code == 0
-
-
 def test_elastic_rows_tell_the_story_of_the_paper() -> None:
     """E2, E3: 3 → 6 → 9 → 12 → 9 by the loss; changes every 50 steps cost more than they bring."""
     sync = Sync.ASYNCHRONOUS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.simulator.policies.kod2_algorithms import Pass, Running, Waiting, algorithm_1, algorithm_2, algorithm_3
+from lab.simulator.policies.kod2_algorithms import Pass, Running, Waiting, algorithm_1, algorithm_2
 
 
 @dataclass(frozen=True)
@@ -105,13 +105,3 @@ def test_the_fit_test_adds_up_what_no_node_has() -> None:
     """Whether a node has room is not asked."""
     assert algorithm_1([Waiting("wide", 1.0, 0, (4, 1))], None, (4, 1)).placed == ("wide",)
     assert algorithm_1([Waiting("wide", 1.0, 0, (4, 2))], None, (4, 1)).placed == ()
-
-
-def test_scale_out_gives_to_the_heaviest_first_within_maximum_and_l_iw() -> None:
-    light, heavy = (
-        Running(name, weight, 0, {0: (0,)}, frozenset(), (2,), 1, 4) for name, weight in (("l", 1), ("h", 2))
-    )
-    idle = {0: (2,), 1: (9,)}
-    assert algorithm_3([light, heavy], idle, increment=2) == (("h", 0), ("h", 1), ("l", 1), ("l", 1))
-    assert algorithm_3([light, heavy], idle, increment=None) == (("h", 0), ("h", 1), ("h", 1), ("l", 1), ("l", 1))
-    assert algorithm_3([light], {0: (1,)}, increment=None) == ()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lab.simulator.model import Fate, Scenario
 from lab.simulator.policies import NETGANG, POLICIES, made
 from lab.simulator.scenarios import builtin_names, load, scenarios
-from lab.simulator.speed.stall import START_S, resize_stall_s
+from lab.simulator.speed.table import START_S, resize_stall_s
 from lab.simulator.state import RunResult, State
 from lab.simulator.world import run
 from tests.example_counts import FEW
@@ -101,23 +101,6 @@ def test_a_deadlocked_job_is_removed_after_its_time_and_comes_again() -> None:
     assert all((found.started_s or 0.0) >= freed_s + 1800.0 for found in again.outcomes[1:])
 
 
-def test_a_job_that_never_fits_stops_the_others_under_kod2_alone() -> None:
-    """While the heaviest job does not fit, Algorithm 1 looks at no other."""
-    never = job("never", workers=2, cpu=11)
-    for policy in EVERY:
-        outcomes = play(policy, scenario(never, job("fits", at_s=1.0, least=1))).outcomes
-        assert outcomes[0].started_s is None
-        assert (outcomes[1].fate is Fate.COMPLETED) or policy == "kod2-literal", policy
-
-
-def test_kod2_grows_a_lonely_job() -> None:
-    """From its minimum, l_iw at a time: at most two more at each event."""
-    [outcome] = play("kod2-literal", scenario(job("j", workers=2, least=1, most=6))).outcomes
-    assert outcome.resizes == 0, "before it trains"
-    fixed = play("coscheduling", scenario(job("j", workers=2))).outcomes[0]
-    assert (outcome.completion_s or 0.0) < 0.6 * (fixed.completion_s or 0.0)
-
-
 def test_a_change_stalls_and_repeats_steps() -> None:
     """A lighter job is shrunk for a heavier one: it stalls as measured, and what it repeats is counted."""
     wide = job("wide", workers=4, least=2, cpu=2, samples=40_000.0)
@@ -128,17 +111,3 @@ def test_a_change_stalls_and_repeats_steps() -> None:
     assert shrunk.resizes == 2, "down for the other job, and up again"
     least = resize_stall_s(2) + resize_stall_s(4)
     assert least <= shrunk.stalled_s < least + 2 * 60.0
-
-
-def test_paper_n_keeps_to_one_zone() -> None:
-    seen: list[set[str]] = []
-
-    def look(state: State) -> None:
-        for one in state.running.values():
-            rows = (*one.ps.values(), *one.workers.values())
-            seen.append({str(state.table.nodes[row].zone) for row in rows})
-
-    some = [job(f"j{i}", at_s=float(i), workers=6, cpu=2, samples=1_000.0) for i in range(4)]
-    run(scenario(*some, count=4, zones=2), Watched(made("paper-n"), look))
-    assert seen
-    assert all(len(zones) == 1 for zones in seen)

@@ -7,7 +7,7 @@ import pytest
 from lab.simulator.model import Scenario
 from lab.simulator.policies import made
 from lab.simulator.scenarios import ScenarioError, parse, scenarios
-from lab.simulator.speed.stall import START_S, resize_stall_s
+from lab.simulator.speed.table import START_S, resize_stall_s
 from lab.simulator.world import run
 
 HEAD = "job,submit_s,gpus,run_s\n"

@@ -20,7 +20,6 @@ from lab.bench.peers.watch import PodTimes
 from lab.bench.peers.ways import Way
 from lab.bench.peers.workloads import NAMESPACE, gang_of
 from lab.testbed.api import Object
-from lab.testbed.objects import gang_pods
 
 Placed = Mapping[str, Sequence[str]]
 """job → the node of each of its pods that is bound"""
@@ -93,8 +92,8 @@ async def _run(place: Bed, scenario: Scenario, way: Way, seed: int) -> Run:
 
 async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
     objects = way.gang(job.name, members(job, way))
-    groups = [one for one in objects if one["kind"] != "Pod"]
     pods = [one for one in objects if one["kind"] == "Pod"]
+    groups = objects[: -len(pods)]
     order.shuffle(pods)
     for one in (*groups, *pods):
         await place.api.create(one)
@@ -103,19 +102,8 @@ async def _submit(place: Bed, job: Job, way: Way, order: random.Random) -> None:
 def members(job: Job, way: Way) -> list[Object]:
     """The job's pods for this way; they tolerate nothing, so that an unschedulable node is one."""
     policy = {_ZONE_POLICY: job.zone_policy} if job.zone_policy else {}
-    made = gang_pods(
-        job.name,
-        job.size,
-        min_available=job.size,
-        dialect=way.dialect,
-        namespace=NAMESPACE,
-        cpu=job.cpu,
-        memory=job.memory,
-        gpu=job.gpu,
-        annotations={**way.annotations(job.name), **policy},
-        scheduler=way.scheduler_name,
-        gates=way.gates,
-    )
+    room = {"cpu": job.cpu, "memory": job.memory, "gpu": job.gpu}
+    made = way.members(job.name, job.size, NAMESPACE, annotations=policy, **room)
     return [{**one, "spec": {**one["spec"], "tolerations": []}} for one in made]
 
 

@@ -13,16 +13,16 @@ from time import perf_counter
 
 import msgspec
 
-from lab.bench.peers.meters import CpuMeter, cpu_meter
-from lab.bench.peers.watch import PodTimes, pod_times
+from lab.bench.peers.watch import CpuMeter, PodTimes, cpu_meter, pod_times
 from lab.bench.peers.ways import OURS, Instance, Way
 from lab.bench.peers.workloads import NAMESPACE
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import namespace
+from lab.testbed.parts import volcano
 from lab.testbed.parts.native import delete_groups, served, switch_on
 from lab.testbed.parts.service import install_rights, start_netgang
-from lab.testbed.parts.volcano import delete_volcano_groups, install_volcano, start_volcano
+from lab.testbed.parts.volcano import install_volcano, start_volcano
 from lab.testbed.processes.network import LOOPBACK, free_ports
 
 _STANDING = ("etcd", "kube-apiserver")
@@ -73,7 +73,7 @@ class Bed:
             lambda: self.api.list_all("Pod", namespace=NAMESPACE), lambda found: not found, what="pods gone"
         )
         if self._has_volcano:
-            await delete_volcano_groups(self.api, namespace=NAMESPACE)
+            await self.api.delete_all("PodGroup", namespace=NAMESPACE, api_version=volcano.API)
 
     def _pid(self) -> int | None:
         part = self.cluster.parts.get(OURS)

@@ -1,4 +1,4 @@
-"""See from outside when pods appear, are admitted and are bound.
+"""See from outside when pods appear, are admitted and are bound, and how much CPU netgang takes meanwhile.
 
 Why a watch: the API server's own times have whole seconds. Rule: a pod's time is when the event that first shows its
 node arrives here; a watch that the API server ends goes on from the last resourceVersion, so no event is missed, and
@@ -6,14 +6,19 @@ one whose version is too old is an error, because times would be wrong.
 """
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from time import perf_counter
 
 import msgspec
 
 from lab.testbed.api import Api, Object
 from lab.testbed.errors import ControlPlaneError
+
+_SAMPLE_S = 0.02
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class WatchLost(ControlPlaneError):
@@ -92,3 +97,48 @@ async def _follow(api: Api, namespace: str, version: str, times: PodTimes) -> No
         async for kind, pod in api.watch("Pod", namespace=namespace, resource_version=version):
             times.take(kind, pod, now_s=perf_counter())
             version = pod["metadata"]["resourceVersion"]
+
+
+class CpuMeter(msgspec.Struct):
+    """(moment of `perf_counter`, CPU seconds of user and system until then), oldest first."""
+
+    readings: list[tuple[float, float]] = []
+
+    def cpu_s(self, begin_s: float, end_s: float) -> float | None:
+        """What was taken between two moments; `None`: it did not run."""
+        until = [
+            max((cpu_s for at_s, cpu_s in self.readings if at_s <= moment), default=0.0) for moment in (begin_s, end_s)
+        ]
+        return until[1] - until[0] if self.readings else None
+
+
+@asynccontextmanager
+async def cpu_meter(pid: Callable[[], int | None]) -> AsyncGenerator[CpuMeter, None]:
+    """Read the process fifty times a second, as soon as there is one, until the block ends."""
+    meter = CpuMeter()
+
+    async def run() -> None:
+        while True:
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                if (number := pid()) is not None:
+                    text = Path(f"/proc/{number}/stat").read_text()  # noqa: ASYNC240 - it is in the kernel's memory
+                    meter.readings.append((perf_counter(), parsed_s(text)))
+            await asyncio.sleep(_SAMPLE_S)
+
+    reading = asyncio.create_task(run())
+    try:
+        yield meter
+    finally:
+        reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await reading
+
+
+def parsed_s(stat: str) -> float:
+    """CPU seconds in the text of /proc/PID/stat; the name in it may hold blanks and brackets (see proc(5)).
+
+    >>> parsed_s("7 (a b) c) " + " ".join(["S"] + ["0"] * 10 + ["150", "50"])) == 200 / _TICKS_PER_S
+    True
+    """
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from lab.testbed.api import Object
 from lab.testbed.cluster import ADMIN, NETGANG_SCHEDULER, SCHEDULER
-from lab.testbed.objects import GangDialect, pod_group
+from lab.testbed.objects import GangDialect, gang_pods, pod_group
 from lab.testbed.parts import volcano
 from lab.testbed.parts.native import in_group, native_group
 from lab.testbed.parts.service import SCHEDULER_CONFIG, SECOND_SCHEDULER
@@ -72,11 +72,6 @@ class Way(msgspec.Struct, frozen=True):
     kubernetes: Version = KUBERNETES
     """The version of the API server, and of kube-scheduler where that is no program of a peer's."""
 
-    @property
-    def gates(self) -> tuple[str, ...]:
-        """Scheduling gates of the pods of gangs."""
-        return (GATE,) if self.gated else ()
-
     def groups(self, name: str, size: int, namespace: str) -> list[Object]:
         """The objects beside the pods that make a gang."""
         if self.volcano:
@@ -85,9 +80,15 @@ class Way(msgspec.Struct, frozen=True):
             return native_group(name, size, version=self.kubernetes, namespace=namespace)
         return [pod_group(name, size, namespace=namespace)] if self.dialect is GangDialect.POD_GROUP else []
 
-    def annotations(self, name: str) -> dict[str, str]:
-        """What the pods of a gang of this name are annotated with."""
-        return {volcano.GROUP_ANNOTATION: name} if self.volcano else {}
+    def members(self, name: str, size: int, namespace: str, **of_each: Any) -> list[Object]:
+        """The pods of a gang of this name, as `gang_pods` makes them."""
+        noted = {**({volcano.GROUP_ANNOTATION: name} if self.volcano else {}), **of_each.pop("annotations", {})}
+        how: dict[str, Any] = {
+            "namespace": namespace,
+            "scheduler": self.scheduler_name,
+            "gates": (GATE,) if self.gated else (),
+        }
+        return gang_pods(name, size, min_available=size, dialect=self.dialect, annotations=noted, **how, **of_each)
 
     def gang(self, name: str, members: Sequence[Object]) -> list[Object]:
         """All objects of a gang with these pods as this way wants them: groups first."""

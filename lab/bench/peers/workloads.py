@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from lab.bench.peers.ways import COSCHEDULING, VOLCANO, Way
 from lab.testbed.api import Object
-from lab.testbed.objects import gang_pods, zone_nodes
+from lab.testbed.objects import zone_nodes
 
 NAMESPACE = "bench"
 _MEMBER = "-worker-"
@@ -45,22 +45,9 @@ class Workload(msgspec.Struct, frozen=True):
 
     def backlog(self, way: Way) -> list[Object]:
         """The objects of all gangs, gang after gang: groups where they are needed, and pods."""
-        return [one for number in range(self.gangs) for one in self._gang(f"g{number:04d}", way)]
-
-    def _gang(self, name: str, way: Way) -> list[Object]:
-        annotations = way.annotations(name)
-        members = gang_pods(
-            name,
-            self.size,
-            min_available=self.size,
-            dialect=way.dialect,
-            namespace=NAMESPACE,
-            cpu="1",
-            annotations=annotations,
-            scheduler=way.scheduler_name,
-            gates=way.gates,
-        )
-        return way.gang(name, members)
+        names = [f"g{number:04d}" for number in range(self.gangs)]
+        gangs = (way.gang(name, way.members(name, self.size, NAMESPACE, cpu="1")) for name in names)
+        return [one for gang in gangs for one in gang]
 
 
 def gang_of(pod_name: str) -> str:

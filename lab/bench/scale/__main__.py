@@ -16,7 +16,6 @@ are CPU too. Latencies and `…_wall_ms` are by the clock.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,8 +23,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
+from lab.bench.child import Child
 from lab.bench.http import Connection, post
 from lab.bench.scale import objects
 from lab.bench.scale.objects import Shape
@@ -36,6 +35,8 @@ GROWTH_RATIO = 1.05
 """Resident memory at the end of a long storm, at most so many times that after `_WARM_S`."""
 _JUDGED_FROM_S = 600.0
 _WARM_S = 120.0
+_LIMIT_S = 300.0
+"""Of one answer: a first sync of 15,000 nodes on a slow machine."""
 _SETTLE_S = 2.0
 _BETWEEN_S = 0.01
 _SINGLES = 20
@@ -50,47 +51,6 @@ COSTS = (
       for part in ("p50", "p99")),
 )  # fmt: skip
 """Figures that grow with the cluster, and may not grow faster than it."""
-
-
-class Child:
-    """A process that answers commands by JSON lines."""
-
-    def __init__(self, module: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", module, *arguments]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.hello: dict[str, Any] = self.read()
-
-    def ask(self, do: str, **arguments: object) -> dict[str, Any]:
-        """Send a command and wait for its answer."""
-        self.tell(do, **arguments)
-        return self.read()
-
-    def tell(self, do: str, **arguments: object) -> None:
-        """Send a command; `read` gets its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-        self._process.stdin.flush()
-
-    def read(self) -> dict[str, Any]:
-        """The next line. Errors: RuntimeError when the process ended."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self._process.args!r} ended")
-        return dict(json.loads(line))
-
-    def rss_mib(self) -> float:
-        """Its resident memory now."""
-        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
-        return pages * 4096 / (1 << 20)
-
-    def end(self) -> None:
-        """Let it end by itself; a process that does not is ended."""
-        try:
-            self._process.communicate(timeout=10)  # which closes its input
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
 
 
 def questions(shape: Shape) -> Iterator[tuple[str, bytes]]:
@@ -113,20 +73,21 @@ def measure(shape: Shape, *, rate: float, seconds: float) -> dict[str, float]:
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         given = {"nodes": shape.nodes, "pods": shape.pods, "waiting": shape.waiting}
-        api = Child("lab.bench.scale.replay", *(f"--{name}={value}" for name, value in given.items()))
-        stack.callback(api.end)
-        (place / "config").write_text(kubeconfig(api.hello["url"]))
+        api = Child("the API server", "lab.bench.scale.replay", *(f"--{name}={value}" for name, value in given.items()))
+        stack.callback(api.close)
+        (place / "config").write_text(kubeconfig(api.hello()["url"]))
         mesh = place / "mesh.json"
         mesh.write_bytes(objects.mesh(shape))
-        service = Child("lab.bench.scale.service", f"--kubeconfig={place / 'config'}", f"--mesh={mesh}")
-        stack.callback(service.end)
-        result: dict[str, float] = {**given, **_named("sync", service.ask("synced"))}
-        connection = Connection(service.hello["port"])
+        service = Child("netgang", "lab.bench.scale.service", f"--kubeconfig={place / 'config'}", f"--mesh={mesh}")
+        stack.callback(service.close)
+        port = service.hello()["port"]
+        result: dict[str, float] = {**given, **_named("sync", service.ask("synced", limit_s=_LIMIT_S))}
+        connection = Connection(port)
         stack.callback(connection.close)
         result |= _storm(service, api, connection, mesh, shape, rate=rate, seconds=seconds)
         for what in ("pod", "node"):
             result[f"plan_after_{what}_event_ms"] = _singles(service, api, what)
-        result |= service.ask("full")
+        result |= service.ask("full", limit_s=_LIMIT_S)
         return {name: round(value, 3) for name, value in result.items()}
 
 
@@ -153,7 +114,7 @@ def _storm(
 ) -> dict[str, float]:
     """Events through the watches, questions beside them, and new network data half way through."""
     _pause(_SETTLE_S)
-    service.ask("mark")
+    service.ask("mark", limit_s=_LIMIT_S)
     api.tell("churn", rate=rate, seconds=seconds)
     begun_s = time.perf_counter()
     times_ms: dict[str, list[float]] = {}
@@ -172,7 +133,7 @@ def _storm(
         connection.call(message)
         times_ms.setdefault(kind, []).append((time.perf_counter() - asked_s) * 1e3)
         _pause(_BETWEEN_S)
-    happened, found = api.read(), service.ask("mark")
+    happened, found = api.answer(limit_s=_LIMIT_S), service.ask("mark", limit_s=_LIMIT_S)
     result = {
         **_named("storm", happened | found),
         "storm_cpu_share": found["cpu_s"] / found["seconds"],
@@ -188,11 +149,11 @@ def _storm(
 def _singles(service: Child, api: Child, what: str) -> float:
     """Median length of the plans after single events."""
     _pause(_SETTLE_S)
-    service.ask("mark")
+    service.ask("mark", limit_s=_LIMIT_S)
     for _ in range(_SINGLES):
-        api.ask("one", what=what)
+        api.ask("one", what=what, limit_s=_LIMIT_S)
         _pause(_SINGLE_EVERY_S)
-    return float(service.ask("mark")["plan_p50_ms"])
+    return float(service.ask("mark", limit_s=_LIMIT_S)["plan_p50_ms"])
 
 
 def _pause(seconds: float) -> None:

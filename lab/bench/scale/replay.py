@@ -12,11 +12,12 @@ import asyncio
 import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
+from itertools import count, cycle
 from typing import Any
 
 from extender.kube.calls import NODES, POD_GROUPS, PODS
+from lab.bench.child import say
 from lab.bench.scale import objects
 from lab.bench.scale.objects import Shape
 from lab.testbed.apiserver.server import LoopbackApi, serve
@@ -41,7 +42,7 @@ class Replay:
     def __init__(self, store: ApiStore, shape: Shape) -> None:
         self._store = store
         self._shape = shape
-        self._letters = self._endless(_PATTERN)
+        self._letters = cycle(_PATTERN)
         self._number = count(shape.foreign)
         self._pending: deque[dict[str, Any]] = deque()
         self._bound: deque[tuple[str, str]] = deque()
@@ -109,8 +110,7 @@ class Replay:
     def _status_changes(self) -> bool:
         self._status = (self._status + 7919) % self._shape.foreign
         pod: dict[str, Any] = objects.foreign(self._status, None)
-        key = (pod["metadata"]["namespace"], pod["metadata"]["name"])
-        pod = self._store.get(PODS, *key)
+        pod = self._store.get(PODS, *_key(pod))
         pod["status"]["podIP"] = f"10.1.{self._status % 250}.{self.decided % 250}"
         self._store.put(PODS, pod)
         return False
@@ -128,7 +128,7 @@ class Replay:
         node = i * 31 % self._shape.nodes
         pod: dict[str, Any] = objects.foreign(i, objects.node_name(node + objects.ZONES * 10 * objects.is_empty(node)))
         self._store.put(PODS, pod)
-        self._bound.append((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        self._bound.append(_key(pod))
         return True
 
     def _foreign_goes(self) -> bool:
@@ -140,7 +140,7 @@ class Replay:
     def _member_finishes(self) -> bool:
         pod: dict[str, Any] = objects.member(self._finished, objects.node_name(0))
         self._finished += 3
-        pod = self._store.get(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+        pod = self._store.get(PODS, *_key(pod))
         pod["status"]["phase"] = "Succeeded"
         self._store.put(PODS, pod)
         return True
@@ -149,7 +149,7 @@ class Replay:
         gang, index = divmod(next(self._fresh), self._shape.size)
         pod: dict[str, Any] = objects.waiting(self._shape, self._shape.waiting + gang, index)
         self._store.put(PODS, pod)
-        self._gang_pods.append((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        self._gang_pods.append(_key(pod))
         return True
 
     def _gang_shrinks(self) -> bool:
@@ -158,10 +158,9 @@ class Replay:
         self._store.remove(PODS, *self._gang_pods.popleft())
         return True
 
-    @staticmethod
-    def _endless(pattern: str) -> Iterator[str]:
-        while True:
-            yield from pattern
+
+def _key(pod: dict[str, Any]) -> tuple[str, str]:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
 
 
 async def churn(replay: Replay, shape: Shape, *, rate: float, seconds: float) -> dict[str, float]:
@@ -194,7 +193,7 @@ async def _main(shape: Shape) -> None:
     store.load(POD_GROUPS, {})
     replay = Replay(store, shape)
     async with serve(LoopbackApi(store)) as api:
-        print(json.dumps({"url": api.url}), flush=True)
+        say({"ok": {"url": api.url}})
         while line := await asyncio.to_thread(sys.stdin.readline):
             command = json.loads(line)
             answer: dict[str, float] = {}
@@ -207,7 +206,7 @@ async def _main(shape: Shape) -> None:
                     replay.cordon()
                 case other:
                     raise ValueError(f"unknown command {other}")
-            print(json.dumps(answer), flush=True)
+            say({"ok": answer})
 
 
 if __name__ == "__main__":

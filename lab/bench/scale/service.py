@@ -33,6 +33,7 @@ from extender.runtime.clock import SystemClock
 from extender.runtime.log_lines import LogFormat, configure_logging
 from extender.scheduling.planning import loop as planning
 from extender.settings.settings import Settings
+from lab.bench.child import say
 from lab.bench.scale.objects import STARVE_LIMIT_S
 from scoring.plan import Plan, PlannerCache, plan
 
@@ -155,7 +156,7 @@ class Commands:
                     answer = self._full()
                 case other:
                     raise ValueError(f"unknown command {other}")
-            print(json.dumps(answer), flush=True)
+            say({"ok": answer})
 
     def _mark(self) -> dict[str, Any]:
         now_s, cpu_s = time.perf_counter(), time.process_time()
@@ -207,7 +208,7 @@ async def _main(kubeconfig: Path, mesh: Path) -> None:
         vars(planning)["plan"] = runs.timed(plan)
         _, config = next(configs(settings, service))
         serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
-        print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
+        say({"ok": {"port": listener.getsockname()[1]}})
         await Commands(service, Probe(), runs).serve()
         serving.cancel()
 

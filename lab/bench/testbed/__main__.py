@@ -5,10 +5,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
+from lab.bench.child import ChildFailed
 from lab.bench.testbed.cases import SWEEP, Impairment
 from lab.bench.testbed.commands import BedError, BedUnavailable, clean
 from lab.bench.testbed.experiment import Wanted, experiment
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.action == "table":
             print(table(msgspec.json.decode(options.json.read_bytes(), type=Result)))
             return
-        _end_like_ctrl_c(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C
         examine()
         print("network namespaces: yes", file=sys.stderr, flush=True)
         if options.action == "check":
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BedUnavailable as error:
         print(f"no test bed here: {error}", file=sys.stderr)
         sys.exit(_UNAVAILABLE)
-    except BedError as error:
+    except (BedError, ChildFailed) as error:
         print(f"the test bed failed: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -102,13 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _write(result: Result, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
-
-
-def _end_like_ctrl_c(number: signal.Signals) -> None:
-    def told(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(number, told)
 
 
 if __name__ == "__main__":

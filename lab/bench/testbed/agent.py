@@ -1,6 +1,6 @@
 """What runs inside a node: answers probes, sends them, and is a rank of training jobs.
 
-Started by `lab.bench.testbed.node_process`; one JSON command per line of standard input, one JSON answer per line of
+Started by `lab.bench.child`; one JSON command per line of standard input, one JSON answer per line of
 standard output; the end of input is the end of the process.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from lab.bench.child import say
 from lab.bench.testbed.model import Job
 from lab.bench.testbed.nodes import small_packets_only
 from lab.bench.testbed.probing import Listening, measured_bps, send_packets
@@ -78,19 +79,14 @@ def main() -> None:
     node, address = sys.argv[1:]
     small_packets_only()
     agent = Agent(node, address)
-    _say({"ok": None})
+    say({"ok": None})
     for line in sys.stdin:
         given = json.loads(line)
         try:
             answer = {"ok": getattr(agent, given.pop("do"))(given)}
         except (OSError, ValueError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
-        _say(answer)
-
-
-def _say(answer: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
+        say(answer)
 
 
 if __name__ == "__main__":

@@ -30,10 +30,6 @@ class BedUnavailable(BedError):
     """This machine cannot have a bed: names the package, right or kernel option that is missing."""
 
 
-class NodeFailed(BedError):
-    """The process in a node's namespace ended, refused or stayed silent."""
-
-
 def run(*command: str, given: str = "") -> str:
     """Output of a command. Errors: BedError with the command and what it said."""
     try:

@@ -8,19 +8,19 @@ Rounds come one after the other, so that one that is cut short has whole rounds 
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import product
 from time import monotonic
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 
 from lab.bench.testbed.cases import SWEEP, Choice, Impairment, Setting, clean_ps_case, drawn, settings, worst_case
 from lab.bench.testbed.model import DATASETS, TOPOLOGIES
 from lab.bench.testbed.nodes import Bed, bed
 from lab.bench.testbed.probes import Effort, probe
 from lab.bench.testbed.result import Result, Row
-from lab.bench.testbed.running_job import CONNECT_LIMITS, NEVER_BEGAN, run_job
+from lab.bench.testbed.running_job import CONNECT_LIMITS, run_job
 from lab.bench.testbed.shaping import shaped
 
 SETTING_S: Final = 40.0
@@ -34,8 +34,6 @@ class Wanted(msgspec.Struct, frozen=True):
     datasets: tuple[str, ...] = tuple(DATASETS)
     topologies: tuple[str, ...] = TOPOLOGIES
     rounds: int = 1
-    draws: int = 1
-    """Random choices beside each of netgang's."""
     seed: int = 0
     run_s: float = 8.0
     """Longest time of one run; a longer one is cut short and its time is projected."""
@@ -44,96 +42,74 @@ class Wanted(msgspec.Struct, frozen=True):
     effort: Effort = msgspec.field(default_factory=Effort)
 
 
-class _Begun(msgspec.Struct):
-    """An experiment while it runs."""
-
-    bed: Bed
-    wanted: Wanted
-    result: Result
-    ends_s: float
-    tell: Callable[[str], None]
-    left_out: Counter[str] = msgspec.field(default_factory=Counter)
-    """setting → runs for which there was no time"""
-
-
 def experiment(wanted: Wanted, result: Result, tell: Callable[[str], None]) -> None:
-    """Fill `result`, in a bed of its own; cut short it holds all runs until then. Errors: BedError."""
+    """Fill `result`, in a bed of its own; cut short it holds all runs until then. Errors: BedError, ChildFailed."""
     began_s = monotonic()
+    left_out: Counter[str] = Counter()
     try:
         with bed() as made:
             result.congestion_control = next(iter(made.processes.values())).ask("congestion", limit_s=10.0)
-            running = _Begun(made, wanted, result, began_s + wanted.whole_s, tell)
             for round_ in range(wanted.rounds):
                 for setting in settings(wanted.sweep):
-                    _one_setting(running, setting, round_)
-            result.left_out = [f"{title}: {count} runs" for title, count in running.left_out.items()]
+                    runs = len(wanted.datasets) * len(wanted.topologies) * len(Choice)
+                    if began_s + wanted.whole_s - monotonic() > SETTING_S + wanted.run_s:
+                        for row in _rows(made, wanted, setting, round_, result, tell, ends_s=began_s + wanted.whole_s):
+                            result.rows.append(row)
+                            tell(_line(row))
+                            runs -= 1
+                    left_out[setting.title] += runs
+            result.left_out = [f"{title}: {count} runs" for title, count in left_out.items() if count]
     finally:
         result.seconds = monotonic() - began_s
 
 
-def _one_setting(running: _Begun, setting: Setting, round_: int) -> None:
+def _rows(
+    made: Bed,
+    wanted: Wanted,
+    setting: Setting,
+    round_: int,
+    result: Result,
+    tell: Callable[[str], None],
+    *,
+    ends_s: float,
+) -> Iterator[Row]:
+    """The runs of a setting and round, but for those that might not end in time."""
     from lab.bench.testbed.choosing import chosen  # the whole service: `check` and `clean` do without
 
-    wanted, result = running.wanted, running.result
-    planned = list(_planned(setting, wanted, round_))
-    if running.ends_s - monotonic() < SETTING_S + wanted.run_s:
-        running.left_out[setting.title] += len(planned)
-        return
-    with shaped(running.bed, setting):
+    with shaped(made, setting):
         result.load.append(round(os.getloadavg()[0], 1))
         longest_ms = setting.value if setting.impairment is Impairment.DELAY else 0.0
-        measured = probe(running.bed, longest_delay_ms=longest_ms, effort=wanted.effort)
-        ours = chosen(measured)
-        running.tell(f"round {round_ + 1}, {setting.title}: netgang chose {', '.join(sorted(ours))}")
-        for one in planned:
-            if monotonic() + (1.0 + CONNECT_LIMITS) * wanted.run_s > running.ends_s:
-                running.left_out[setting.title] += 1
+        ours = chosen(probe(made, longest_delay_ms=longest_ms, effort=wanted.effort))
+        tell(f"round {round_ + 1}, {setting.title}: netgang chose {', '.join(sorted(ours))}")
+        for dataset, topology, choice in product(wanted.datasets, wanted.topologies, Choice):
+            if monotonic() + (1.0 + CONNECT_LIMITS) * wanted.run_s > ends_s:
                 continue
-            row = _ran(running, one, ours, setting.impaired)
-            result.rows.append(row)
-            running.tell(_line(row))
-
-
-def _ran(running: _Begun, planned: Row, ours: tuple[str, ...], impaired: Sequence[str]) -> Row:
-    nodes = planned.nodes or ours
-    run = run_job(
-        running.bed,
-        nodes,
-        dataset=planned.dataset,
-        topology=planned.topology,
-        seed=running.wanted.seed + planned.round,
-        limit_s=running.wanted.run_s,
-        steps=running.wanted.steps,
-    )
-    seen = msgspec.structs.asdict(run)
-    return replace(planned, nodes=nodes, impaired=sum(node in impaired for node in nodes), **seen)
-
-
-def _planned(setting: Setting, wanted: Wanted, round_: int) -> Iterator[Row]:
-    """The runs of a setting and round, with nothing run yet; netgang's have no nodes yet."""
-    for dataset in wanted.datasets:
-        for topology in wanted.topologies:
-            choices: list[tuple[Choice, tuple[str, ...]]] = [
-                (Choice.NETGANG, ()),
-                (Choice.WORST, worst_case(setting.impaired)),
-                (Choice.CLEAN_PS, clean_ps_case(setting.impaired)),
-            ]
-            for draw in range(wanted.draws):
-                seed = f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/{draw}"
-                choices.append((Choice.RANDOM, drawn(seed)))
-            for number, (choice, nodes) in enumerate(choices):
-                yield Row(
-                    **msgspec.structs.asdict(NEVER_BEGAN),
-                    dataset=dataset,
-                    topology=topology,
-                    impairment=setting.impairment.value,
-                    value=setting.value,
-                    choice=choice.value,
-                    nodes=nodes,
-                    impaired=0,
-                    round=round_,
-                    draw=max(0, number - (len(choices) - wanted.draws)),
-                )
+            nodes = {
+                Choice.NETGANG: ours,
+                Choice.WORST: worst_case(setting.impaired),
+                Choice.CLEAN_PS: clean_ps_case(setting.impaired),
+                Choice.RANDOM: drawn(f"{wanted.seed + round_}/{setting.title}/{dataset}/{topology}/0"),
+            }[choice]
+            run = run_job(
+                made,
+                nodes,
+                dataset=dataset,
+                topology=topology,
+                seed=wanted.seed + round_,
+                limit_s=wanted.run_s,
+                steps=wanted.steps,
+            )
+            yield Row(
+                **msgspec.structs.asdict(run),
+                dataset=dataset,
+                topology=topology,
+                impairment=setting.impairment.value,
+                value=setting.value,
+                choice=choice.value,
+                nodes=nodes,
+                impaired=sum(node in setting.impaired for node in nodes),
+                round=round_,
+            )
 
 
 def _line(row: Row) -> str:

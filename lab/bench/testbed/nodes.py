@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
+from lab.bench.child import Child
 from lab.bench.testbed.commands import PREFIX, BedError, BedUnavailable, ip_in, make, new_run, remove_all, run_in, tc_in
-from lab.bench.testbed.node_process import NodeProcess
 
 NODES: Final = tuple(f"node{number}" for number in range(28, 37))
 _PACKAGES = {"ip": "iproute2", "tc": "iproute2", "iptables": "iptables"}
@@ -68,7 +68,7 @@ class Bed(msgspec.Struct, frozen=True):
     """The nodes while they are there."""
 
     run_id: str
-    processes: dict[str, NodeProcess]
+    processes: dict[str, Child]
     """node → the process inside it"""
 
     def namespace(self, node: str) -> str:
@@ -130,11 +130,12 @@ def bed(*, nodes: tuple[str, ...] = NODES) -> Iterator[Bed]:
         for node in nodes:
             _add(made, node, nodes)
         for node in nodes:
-            process = NodeProcess(made.namespace(node), node, address(node))
+            inside = ("ip", "netns", "exec", made.namespace(node))
+            process = Child(node, "lab.bench.testbed.agent", node, address(node), within=inside)
             stack.callback(process.close)
             made.processes[node] = process
         for process in made.processes.values():
-            process.wait_ready()
+            process.hello()
         yield made
 
 

@@ -9,24 +9,21 @@ millisecond late on a busy machine). What exceeds the queue is dropped, as a rou
 """
 
 import json
-import os
 import select
 import socket
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import msgspec
 
-from lab.bench.testbed.commands import NodeFailed, ip_in
+from lab.bench.child import Child, say
+from lab.bench.testbed.commands import ip_in
 from lab.bench.testbed.nodes import Bed, port, small_packets_only
 
-_ROOT: Final = Path(__file__).parents[3]
 _ALL_PROTOCOLS: Final = 0x0003
 _SOL_PACKET: Final = 263
 _IGNORE_OUTGOING: Final = 23
@@ -34,7 +31,6 @@ MOST_BYTES: Final = 16 << 20
 """Frames that one direction may hold: half a second at full rate is 6 MB."""
 _FRAME: Final = 65536
 _AT_ONCE: Final = 64
-_START_S: Final = 30.0
 
 
 @contextmanager
@@ -55,25 +51,16 @@ def relayed(bed: Bed, nodes: Sequence[str], *, delay_ms: float) -> Iterator[None
     ip_in(bed.switch, before)
     try:
         given = json.dumps({"delay_s": delay_ms / 1e3, "pairs": [(own, ours) for own, ours, _ in pairs]})
-        command = ["ip", "netns", "exec", bed.switch, sys.executable, "-m", "lab.bench.testbed.relay", given]
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=_ROOT, env=os.environ, start_new_session=True
-        ) as process:
-            try:
-                _wait_ready(process)
-                ip_in(bed.switch, begin)  # only now: starting takes a second, in which the nodes would be cut off
-                yield
-            finally:
-                process.kill()  # nothing waits for what it has
+        inside = ("ip", "netns", "exec", bed.switch)
+        process = Child("the relay", "lab.bench.testbed.relay", given, within=inside)
+        try:
+            process.hello()
+            ip_in(bed.switch, begin)  # only now: starting takes a second, in which the nodes would be cut off
+            yield
+        finally:
+            process.close()
     finally:
         ip_in(bed.switch, after)
-
-
-def _wait_ready(process: "subprocess.Popen[bytes]") -> None:
-    assert process.stdout is not None
-    ready, _, _ = select.select([process.stdout], [], [], _START_S)
-    if not ready or process.stdout.readline() != b"ready\n":
-        raise NodeFailed("the relay did not begin")
 
 
 class Direction(msgspec.Struct):
@@ -127,8 +114,7 @@ def main() -> None:
     poll.register(0, select.EPOLLIN)
     for number in directions:
         poll.register(number, select.EPOLLIN)
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    say({"ok": None})
     next_s = float("inf")
     while True:
         wait_s = -1.0 if next_s == float("inf") else max(next_s - monotonic(), 0.0)

@@ -37,8 +37,6 @@ class Row(Run, frozen=True, kw_only=True):
     impaired: int
     """How many of the three impaired nodes are among them."""
     round: int = 0
-    draw: int = 0
-    """Of the random choices of one setting and round: which one."""
 
 
 class Result(msgspec.Struct):

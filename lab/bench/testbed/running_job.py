@@ -47,7 +47,7 @@ def run_job(
     limit_s: float,
     steps: int | None = None,
 ) -> Run:
-    """Train on these nodes; the first is rank 0. Errors: NodeFailed if a node's process fails."""
+    """Train on these nodes; the first is rank 0. Errors: ChildFailed if a node's process fails."""
     job = Job(
         dataset=dataset,
         topology=topology,

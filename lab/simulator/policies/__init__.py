@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from lab.simulator.actions import Deciding
-from lab.simulator.policies.coscheduling import Coscheduling
 from lab.simulator.policies.default import Default
 from lab.simulator.policies.kod2 import LIMIT_S, MOST, Kod2
 from lab.simulator.policies.planned import PaperN, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
+from lab.simulator.policies.spread import Coscheduling
 from scoring.model.policy import Order, Policy, Preempting
 from scoring.scaling.job import Condition, Options
 

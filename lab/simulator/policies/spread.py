@@ -1,4 +1,4 @@
-"""Where kube-scheduler puts a pod by default.
+"""Where kube-scheduler puts a pod by default, and gangs that are put there whole.
 
 Rule: on the node with most of its CPU and memory left (NodeResourcesFit, LeastAllocated); ties go to the first node by
 name.
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lab.simulator.actions import Action, Advice, Deciding, Place
 from lab.simulator.state import JobState, Slot, State
 from scoring.model import Role
 from scoring.model.resources import CPU, MEMORY
@@ -78,3 +79,35 @@ def whole(room: Room, state: State, one: JobState, slots: Sequence[Slot]) -> dic
 def slots_of(one: JobState) -> list[Slot]:
     """All pods that the job's owner asked for: ps first."""
     return [(Role.PS, i) for i in range(one.job.ps_count)] + [(Role.WORKER, i) for i in range(one.job.workers)]
+
+
+class Coscheduling(Deciding):
+    """Gangs start whole and keep their workers, first come, first served, as the coscheduling plugin starts them.
+
+    A gang that does not fit is passed over, and others behind it are tried.
+    """
+
+    name = "coscheduling"
+
+    def __init__(self) -> None:
+        self._looked_at = -1
+
+    def decide(self, state: State) -> Advice:
+        """Start every job that fits."""
+        if self._looked_at == state.changes:
+            return Advice()
+        room = Room(state)
+        actions: list[Action] = []
+        refused: set[tuple[object, ...]] = set()
+        for one in sorted(state.waiting.values(), key=lambda one: (one.job.arrival_s, one.number)):
+            job = one.job
+            kind = (id(job.worker), job.workers, id(job.ps), job.ps_count)
+            if kind in refused:
+                continue
+            put = whole(room, state, one, slots_of(one))
+            if put is None:
+                refused.add(kind)  # room only shrinks, so another one of its kind does not fit either
+            else:
+                actions.append(Place(job.name, put))
+        self._looked_at = state.changes + len(actions)
+        return Advice(actions)

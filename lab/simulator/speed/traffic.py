@@ -17,10 +17,8 @@ from scoring.network.matrix import NetworkMatrix
 _MSS_BITS = 1460 * 8
 _LEAST_RTT_S = 0.0002
 _LOCAL_BPS = 20e9
-_UNMEASURED_BPS = 1e9
 CARD_BPS = 10e9
 """A node's network card."""
-_UNMEASURED_DELAY_S = 0.0001
 
 
 class Wire(msgspec.Struct, frozen=True):
@@ -32,6 +30,7 @@ class Wire(msgspec.Struct, frozen=True):
 
 
 LOCAL = Wire(_LOCAL_BPS, 0.0)
+_UNMEASURED = Wire(1e9, 0.0001)
 
 
 def goodput_bps(throughput_bps: float, delay_s: float, loss_ratio: float) -> float:
@@ -50,15 +49,8 @@ def goodput_bps(throughput_bps: float, delay_s: float, loss_ratio: float) -> flo
 class Wires:
     """The links between nodes by row of the node table; each is looked up once."""
 
-    def __init__(
-        self,
-        network: NetworkMatrix,
-        names: tuple[NodeName, ...],
-        *,
-        unmeasured_bps: float = _UNMEASURED_BPS,
-    ) -> None:
+    def __init__(self, network: NetworkMatrix, names: tuple[NodeName, ...]) -> None:
         self._network, self._names = network, names
-        self._unmeasured = Wire(unmeasured_bps, _UNMEASURED_DELAY_S)
         self._known: dict[tuple[int, int], Wire] = {}
         """(smaller row, larger row) → its link"""
         self._blank = not network.endpoints
@@ -70,7 +62,7 @@ class Wires:
         key = (one, other) if one < other else (other, one)
         wire = self._known.get(key)
         if wire is None:
-            wire = self._known[key] = self._unmeasured if self._blank else self._look_up(*key)
+            wire = self._known[key] = _UNMEASURED if self._blank else self._look_up(*key)
         return wire
 
     def _look_up(self, one: int, other: int) -> Wire:
@@ -82,5 +74,5 @@ class Wires:
         loss = max((float(block.loss_ratio[at]) for at in pairs if not isnan(block.loss_ratio[at])), default=0.0)
         delays = [float(block.delay_ms[at]) / 1000.0 for at in pairs if not isnan(block.delay_ms[at])]
         rates = [float(block.throughput_bps[at]) for at in pairs if not isnan(block.throughput_bps[at])]
-        delay_s = max(delays, default=self._unmeasured.delay_s)
-        return Wire(goodput_bps(min(rates, default=self._unmeasured.bps), delay_s, loss), delay_s)
+        delay_s = max(delays, default=_UNMEASURED.delay_s)
+        return Wire(goodput_bps(min(rates, default=_UNMEASURED.bps), delay_s, loss), delay_s)

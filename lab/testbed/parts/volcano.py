@@ -17,14 +17,14 @@ VOLCANO = "volcano"
 """The scheduler's name in pods."""
 PROGRAM = "vc-scheduler"
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
-_API = "scheduling.volcano.sh/v1beta1"
+API = "scheduling.volcano.sh/v1beta1"
 _QUEUE = "default"
 
 
 async def install_volcano(cluster: Cluster, api: Api) -> None:
     """Install its kinds, and open the default queue: one that is not open places nothing, and no component says so."""
     await cluster.install("volcano-crds")
-    await api.create({"apiVersion": _API, "kind": "Queue", "metadata": {"name": _QUEUE}, "spec": {"weight": 1}})
+    await api.create({"apiVersion": API, "kind": "Queue", "metadata": {"name": _QUEUE}, "spec": {"weight": 1}})
     await api.patch("Queue", _QUEUE, {"status": {"state": "Open"}}, subresource="status")
 
 
@@ -58,13 +58,8 @@ async def start_volcano(cluster: Cluster, *, name: str) -> Child:
 def volcano_group(name: str, min_member: int, *, namespace: str = "default") -> Object:
     """A PodGroup of Volcano's in the default queue; its pods name it in GROUP_ANNOTATION."""
     return {
-        "apiVersion": _API,
+        "apiVersion": API,
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"minMember": min_member, "queue": _QUEUE},
     }
-
-
-async def delete_volcano_groups(api: Api, *, namespace: str) -> None:
-    """Delete all of a namespace."""
-    await api.delete_all("PodGroup", namespace=namespace, api_version=_API)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from cli.doctor import examine
-from cli.doctor.cluster_facts import settings_of
 from cli.doctor.facts import Facts, Severity
 from extender.errors import ConfigError
 from extender.kube import calls
@@ -146,9 +145,3 @@ async def test_the_lease_is_looked_at_twice() -> None:
     api.on_get = note
     await look(api).facts()
     assert seen[1] - seen[0] == pytest.approx(LeaseTimes().renew_deadline_s)
-
-
-def test_settings_under_variables() -> None:
-    names = settings_of("", {"NETGANG_SCHEDULER_NAMES": '["a", "b"]'}, origin="").settings.scheduler_names
-    assert names == ("a", "b")
-    assert settings_of("health_port: 1", {"NETGANG_HEALTH_PORT": "null"}, origin="").settings.health_port is None

@@ -229,19 +229,6 @@ def test_pods_run_where_the_values_say(chart: Chart) -> None:
     assert [pod_spec(one).get("priorityClassName") for one in bare] == [None, None]
 
 
-def test_the_how_to_mounts_what_its_settings_name(chart: Chart) -> None:
-    page = (ROOT / "docs/how-to/opensearch.md").read_text()
-    settings, values = map(yaml.safe_load, fenced(page, "yaml"))
-    made = chart({**values, "settings": settings})
-    volumes = {one["name"]: one for one in pod_spec(of_kind(made, "Deployment")["netgang"])["volumes"]}
-    *_, mount = container_of(made)["volumeMounts"]
-    assert (mount, volumes[mount["name"]]) == (MOUNT, VOLUME)
-    (source,) = settings["network"]["sources"]
-    inside = {f"{MOUNT['mountPath']}/{name}" for name in re.findall(r"--from-file=([\w.]+)=", page)}
-    assert {source["password_file"], source["ca_file"]} == inside
-    assert f"create secret generic {VOLUME['secret']['secretName']} " in page
-
-
 def arguments(objects: Sequence[Object]) -> dict[str, list[str]]:
     jobs = [one for one in hooks(objects) if one["kind"] == "Job"]
     return {one["metadata"]["annotations"][HOOK]: pod_spec(one)["containers"][0]["args"] for one in jobs}

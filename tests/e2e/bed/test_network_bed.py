@@ -24,7 +24,6 @@ def test_smoke() -> None:
         sweep={Impairment.BANDWIDTH: (40.0,), Impairment.LOSS: (20.0,), Impairment.DELAY: (50.0,)},
         datasets=("notmnist",),
         topologies=("ps",),
-        draws=0,
         run_s=4.0,
         steps=5,
         effort=Effort(packets=40, gap_s=0.005, warm_up_s=0.05, seconds=0.15),

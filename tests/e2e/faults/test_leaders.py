@@ -28,7 +28,7 @@ from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import LIVENESS_S, slowness
 from lab.testbed.processes.relay import Relay, relay
 from tests.e2e.invariants import invariants_hold, until_nothing_is_promised
-from tests.e2e.replayed import Replayed
+from tests.e2e.replayed import assert_decides_again
 from tests.e2e.stage import Stage, document, metric, say
 
 SETTINGS = {"leader_election": "on", "record": {"enabled": True}}
@@ -123,10 +123,8 @@ async def both(
         service = Netgang(part=first.part, url=f"http://127.0.0.1:{address.port}", debug_url=first.debug_url)
         await stage.start_second_scheduler(service)
         yield group, service, wire
-        replayed = Replayed()
         for one in group.running.values():
-            await replayed.check(one)
-        say(str(replayed))
+            await assert_decides_again(one)
 
 
 async def until_selected(group: Replicas, name: str, *, limit_s: float = LIVENESS_S) -> None:
