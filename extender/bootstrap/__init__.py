@@ -34,7 +34,7 @@ from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.runtime.slices import Worker, WorkerThread, at_once
-from extender.server.dispatch import Callers
+from extender.server.app import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings
 

@@ -29,7 +29,7 @@ from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
-from extender.server.dispatch import Callers
+from extender.server.app import Callers
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings

@@ -31,9 +31,8 @@ from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
 from extender.scheduling.verbs import Verbs
 from extender.schemas.readiness import Watch
-from extender.server.app import ForPeople, create_app
-from extender.server.dispatch import PATHS
-from extender.server.tls.rotation import Rotation
+from extender.server.app import PATHS, ForPeople, VerbsApp
+from extender.server.tls import Rotation
 from extender.settings.settings import Settings
 from extender.web.page_sections import sections_of, version
 from extender.web.routes import Shown, page_router
@@ -118,7 +117,7 @@ def service_of(
         demo=settings.snapshot is not None,
     )
     shown = Shown(partial(sections_of, views), partial(version, views))
-    app = create_app(verbs, views, common.telemetry, callers=common.callers, routers=[page_router(shown, views)])
+    app = VerbsApp(verbs, views, common.telemetry, callers=common.callers, routers=[page_router(shown, views)])
     tls = Rotation(settings.tls, common.clock, common.telemetry) if settings.tls.cert_file is not None else None
     return Service(
         common.cache,

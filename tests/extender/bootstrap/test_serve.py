@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.serve import running
-from extender.server.dispatch import DEBUG_BINDS_NOTHING
+from extender.server.app import DEBUG_BINDS_NOTHING
 from extender.settings.settings import Settings
 from scoring.model.reasons import Reason
 from tests.liveness import LIVENESS_S

@@ -9,7 +9,7 @@ import pytest
 
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.server.tls.files import CLIENT_CA, SERVER, load, marks_of
+from extender.server.tls import CLIENT_CA, SERVER, load, marks_of
 from extender.settings.ports import TlsSettings
 from tests.authority import Authority, Pair
 from tests.extender.server.tls.conftest import Certificates

@@ -20,7 +20,7 @@ from extender.bootstrap.serve import configs, running
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.runtime.telemetry import Telemetry
-from extender.server.tls.rotation import Rotation
+from extender.server.tls import Rotation
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from scoring.model.reasons import Reason
