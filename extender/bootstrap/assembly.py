@@ -23,8 +23,8 @@ from extender.leadership.lease_loop import Duties
 from extender.network.mapping import mapping_config
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
-from extender.scheduling.admission.degraded_nodes import Degrading
-from extender.scheduling.planning.housekeeping import Housekeeping
+from extender.scheduling.degraded_nodes import Degrading
+from extender.scheduling.housekeeping import Housekeeping
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
@@ -33,7 +33,7 @@ _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before th
 def assemble(common: Common) -> Service:
     """The service."""
     starting = Starting(common)
-    caring, catch_up = Caring(common, starting), starting.catch_up
+    caring, catch_up = Caring(common, starting), starting.verbs.catch_up
     probing = Probing(common) if common.settings.probe.enabled else None
     refresh = _refresh_of(common, [*common.sources, probing.polled] if probing is not None else common.sources)
     housekeeping = _listening(common, starting, caring, refresh)
@@ -87,14 +87,10 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
         starting.context,
         planner,
         starting.binds,
-        starting.parking,
-        starting.wakes,
-        starting.admissions,
-        starting.health,
         caring.looks,
     )
     planner.subscribe(housekeeping.plan_made)
-    planner.subscribe(lambda plan: starting.wakes.add(starting.plain.woken_by(plan)))
+    planner.subscribe(lambda plan: starting.wakes.add(starting.verbs.plain.woken_by(plan)))
     planner.subscribe(Degrading(starting.context, starting.binds).look)
     planner.subscribe(lambda _: starting.context.quiet.look())
     planner.subscribe(lambda _: caring.overcommits.look())
@@ -176,7 +172,7 @@ class Terms:
         """A pod that waits in kube-scheduler may have been refused by a former process. Cost: O(pods of gangs)."""
         common, gangs = self.common, self.common.cache.snapshot().gangs.values()
         there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
-        self.starting.parking.inherit(there, now_s=common.clock.monotonic_s())
+        self.starting.binds.parking.inherit(there, now_s=common.clock.monotonic_s())
 
     def lay_down(self) -> None:
         """A term ends: callers that wait are answered so, and nothing is reserved any more."""
@@ -187,8 +183,7 @@ class Terms:
         one, care = self.starting, self.caring
         care.forget()
         for book in (
-            one.wakes, one.parking, one.plain, one.offers, care.repins,
-            one.lapses, care.restarts, care.repairs, one.admissions,
+            one.wakes, one.verbs, care.repins, care.restarts, care.repairs, one.admissions,
         ):  # fmt: skip
             book.forget()
 
@@ -196,7 +191,7 @@ class Terms:
         """Wait until all that was sent has come to its end."""
         if self.common.fenced is not None:
             await self.common.fenced.idle()
-        await self.starting.binds.posts.over()
+        await self.starting.binds.over()
 
     def tasks(self) -> dict[str, Callable[[], Any]]:
         """Coroutine functions by name: what runs in every service."""

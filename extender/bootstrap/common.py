@@ -28,7 +28,7 @@ from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.planner_loop import Planner
 from extender.server.app import Callers
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace

@@ -6,36 +6,28 @@ from extender.bootstrap.common import Common
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.gates.wakes import Gates, Wakes
-from extender.controllers.removal.evictions import Evictions
 from extender.controllers.removal.removals import Disruptions, Quiet
-from extender.scheduling.admission.gates import Admissions
-from extender.scheduling.admission.lapses import Lapses
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.offered_nodes import Offers
-from extender.scheduling.parked_pods import Parking
-from extender.scheduling.plain_pods import PlainPods
-from extender.scheduling.unfit_nodes import Learning, NodeHealth
+from extender.scheduling.admissions import Admissions
+from extender.scheduling.held_binds import Binds
+from extender.scheduling.refused_pods import Parking
+from extender.scheduling.unfit_nodes import NodeHealth
 from extender.scheduling.verbs import Verbs
-from extender.scheduling.watch_catchup import CatchUp
 
 
 class Starting:
     """The parts; nothing runs yet."""
 
     def __init__(self, common: Common) -> None:
-        limits, cache, api, clock = common.limits, common.cache, common.api, common.clock
-        telemetry, log, planner = common.telemetry, common.log, common.planner
+        limits, cache, api, clock, planner = common.limits, common.cache, common.api, common.clock, common.planner
         self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
-        self.offers = Offers()
-        self.parking = Parking(cache.pod)
-        self.events = Events(api, clock, telemetry, instance=socket.gethostname())
+        self.events = Events(api, clock, common.telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,
             common.groups,
             api,
             clock,
-            telemetry,
-            log,
+            common.telemetry,
+            common.log,
             common.notes,
             quiet=Quiet(clock, relists=common.interruptions),
             disruptions=Disruptions(api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
@@ -44,29 +36,17 @@ class Starting:
             lost_of=self.health.lost_under,
             acting=common.acting,
         )
-        self.lapses = Lapses(self.context, timeout_s=limits.admit_timeout_s)
-        self.admissions = Admissions(self.context, planner, self.lapses, timeout_s=limits.admit_timeout_s)
-        self.wakes = Wakes(
-            self.context,
-            Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
-            per_s=limits.writes_per_s,
-            rng=common.rng,
-        )
+        self.admissions = Admissions(self.context, planner, timeout_s=limits.admit_timeout_s)
+        gates = Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused)
+        self.wakes = Wakes(self.context, gates, per_s=limits.writes_per_s, rng=common.rng)
         self.binds = Binds(
             self.context,
             planner,
             self.health,
             self.admissions,
+            Parking(cache),
+            self.wakes,
             commit_s=limits.commit_timeout_s,
             held_max=limits.max_held_binds,
-            nudge=lambda uids: self.wakes.add(self.parking.asleep(uids)),
-            evict=lambda gang, uids: evictions.add(gang, uids),
         )
-        evictions = Evictions(self.context, refused=self.binds.eviction_refused)
-        self.plain = PlainPods(cache, planner, clock)
-        self.catch_up = CatchUp(cache, clock)
-        ttl_s, sees_all_nodes = common.policy.exclusion_ttl_s, common.settings.sees_all_nodes
-        learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=sees_all_nodes)
-        self.verbs = Verbs(
-            self.context, planner, self.binds, self.offers, self.parking, learning, self.plain, self.catch_up
-        )
+        self.verbs = Verbs(self.context, planner, self.binds, sees_all_nodes=common.settings.sees_all_nodes)

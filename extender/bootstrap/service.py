@@ -27,8 +27,8 @@ from extender.leadership.lease_loop import Leadership
 from extender.network.merge import NetworkStatus
 from extender.network.refresh import NetworkRefresh
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.held_binds import Binds
+from extender.scheduling.planner_loop import Planner
 from extender.scheduling.verbs import Verbs
 from extender.schemas.readiness import Watch
 from extender.server.app import PATHS, ForPeople, VerbsApp
@@ -67,7 +67,7 @@ class Service(msgspec.Struct, frozen=True):
         if self.leadership is not None:
             self.leadership.retire()
         self.binds.stand_down()
-        await self.binds.posts.over()
+        await self.binds.over()
         if self.leadership is not None:
             await self.leadership.resign()
 

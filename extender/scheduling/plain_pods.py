@@ -15,7 +15,7 @@ import msgspec
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.planner_loop import Planner
 from scoring.ids import NodeName, PodUid
 from scoring.model import Pod
 from scoring.plan import Plan

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.scheduling.offered_nodes import Offers
-from extender.scheduling.parked_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
-from extender.scheduling.parked_pods import LONGEST_S as LONGEST_PAUSE_S
+from extender.scheduling.refused_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
+from extender.scheduling.refused_pods import LONGEST_S as LONGEST_PAUSE_S
 from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
 from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
 from scoring.ids import NodeName, PodUid
@@ -149,20 +149,22 @@ def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUi
 
 
 def parked(*uids: PodUid, **how: Any) -> Parking:
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     for uid in uids:
         parking.refused(uid, None, now_s=0.0, **how)
     return parking
 
 
-def refused_before(uid: PodUid) -> Pod:
-    """The pod as the watch shows it: kube-scheduler wrote that no node would do."""
-    return replace(pod(uid), uid=uid, parked=True)
+class Refused(ClusterCache):
+    """Has any pod, as the watch shows it: kube-scheduler wrote that no node would do."""
+
+    def pod(self, uid: PodUid) -> Pod:
+        return replace(pod(uid), uid=uid, parked=True)
 
 
 def inherited(*uids: PodUid) -> Parking:
     """These pods were there when we began; the first of them is planned."""
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     parking.inherit(uids, now_s=0.0)
     assert parking.woken_by(Plan(1, node_of={uids[0]: NodeName("n1")}), now_s=0.0) == []
     return parking
@@ -186,19 +188,20 @@ QUEUED: Mapping[str, tuple[Pod, bool]] = {  # case: (the pod; whether it is left
 @pytest.mark.parametrize(("one", "left"), QUEUED.values(), ids=QUEUED)
 def test_a_pod_in_kube_scheduler_s_queue_is_not_disturbed(one: Pod, left: bool, before_us: bool) -> None:
     """However long the queue is; once it was refused, it is woken."""
-    known = {A: one}
-    parking = Parking(known.get)
+    cache = ClusterCache()
+    cache.pods.upsert(replace(one, uid=A))
+    parking = Parking(cache)
     if before_us:
         parking.inherit([A], now_s=0.0)
     woken(parking, a="n1")
     assert [uid for second in range(600) for uid in parking.overdue(now_s=float(second))][:1] == ([] if left else [A])
-    known[A] = replace(one, parked=True)
+    cache.pods.upsert(replace(one, uid=A, parked=True))
     assert parking.overdue(now_s=700.0) == [A]
 
 
 def test_a_pod_that_was_refused_by_others_is_woken_late() -> None:
     """Events wake it, too: the first look is after ten seconds."""
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     assert woken(parking, a="n1") == []
     assert [parking.overdue(now_s=FIRST_LOOK_S - 0.1), parking.overdue(now_s=FIRST_LOOK_S)] == [[], [A]]
 
@@ -267,7 +270,7 @@ INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what m
 
 @pytest.mark.parametrize("happens", INHERITED_NO_MORE.values(), ids=INHERITED_NO_MORE)
 def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], object]) -> None:
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     parking.inherit([A], now_s=0.0)
     happens(parking)
     woken(parking, now_s=2.0, a="n1")
@@ -286,7 +289,7 @@ def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None
 
 def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() -> None:
     """1.1 s later, so that the second refusal is believed; with each further one twice as late."""
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     waited = []
     woken(parking, a="n1")  # not refused yet: awaited in its own time
     for start_s in (0.0, 100.0, 200.0):
@@ -338,7 +341,7 @@ KEPT: Mapping[str, Callable[[Parking], object]] = {  # case: why something is ke
 
 @pytest.mark.parametrize("happens", KEPT.values(), ids=KEPT)
 def test_pods_need_to_be_looked_at_only_while_something_is_kept_of_one(happens: Callable[[Parking], object]) -> None:
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     assert parking.empty
     happens(parking)
     assert not parking.empty

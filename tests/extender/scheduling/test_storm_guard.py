@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.scheduling.storm_guard import AFTER, BURST_S, PER_POD_S, QUIET_S, WINDOW_S, StormGuard
+from extender.scheduling.refused_pods import AFTER, BURST_S, CALM_S, PER_POD_S, WINDOW_S, StormGuard
 from scoring.ids import PodUid
 from scoring.model.reasons import Reason
 
@@ -45,8 +45,8 @@ def test_another_reason_starts_anew() -> None:
 
 def test_quiet_ends_it() -> None:
     guard = guarded()
-    assert guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + QUIET_S - 1.0, changed_s=6.0)
-    assert not guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + QUIET_S, changed_s=6.0)
+    assert guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + CALM_S - 1.0, changed_s=6.0)
+    assert not guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + CALM_S, changed_s=6.0)
 
 
 def test_being_let_through_ends_it() -> None:
@@ -77,7 +77,7 @@ def test_pods_that_are_gone_do_not_count() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.storm_guard._REMEMBERED_MAX", 2)
+    monkeypatch.setattr("extender.scheduling.refused_pods._REMEMBERED_MAX", 2)
     guard = guarded()
     for uid in (OTHER, PodUid("third")):
         refuse(guard, 6.5, uid=uid)

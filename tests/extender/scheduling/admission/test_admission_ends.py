@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.scheduling.admission.lapses import FIRST_S
+from extender.scheduling.admissions import FIRST_S
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import ADMIT_S, GATED, HOLD_S, World, answers, key, node_json, running
 

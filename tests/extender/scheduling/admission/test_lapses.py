@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.scheduling.admission.lapses import FIRST_S, Lapses
+from extender.scheduling.admissions import FIRST_S, Lapses
 from scoring.ids import gang_key
 from tests.builders import pod
 from tests.extender.controllers.contexts import context_over

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from extender.scheduling.bind.in_flight import MOST, Batch, InFlightLimiter
+from extender.scheduling.binding_posts import MOST, InFlightLimiter, Turns
 from tests.fakes.clock import LoopClock
 
 pytestmark = pytest.mark.looptime
 
 
-def group(begin_by_s: float = math.inf, end_by_s: float = math.inf, *, urgent: bool = False) -> Batch:
-    return Batch(min(begin_by_s, 1e6), min(end_by_s, 1e6), urgent=urgent)
+def group(begin_by_s: float = math.inf, end_by_s: float = math.inf, *, urgent: bool = False) -> Turns:
+    return Turns(min(begin_by_s, 1e6), min(end_by_s, 1e6), urgent=urgent)
 
 
 async def filled(limiter: InFlightLimiter) -> int:
@@ -77,7 +77,7 @@ async def test_who_is_next() -> None:
     assert await limiter.take(group())
     order: list[str] = []
 
-    async def post(name: str, of: Batch) -> None:
+    async def post(name: str, of: Turns) -> None:
         assert await limiter.take(of)
         order.append(name)
         limiter.give_back(began_s=asyncio.get_running_loop().time(), answered=True)
@@ -137,7 +137,7 @@ async def test_no_turn_is_lost(seed: int) -> None:
     limiter = InFlightLimiter(LoopClock(), most=chance.randint(1, 4))
     most = 0
 
-    async def post(of: Batch) -> None:
+    async def post(of: Turns) -> None:
         nonlocal most
         if await limiter.take(of):
             began_s = asyncio.get_running_loop().time()

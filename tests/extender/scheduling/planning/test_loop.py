@@ -12,8 +12,7 @@ from extender.cache import ClusterCache
 from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.planning.loop import Planner
-from extender.scheduling.planning.once_per_plan import Preempting
+from extender.scheduling.planner_loop import Planner
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
 from scoring.model.policy import Policy, ZonePolicy
@@ -239,7 +238,7 @@ async def test_every_listener_hears_every_plan() -> None:
 async def test_new_measurements_are_scored_before_they_are_planned_with(
     monkeypatch: pytest.MonkeyPatch, in_a_thread: bool
 ) -> None:
-    monkeypatch.setattr("extender.scheduling.planning.loop._INLINE_NODES", 0 if in_a_thread else 1000)
+    monkeypatch.setattr("extender.scheduling.planner_loop._INLINE_NODES", 0 if in_a_thread else 1000)
     desk = Desk()
     desk.cache.nodes.upsert(node("n2", cpu="1"))
     desk.gang(size=2, cpu="1")
@@ -255,7 +254,7 @@ async def test_who_leaves_for_whom_is_answered_once_per_plan() -> None:
     running = [pod(f"g{i}-0", gang=f"g{i}", min_available=1, cpu="4", node=f"n{i}") for i in range(4)]
     waiting = [pod(f"wants-{i}", gang="wants", min_available=3, cpu="4", priority=5) for i in range(3)]
     desk.cache.pods.replace([*running, *waiting])
-    asks = Preempting(desk.planner)
+    asks = desk.planner.preemption
     assert await asks(nobody, nobody) is None
     await desk.planner.replan()
     first = await asks(nobody, nobody)

@@ -9,7 +9,7 @@ import pytest
 
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.planning.plan_report import PlanReport
+from extender.scheduling.planner_loop import PlanReport
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName, gang_key
 from scoring.model.reasons import Reason
 from scoring.plan import Admission, Plan, Waiting

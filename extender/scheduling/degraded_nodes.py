@@ -22,7 +22,7 @@ import numpy as np
 
 from extender.controllers.context import ControllerContext
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.held_binds import Binds
 from scoring.feasibility.filters import allowed_nodes
 from scoring.feasibility.room import fit_counts
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
