@@ -16,7 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec.structs import replace
 
 from extender import bootstrap
 from extender.bootstrap import Service
@@ -173,7 +172,8 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 @asynccontextmanager
 async def embedded(**tasks: Callable[[], Any]) -> AsyncIterator[Service]:
     async with bootstrap.embedded(Settings(snapshot=CLUSTER)) as service:
-        yield replace(service, tasks={**service.tasks, **tasks})
+        service.tasks.update(tasks)
+        yield service
 
 
 async def test_a_task_that_fails_ends_the_process() -> None:
