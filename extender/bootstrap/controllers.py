@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.feeds import Feeds
-from extender.bootstrap.scheduling import Starting
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.elastic_context import Parts, Retries
@@ -55,19 +54,19 @@ class Resizing:
 class Caring:
     """The parts; `None`: switched off. Nothing runs yet."""
 
-    def __init__(self, common: Common, starting: Starting) -> None:
+    def __init__(self, common: Common) -> None:
         cache, clock, planner = common.cache, common.clock, common.planner
-        context, events = starting.context, starting.events
+        context, events = common.context, common.events
         self.resizing = Resizing(common, context, common.feeds) if common.feeds is not None else None
         self.restarts = Restarts(context)
         self.repins = Repins(
             context,
             self.restarts,
             stranded=planner.stranded,
-            removed=starting.admissions.name_no_nodes,
+            removed=common.admissions.name_no_nodes,
             timeout_s=common.limits.repin_timeout_s,
         )
-        self.repairs = Repairs(context, self.restarts, silent=starting.health.silent)
+        self.repairs = Repairs(context, self.restarts, silent=common.health.silent)
         self.preemptions: Preemptions | None = None
         if common.settings.preemption is not Preempting.OFF:
             words = PreemptionWords(context)

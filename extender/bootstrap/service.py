@@ -22,7 +22,6 @@ from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Caring
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
-from extender.bootstrap.scheduling import Starting
 from extender.controllers.owners.ages import OwnerAges
 from extender.controllers.owners.obstacles import Circumstances
 from extender.decision_log import Recorder
@@ -52,14 +51,13 @@ class Service:
         self._common, settings, planner = common, common.settings, common.planner
         self.cache, self.planner, self.telemetry = common.cache, planner, common.telemetry
         self.leadership = common.leadership
-        self._starting = starting = Starting(common)
-        self._caring = caring = Caring(common, starting)
-        self.binds, self.verbs, self.restarts = starting.binds, starting.verbs, caring.restarts
+        self._caring = caring = Caring(common)
+        self.binds, self.verbs, self.restarts = common.binds, common.verbs, caring.restarts
         self._probing = Probing(common) if settings.probe.enabled else None
         probed = [self._probing.polled] if self._probing is not None else []
         self._refresh = _refresh_of(common, [*common.sources, *probed])
-        self._housekeeping = Housekeeping(starting.context, planner, starting.binds, caring.looks)
-        self._ages, self._planned = OwnerAges(starting.context), asyncio.Event()
+        self._housekeeping = Housekeeping(common.context, planner, common.binds, caring.looks)
+        self._ages, self._planned = OwnerAges(common.context), asyncio.Event()
         self._table_version = -1  # Of the nodes at the last plan
         self._recorder: Recorder | None = None
         if settings.record.enabled:
@@ -101,7 +99,7 @@ class Service:
     # -- what runs ----------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        planner, starting, caring, catch_up = self.planner, self._starting, self._caring, self.verbs.catch_up
+        planner, common, caring, catch_up = self.planner, self._common, self._caring, self.verbs.catch_up
 
         def changed() -> None:
             planner.mark_dirty()
@@ -113,9 +111,9 @@ class Service:
 
         self.cache.on_change, self.cache.on_expected_change = changed, came_true
         planner.subscribe(self._housekeeping.plan_made)
-        planner.subscribe(lambda plan: starting.wakes.add(self.verbs.plain.woken_by(plan)))
-        planner.subscribe(Degrading(starting.context, starting.binds).look)
-        planner.subscribe(lambda _: starting.context.quiet.look())
+        planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
+        planner.subscribe(Degrading(common.context, common.binds).look)
+        planner.subscribe(lambda _: common.context.quiet.look())
         planner.subscribe(lambda _: caring.overcommits.look())
         planner.subscribe(caring.waiting_times.plan_made)
         planner.subscribe(self._look_at_nodes)
@@ -133,8 +131,8 @@ class Service:
         tasks |= {
             "plan": self._plan_once_synced,
             "report plans": common.planner.report.run,
-            "wake": self._starting.wakes.run,
-            "events": self._starting.events.run,
+            "wake": self._common.wakes.run,
+            "events": self._common.events.run,
             "group status": caring.statuses.run,
             "pod conditions": caring.conditions.run,
             "expected starts": caring.expected.run,
@@ -207,7 +205,7 @@ class Service:
 
         Cost: O(pods of gangs).
         """
-        self._starting.admissions.recover()
+        self._common.admissions.recover()
         self._caring.recover()
         gangs = self.cache.snapshot().gangs.values()
         there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
@@ -219,10 +217,10 @@ class Service:
         self._forget()
 
     def _forget(self) -> None:
-        starting, caring = self._starting, self._caring
+        common, caring = self._common, self._caring
         caring.forget()
         for book in (
-            starting.wakes, starting.verbs, caring.repins, caring.restarts, caring.repairs, starting.admissions,
+            common.wakes, common.verbs, caring.repins, caring.restarts, caring.repairs, common.admissions,
         ):  # fmt: skip
             book.forget()
 
@@ -241,7 +239,7 @@ class Service:
         common, caring, settings = self._common, self._caring, self._common.settings
         preemptions, resizing, probing = caring.preemptions, caring.resizing, self._probing
         return Views(
-            self._starting.context,
+            self._common.context,
             self.planner,
             self.binds,
             jobs=resizing.view if resizing is not None else None,
@@ -255,7 +253,7 @@ class Service:
             preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
             recent=common.recent,
             what_ifs=WhatIfs(self.planner, settings, partial(empty_cache, settings)),
-            circumstances=Circumstances(self._starting.context).notes,
+            circumstances=Circumstances(self._common.context).notes,
             unreadable_objects=caring.unreadable,
             ignored_notes=caring.ignored.of,
             expected=caring.expected,
