@@ -99,17 +99,8 @@ class Service:
     # -- what runs ----------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        planner, common, caring, catch_up = self.planner, self._common, self._caring, self.verbs.catch_up
-
-        def changed() -> None:
-            planner.mark_dirty()
-            catch_up.changed()
-
-        def came_true() -> None:
-            planner.mark_expected()
-            catch_up.changed()
-
-        self.cache.on_change, self.cache.on_expected_change = changed, came_true
+        planner, common, caring = self.planner, self._common, self._caring
+        self.cache.on_change, self.cache.on_expected_change = planner.mark_dirty, planner.mark_expected
         planner.subscribe(self._housekeeping.plan_made)
         planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
         planner.subscribe(Degrading(common.context, common.binds).look)

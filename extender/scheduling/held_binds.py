@@ -6,7 +6,7 @@ member at bind until the last call is answered, the gang's places are a *commitm
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
@@ -97,8 +97,9 @@ class Binds:
         return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def gangs_under_way(self) -> frozenset[GangKey]:
-        """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
-        return frozenset(k for k, state in self._states.items() if _active(state) or self.context.cache.gang(k) is None)
+        """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
+        cache = self.context.cache
+        return self.admissions.open.union(k for k, one in self._states.items() if _active(one) or cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
@@ -141,11 +142,11 @@ class Binds:
             gone.remove_done_callback(dropped)
             dropped()
 
-    def reconcile(self, keys: Iterable[GangKey]) -> None:
-        """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
+    def reconcile(self, also: Set[GangKey] = frozenset()) -> None:
+        """Bring the machines of gangs under way, and `also` these, up to date; gangs that run in part get one."""
         self.admissions.lapses.renew()
         self._quorums.keep_only(self.context.cache.gang)
-        wanted, in_part = sorted(set(keys)), self.context.cache.partial_gangs()
+        wanted, in_part = sorted(self.gangs_under_way() | also), self.context.cache.partial_gangs()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:

@@ -41,8 +41,7 @@ class Housekeeping:
         self.binds.wakes.add(self.binds.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
         self.binds.wakes.add(self.binds.admissions.plan_made(plan))
         self.binds.health.look()
-        in_part = plan.partial | self.context.cache.partial_gangs()
-        self.binds.reconcile(self.binds.gangs_under_way() | self.binds.admissions.open | in_part)
+        self.binds.reconcile(plan.partial | self.context.cache.partial_gangs())
         self.binds.plan_made(plan)
 
     async def run(self) -> None:
@@ -73,7 +72,7 @@ class Housekeeping:
         self.binds.wakes.add(self.binds.parking.overdue(now_s=self.context.clock.monotonic_s()))
         self.binds.health.look()
         yield
-        self.binds.reconcile(self.binds.gangs_under_way() | self.binds.admissions.open)
+        self.binds.reconcile()
         yield
         self.binds.admissions.tidy(self.binds.at_bind())
         yield

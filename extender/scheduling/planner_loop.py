@@ -134,6 +134,7 @@ class Planner:
         self.recorded: Callable[[float, Snapshot, Plan, Plan], None] = lambda *_: None
         """Called with moment, snapshot and previous plan of each run, and the plan it made; must not await or raise."""
         self.report = PlanReport(self.telemetry, self.log, self.clock)  # Its `run` is to be running
+        self.change = asyncio.Event()  # Set at each change of the cluster
         self.changed_s = -float("inf")
         self._dirty = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -159,6 +160,7 @@ class Planner:
     def mark_dirty(self) -> None:
         """Something changed that may change the plan: run soon."""
         self.changed_s = self.clock.monotonic_s()
+        self.change.set()
         self._dirty.set()
 
     def replan_soon(self) -> None:
@@ -169,6 +171,7 @@ class Planner:
     def mark_expected(self) -> None:
         """What the plan foresaw happened, as for each pod of a burst: renew it with the next change, or later."""
         self.changed_s = self.clock.monotonic_s()
+        self.change.set()
         if self._expected is None and not self._dirty.is_set():
             self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 

@@ -62,7 +62,7 @@ class Verbs:
     def __post_init__(self) -> None:
         cache, clock, ttl_s = self.context.cache, self.context.clock, self.planner.policy.exclusion_ttl_s
         self.plain = PlainPods(cache, self.planner, clock)
-        self.catch_up = CatchUp(cache, clock)
+        self._catch_up = CatchUp(cache, clock, self.planner.change)
         self._learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=self.sees_all_nodes)
 
     def forget(self) -> None:
@@ -82,17 +82,17 @@ class Verbs:
 
         So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
         """
-        idle = self.catch_up.asked()
+        idle = self._catch_up.asked()
         pod = self.context.cache.pod(args.pod.uid)
         new = pod is None or self.context.clock.now_s() - pod.created_s < _NEW_S
-        if idle and new and (wait := self.catch_up.for_gang(args.pod.uid)) is not None:
+        if idle and new and (wait := self._catch_up.for_gang(args.pod.uid)) is not None:
             return wait
         if pod is None:
-            return self.catch_up.for_pod(args.pod.uid)
+            return self._catch_up.for_pod(args.pod.uid)
         gang = self.context.cache.gang_of(pod.uid)
         waiting = self.planner.current.waiting.get(gang.key) if gang is not None else None
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
-            return self.catch_up.for_room(pod, args.node_names)
+            return self._catch_up.for_room(pod, args.node_names)
         return None
 
     async def _planned_after(self, wait: Awaitable[None], args: FilterArgs) -> None:
@@ -208,7 +208,7 @@ class Verbs:
             return pod
         if not self.offers.alone(args.uid):
             return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
-        pod = await self.catch_up.until_known(args.uid)
+        pod = await self._catch_up.until_known(args.uid)
         if pod is None:
             return Reason.UNKNOWN_POD
         return pod if self.context.cache.is_own(pod) else Reason.NOT_OURS

@@ -360,8 +360,9 @@ class Behind:
 
     def __init__(self) -> None:
         self.cache = ClusterCache()
-        self.catch_up = CatchUp(self.cache, LoopClock())
-        self.cache.on_change = self.catch_up.changed
+        change = asyncio.Event()
+        self.cache.on_change = change.set
+        self.catch_up = CatchUp(self.cache, LoopClock(), change)
 
     def later(self, part: float, change: Callable[..., object], *what: object) -> None:
         asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
