@@ -18,7 +18,7 @@ from extender.leadership.election import Election, Write
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.readiness import Leadership as Standing
+from extender.schemas.readiness import Leadership
 
 _log = logging.getLogger("netgang.leadership")
 
@@ -37,7 +37,7 @@ class Duties(msgspec.Struct):
     turn_away: Callable[[], None] = lambda: None  # Close callers' connections: the Service leads new ones on
 
 
-class Leadership:
+class LeaseLoop:
     """One candidate at work: give it its duties, `run` it, ask `leading`."""
 
     duties: Duties
@@ -77,11 +77,11 @@ class Leadership:
             return 0.0
         return self._election.write_until_s - now_s
 
-    def status(self) -> Standing:
+    def status(self) -> Leadership:
         """The leader, as far as we know."""
         lease = self._election.lease
         leading = self.leading()
-        return Standing(
+        return Leadership(
             leading=leading,
             identity=self._election.identity,
             holder=lease.holder if lease is not None else None,

@@ -178,7 +178,7 @@ def pods_of(gang: Gang) -> frozenset[PodUid]:
     return frozenset(pod.uid for pod in gang.members)
 
 
-class _Open(msgspec.Struct):
+class _OpenAdmission(msgspec.Struct):
     until_s: float  # When it lapses; later with each gate that is removed
     lists: dict[MemberClass, tuple[Listing, msgspec.Raw]]  # class → where its members may go, and the same as JSON
     listed_for: frozenset[PodUid] = frozenset()  # The members whose places `lists` is made of
@@ -192,7 +192,7 @@ class Admissions:
     planner: Planner
     _: KW_ONLY
     timeout_s: float  # How long an admitted gang may take to come to bind
-    _open: dict[GangKey, _Open] = field(default_factory=dict, init=False)
+    _open: dict[GangKey, _OpenAdmission] = field(default_factory=dict, init=False)
     _by_zone: dict[GangKey, float] = field(default_factory=dict, init=False)  # gang → until when none are named
     _sent: dict[PodUid, float] = field(default_factory=dict, init=False)  # ungated pod → since; until watched
     _stuck: dict[PodUid, float] = field(default_factory=dict, init=False)  # unschedulable admitted pod → since
@@ -240,7 +240,7 @@ class Admissions:
                 continue
             short = members_without_room(self.context.cache.snapshot(), gang, places)
             if left := {uid: node for uid, node in places.items() if uid not in short}:
-                self._open[key] = _Open(self.context.clock.monotonic_s() + self.timeout_s, {})
+                self._open[key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
                 self.context.cache.set_commitment(key, left)
 
     def forget(self) -> None:
@@ -359,7 +359,7 @@ class Admissions:
         if members_without_room(snapshot, gang, planned):
             self.planner.mark_dirty()
             return False
-        self._open[gang.key] = _Open(self.context.clock.monotonic_s() + self.timeout_s, {})
+        self._open[gang.key] = _OpenAdmission(self.context.clock.monotonic_s() + self.timeout_s, {})
         self.context.cache.set_commitment(gang.key, planned, as_planned=True)
         return True
 

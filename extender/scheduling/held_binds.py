@@ -19,9 +19,9 @@ from extender.controllers.removal.evictions import Evictions
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admissions import Admissions
+from extender.scheduling.answered_pods import Parking
 from extender.scheduling.binding_posts import GangTurns, Outcome, Posts
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.refused_pods import Parking
 from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room

@@ -21,12 +21,10 @@ from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Pa
 from extender.errors import BadRequestError
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision
+from extender.scheduling.answered_pods import Offers, StormGuard
 from extender.scheduling.held_binds import Binds
-from extender.scheduling.native_zones import NativeZones
-from extender.scheduling.offered_nodes import Offers
-from extender.scheduling.plain_pods import PlainPods
+from extender.scheduling.plain_pods import NativeZones, PlainPods
 from extender.scheduling.planner_loop import Planner
-from extender.scheduling.refused_pods import StormGuard
 from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.watch_catchup import CatchUp
 from scoring.ids import NodeName, PodUid
@@ -55,13 +53,12 @@ class Verbs:
     sees_all_nodes: bool  # kube-scheduler looks at all nodes for each pod
     offers: Offers = field(default_factory=Offers, init=False)
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
-    _native: NativeZones = field(default_factory=NativeZones, init=False)
     _last_other: tuple[PlanPlaces, Pod, Sequence[NodeName], Alternative] | None = field(default=None, init=False)
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
 
     def __post_init__(self) -> None:
         cache, clock, ttl_s = self.context.cache, self.context.clock, self.planner.policy.exclusion_ttl_s
-        self.plain = PlainPods(cache, self.planner, clock)
+        self.plain, self._native = PlainPods(cache, self.planner, clock), NativeZones(self.planner)
         self._catch_up = CatchUp(cache, clock, self.planner.change)
         self._learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=self.sees_all_nodes)
 
@@ -229,8 +226,7 @@ class Verbs:
         near: Sequence[NodeName] = asked
         if native is not None:
             now_s = None if args.debug else self.context.clock.monotonic_s()
-            planner, snapshot = self.planner, self.context.cache.snapshot()
-            near = self._native.allowed(native, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
+            near = self._native.allowed(native, asked, now_s=now_s)
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:

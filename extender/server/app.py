@@ -55,7 +55,7 @@ class Callers(Enum):
     SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
 
 
-class Reply(NamedTuple):
+class VerbReply(NamedTuple):
     """What is sent, and what is counted."""
 
     body: bytes
@@ -64,8 +64,8 @@ class Reply(NamedTuple):
     last: bool = False  # The rest of the body was not waited for, so the connection cannot be used again
 
 
-Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
-_GONE: Final = Reply(b"", "gone")
+Answer: TypeAlias = VerbReply | Coroutine[Any, Any, VerbReply]
+_GONE: Final = VerbReply(b"", "gone")
 
 
 class _Verb(NamedTuple):
@@ -124,7 +124,7 @@ class VerbsApp:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})
 
-    async def _reply(self, verb: _Verb, scope: Scope, receive: Receive) -> Reply:
+    async def _reply(self, verb: _Verb, scope: Scope, receive: Receive) -> VerbReply:
         """The reply to a whole request, or to one whose body is too large, too slow, or broken off."""
         declared, curl = b"", False
         for name, value in scope["headers"]:
@@ -147,7 +147,7 @@ class VerbsApp:
         gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             answer = verb.answer(body, gone, looks)
-            if isinstance(answer, Reply):
+            if isinstance(answer, VerbReply):
                 return answer
             return await (_heard(answer, receive, gone) if verb.holds else answer)
         except BadRequestError as error:
@@ -155,7 +155,7 @@ class VerbsApp:
         except Exception:  # noqa: BLE001  (the verbs' supervisor: a bug is no 500, nor "all nodes pass")
             _log.exception("internal error in %s", verb.name)
             self._has_failed(verb.name)
-            return Reply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
+            return VerbReply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
 
     def _has_failed(self, place: str) -> None:
         """Count a bug, and be unready for a while."""
@@ -172,42 +172,42 @@ class VerbsApp:
     def _filter(self, body: bytes, _gone: asyncio.Future[None], looks: bool) -> Answer:
         args = wire.decode_filter(body, debug=looks)
         if not args.node_names:
-            return Reply(wire.encode_filter(args, Passed(())), "empty")
+            return VerbReply(wire.encode_filter(args, Passed(())), "empty")
         wait = self.verbs.caught_up(args)
         return self._decide(args) if wait is None else self._decide_after(wait, args)
 
-    async def _decide_after(self, wait: Awaitable[None], args: FilterArgs) -> Reply:
+    async def _decide_after(self, wait: Awaitable[None], args: FilterArgs) -> VerbReply:
         await wait
         return self._decide(args)
 
-    def _decide(self, args: FilterArgs) -> Reply:
+    def _decide(self, args: FilterArgs) -> VerbReply:
         answer = self.verbs.filter(args)
         reply = wire.encode_filter(args, answer)
         match answer:
             case Passed(names, others):
-                return Reply(reply, "passed") if names else Reply(reply, "refused", others)
+                return VerbReply(reply, "passed") if names else VerbReply(reply, "refused", others)
             case Refused(reason):
-                return Reply(reply, "refused", reason)
+                return VerbReply(reply, "refused", reason)
             case Failed(error):
-                return Reply(reply, "failed", error if isinstance(error, Reason) else "other")  # labels stay few
+                return VerbReply(reply, "failed", error if isinstance(error, Reason) else "other")  # labels stay few
             case _:
                 assert_never(answer)
 
     def _prioritize(self, body: bytes, _gone: asyncio.Future[None], looks: bool) -> Answer:
         args = wire.decode_filter(body, debug=looks)
         if not args.node_names:
-            return Reply(wire.encode_scores(args, ()), "empty")
-        return Reply(wire.encode_scores(args, self.verbs.prioritize(args)), "scored")
+            return VerbReply(wire.encode_scores(args, ()), "empty")
+        return VerbReply(wire.encode_scores(args, self.verbs.prioritize(args)), "scored")
 
     def _bind(self, body: bytes, gone: asyncio.Future[None], looks: bool) -> Answer:
         args = wire.decode_bind(body)
-        return Reply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if looks else self._bind_in_time(args, gone)
+        return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if looks else self._bind_in_time(args, gone)
 
-    async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> Reply:
+    async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> VerbReply:
         refusal = await self.verbs.bind(args, gone)
         if gone.done():
             return _GONE
-        return Reply(wire.encode_bind(refusal), "bound" if refusal is None else "refused", refusal or "")
+        return VerbReply(wire.encode_bind(refusal), "bound" if refusal is None else "refused", refusal or "")
 
 
 class ForPeople(msgspec.Struct, frozen=True):
@@ -220,7 +220,7 @@ class ForPeople(msgspec.Struct, frozen=True):
         await self.app({**scope, _LOOKS: True}, receive, send)
 
 
-async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
+async def _heard(answer: Coroutine[Any, Any, VerbReply], receive: Receive, gone: asyncio.Future[None]) -> VerbReply:
     """The answer that takes time; `gone` is set as soon as the caller hangs up."""
 
     async def set_when_gone() -> None:
@@ -235,5 +235,5 @@ async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asy
         watch.cancel()
 
 
-def _malformed(verb: _Verb, body: bytes, error: str, *, last: bool = False) -> Reply:
-    return Reply(verb.failure(body, f"netgang: malformed request: {error}"), "malformed", last=last)
+def _malformed(verb: _Verb, body: bytes, error: str, *, last: bool = False) -> VerbReply:
+    return VerbReply(verb.failure(body, f"netgang: malformed request: {error}"), "malformed", last=last)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
-from extender.kube.binding import BindLimits
 from extender.kube.calls import PODS
-from extender.kube.client import KubeClient
+from extender.kube.client import BindLimits, KubeClient
 from extender.ports import Binding
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid

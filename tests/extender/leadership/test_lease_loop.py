@@ -15,7 +15,7 @@ from extender.bootstrap.common import Candidacy
 from extender.convert.wire import Failed
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import Lease, LeaseSpec
-from extender.leadership.lease_loop import Leadership
+from extender.leadership.lease_loop import LeaseLoop
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import GATED, World, answers, key, node_json, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
@@ -32,7 +32,7 @@ class Replica(msgspec.Struct, frozen=True):
     leases: FakeLeases
 
     @property
-    def leadership(self) -> Leadership:
+    def leadership(self) -> LeaseLoop:
         found = self.world.service.leadership
         assert found is not None
         return found

@@ -9,9 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.scheduling.offered_nodes import Offers
-from extender.scheduling.refused_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
-from extender.scheduling.refused_pods import LONGEST_S as LONGEST_PAUSE_S
+from extender.scheduling.answered_pods import (
+    FIRST_LOOK_S,
+    INHERITED_LATEST_S,
+    INHERITED_S,
+    QUIET_S,
+    RETRY_S,
+    Offers,
+    Parking,
+)
+from extender.scheduling.answered_pods import LONGEST_S as LONGEST_PAUSE_S
 from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
 from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
 from scoring.ids import NodeName, PodUid

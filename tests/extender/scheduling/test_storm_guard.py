@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.scheduling.refused_pods import AFTER, BURST_S, CALM_S, PER_POD_S, WINDOW_S, StormGuard
+from extender.scheduling.answered_pods import AFTER, BURST_S, CALM_S, PER_POD_S, WINDOW_S, StormGuard
 from scoring.ids import PodUid
 from scoring.model.reasons import Reason
 
@@ -77,7 +77,7 @@ def test_pods_that_are_gone_do_not_count() -> None:
 
 
 def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("extender.scheduling.refused_pods._REMEMBERED_MAX", 2)
+    monkeypatch.setattr("extender.scheduling.answered_pods._REMEMBERED_MAX", 2)
     guard = guarded()
     for uid in (OTHER, PodUid("third")):
         refuse(guard, 6.5, uid=uid)

@@ -11,8 +11,8 @@ import pytest
 
 from extender.convert.wire import Passed
 from extender.errors import ApiUnavailableError
-from extender.kube.binding import Binder, BindLimits
 from extender.kube.calls import PODS
+from extender.kube.client import Binder, BindLimits
 from extender.kube.transport import Transport
 from extender.ports import Binding
 from scoring.ids import NodeName, PodUid
