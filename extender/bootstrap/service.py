@@ -36,8 +36,7 @@ from extender.scheduling.housekeeping import Housekeeping
 from extender.schemas.readiness import Watch
 from extender.server.app import PATHS, ForPeople, VerbsApp
 from extender.server.tls import Rotation
-from extender.web.page_sections import sections_of, version
-from extender.web.routes import Shown, page_router
+from extender.web.routes import page_router
 from scoring.plan import Plan
 
 _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
@@ -67,8 +66,7 @@ class Service:
         if self.leadership is not None:
             self.leadership.duties = Duties(self._take_up, self._lay_down, heard=common.heard, over=self._over)
         self.views = self._views()
-        shown = Shown(partial(sections_of, self.views), partial(version, self.views))
-        routers = [page_router(shown, self.views)]
+        routers = [page_router(self.views)]
         app = VerbsApp(self.verbs, self.views, self.telemetry, callers=common.callers, routers=routers)
         # With client certificates nothing else is beside the verbs.
         alone = Only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")

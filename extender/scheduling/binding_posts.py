@@ -84,7 +84,7 @@ class InFlightLimiter:
         self.under_way = 0
         self._slow_at_s = -float("inf")
         self._queues: tuple[deque[Turns], deque[Turns]] = deque(), deque()  # urgent ones, others
-        self._closed = False
+        self.closed = False  # No turn is given
 
     @property
     def room(self) -> int:
@@ -93,7 +93,7 @@ class InFlightLimiter:
 
     async def take(self, turns: Turns) -> bool:
         """Wait for a turn; `give_back` it. `False`: none will come, nothing must be posted."""
-        if self._closed or turns.over or self._clock.monotonic_s() >= turns.limit_s:
+        if self.closed or turns.over or self._clock.monotonic_s() >= turns.limit_s:
             return False
         if self.under_way < self.room and not any(self._queues):
             self._begin(turns)
@@ -138,7 +138,7 @@ class InFlightLimiter:
 
     def close(self) -> None:
         """Give no turns any more, until `open`."""
-        self._closed = True
+        self.closed = True
         for queue in self._queues:
             while queue:
                 turns = queue.popleft()
@@ -147,7 +147,7 @@ class InFlightLimiter:
 
     def open(self) -> None:
         """Give turns again."""
-        self._closed = False
+        self.closed = False
 
     def _wait(self, turns: Turns, waiter: asyncio.Future[bool]) -> None:
         queue = self._queues[0 if turns.urgent else 1]

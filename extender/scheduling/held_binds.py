@@ -65,16 +65,11 @@ class Binds:
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
     _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
-    _ended: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
-        self.posts = Posts(
-            self.context,
-            self.health,
-            hold_s=self.planner.policy.hold_limit_s,
-            commit_s=self.commit_s,
-        )
+        hold_s = self.planner.policy.hold_limit_s
+        self.posts = Posts(self.context, self.health, hold_s=hold_s, commit_s=self.commit_s)
         self._posting = self.context.background("post")
         self.evictions = Evictions(self.context, refused=self._eviction_refused)
 
@@ -103,7 +98,7 @@ class Binds:
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
-        if self._ended:
+        if self.posts.limiter.closed:
             return Reason.NOT_LEADER
         if self._alone >= self.held_max:
             return Reason.TOO_MANY_HELD
@@ -115,7 +110,7 @@ class Binds:
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
-        if self._ended:
+        if self.posts.limiter.closed:
             return Reason.NOT_LEADER
         if len(self._calls) >= self.held_max:
             return Reason.TOO_MANY_HELD
@@ -194,7 +189,6 @@ class Binds:
 
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
-        self._ended = True
         self.posts.limiter.close()
         for key in sorted(self._states):
             self._feed(key, permit.LeadershipLost(self.context.clock.monotonic_s()))
@@ -207,7 +201,6 @@ class Binds:
         self._states.clear()
         self._looked.clear()
         self.posts.limiter.open()
-        self._ended = False
 
     async def over(self) -> None:
         """Wait for the Bindings under way."""
