@@ -162,7 +162,6 @@ class Verbs:
         """0–10 for each node asked, in the request's order; 0 for unknown nodes."""
         pod = self._pod(args)
         index, values = self._scores_for(pod, args)
-        values = [*values, 0]  # the last one is of unknown nodes
         return [values[index.get(name, -1)] for name in args.node_names]
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
@@ -288,7 +287,7 @@ class Verbs:
         node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
         version = self.planner.current.version
         decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
-        self.context.decided(decision)
+        self.context.log.log_decision(decision, now_s=self.context.clock.monotonic_s())
 
     # -- prioritize ---------------------------------------------------------------------------------------------------
 
@@ -333,11 +332,11 @@ class Verbs:
         return self.context.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
-_Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row
+_Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row; last: of unknown ones
 
 
 def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
-    return snapshot.table.index, extender_scores(preference.total).tolist()
+    return snapshot.table.index, [*extender_scores(preference.total).tolist(), 0]
 
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:
