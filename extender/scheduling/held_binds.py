@@ -284,7 +284,15 @@ class Binds:
         else:
             self._states.pop(key, None)
         for instruction in instructions:
-            self._carry_out(key, instruction)
+            match instruction:
+                case permit.Answer(request, error):
+                    self._answer(key, request, error)
+                case permit.Nudge(uids):
+                    self.wakes.add(self.parking.asleep(uids))
+                case permit.Evict(uids):
+                    self.evictions.add(key, uids)
+                case permit.Hold() | permit.Release() | permit.PostBinding():
+                    pass  # seen to once per step
         self._post(key, state, quorum, [one for one in instructions if isinstance(one, permit.PostBinding)])
         if not (state.held or state.posting):
             self._end_commitment(key, instructions)
@@ -292,17 +300,6 @@ class Binds:
         self.context.telemetry.held_binds(len(self._calls))
 
     # -- instructions out ---------------------------------------------------------------------------------------------
-
-    def _carry_out(self, key: GangKey, instruction: permit.Instruction) -> None:
-        match instruction:
-            case permit.Hold() | permit.Release() | permit.PostBinding():
-                pass  # seen to once per step
-            case permit.Answer(request, error):
-                self._answer(key, request, error)
-            case permit.Nudge(uids):
-                self.wakes.add(self.parking.asleep(uids))
-            case permit.Evict(uids):
-                self.evictions.add(key, uids)
 
     def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[permit.PostBinding]) -> None:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
