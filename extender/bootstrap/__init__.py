@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from extender import convert
-from extender.bootstrap.common import LIMITS, Candidacy, Common, ServiceLimits, candidacy, empty_cache
+from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candidacy, empty_cache
 from extender.bootstrap.feeds import Follow, feeds_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
@@ -41,9 +41,7 @@ __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory
 
 
 @asynccontextmanager
-async def live(
-    settings: Settings, *, clock: Clock | None = None, limits: ServiceLimits = LIMITS
-) -> AsyncIterator[Service]:
+async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits = LIMITS) -> AsyncIterator[Service]:
     """The service over a cluster's API server. Errors: ConfigError for credentials that cannot be used."""
     clock = clock or SystemClock()
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
@@ -79,7 +77,7 @@ def following(
     reviews: Reviews | None = None,
     stands: Candidacy | None = None,
     started_store: TextStore | None = None,
-    limits: ServiceLimits = LIMITS,
+    limits: Limits = LIMITS,
     worker: Worker = at_once,
     questions: Worker = at_once,
 ) -> Service:

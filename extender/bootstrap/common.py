@@ -27,7 +27,7 @@ from extender.kube.transport import FEW, Transport
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import LeaseApi, RoleLabel
-from extender.leadership.lease_loop import FencedApi, LeaseLoop
+from extender.leadership.lease_loop import FencedApi, Leadership
 from extender.network.probe.agents import ProbeOptions
 from extender.network.probe.bursts import BurstOptions
 from extender.network.refresh import Polled
@@ -50,7 +50,7 @@ from scoring.model.policy import Policy
 from scoring.scaling.job import MetricOptions
 
 
-class ServiceLimits(msgspec.Struct, frozen=True):
+class Limits(msgspec.Struct, frozen=True):
     """Bounds that no installation sets; tests give others to the composition root, and nothing else can."""
 
     commit_timeout_s: float = COMMIT_TIMEOUT_S  # Until a gang's Bindings that got no turn or no answer have failed
@@ -66,10 +66,10 @@ class ServiceLimits(msgspec.Struct, frozen=True):
     bursts: BurstOptions = msgspec.field(default_factory=BurstOptions)
 
 
-LIMITS: Final = ServiceLimits()
+LIMITS: Final = Limits()
 
 
-def empty_cache(settings: Settings, limits: ServiceLimits = LIMITS) -> ClusterCache:
+def empty_cache(settings: Settings, limits: Limits = LIMITS) -> ClusterCache:
     """A cache that knows which pods are ours."""
     return ClusterCache(
         scheduler_names=frozenset(settings.scheduler_names),
@@ -121,7 +121,7 @@ class Common:
     unreadable: UnreadableObjects = field(default_factory=UnreadableObjects)
     stands: InitVar[Candidacy | None] = None
     feeds: Feeds | None = None
-    limits: ServiceLimits = LIMITS
+    limits: Limits = LIMITS
     worker: Worker = at_once  # What plans
     questions: Worker = at_once  # What explains, and decides who is resized or leaves
     started_store: TextStore | None = None  # Where gangs that have started are kept; `None`: they are not
@@ -132,12 +132,12 @@ class Common:
 
     def __post_init__(self, stands: Candidacy | None) -> None:
         cache, clock, limits, self.telemetry = self.cache, self.clock, self.limits, Telemetry()
-        self.leadership: LeaseLoop | None = None  # Our part in the election; `None`: there is none, and we act
+        self.leadership: Leadership | None = None  # Our part in the election; `None`: there is none, and we act
         self.acting: Callable[[], bool] = lambda: True
         self.fenced: FencedApi | None = None
         if stands is not None:
             role = RoleLabel(stands.api, stands.pod)
-            self.leadership = LeaseLoop(stands.election, stands.api, clock, self.telemetry, label=role)
+            self.leadership = Leadership(stands.election, stands.api, clock, self.telemetry, label=role)
             self.acting, self.fenced = self.leadership.leading, FencedApi(self.api, self.leadership.room_s)
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=cache.gang)

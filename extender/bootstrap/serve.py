@@ -26,7 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from extender import bootstrap
 from extender.bootstrap import Service
-from extender.bootstrap.common import LIMITS, ServiceLimits
+from extender.bootstrap.common import LIMITS, Limits
 from extender.runtime.memory import can_watch_memory, keep_one_heap
 from extender.settings.ports import is_loopback
 from extender.settings.settings import Settings
@@ -46,7 +46,7 @@ _CANNOT_LISTEN = 3  # Exit code; the log says which address and why
 _log = logging.getLogger("netgang.server")
 
 
-def run(settings: Settings, *, limits: ServiceLimits = LIMITS) -> None:
+def run(settings: Settings, *, limits: Limits = LIMITS) -> None:
     """Serve until SIGTERM or Ctrl-C; exit code 3: a port cannot be listened on. Errors: ConfigError, at first."""
     favour_the_loop()
     allow_open_files()
@@ -86,7 +86,7 @@ def allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-async def _serve(settings: Settings, limits: ServiceLimits) -> bool:
+async def _serve(settings: Settings, limits: Limits) -> bool:
     """Whether all ports were listened on. All end at once: they stop accepting, and what is held is answered."""
     saved = settings.snapshot is not None
     made = bootstrap.embedded(settings) if saved else bootstrap.live(settings, limits=limits)

@@ -18,7 +18,7 @@ from extender.leadership.election import Election
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.readiness import Leadership
+from extender.schemas.readiness import Leadership as Standing
 
 _log = logging.getLogger("netgang.leadership")
 
@@ -37,7 +37,7 @@ class Duties(msgspec.Struct):
     turn_away: Callable[[], None] = lambda: None  # Close callers' connections: the Service leads new ones on
 
 
-class LeaseLoop:
+class Leadership:
     """One candidate at work: give it its duties, `run` it, ask `leading`."""
 
     duties: Duties
@@ -77,11 +77,11 @@ class LeaseLoop:
             return 0.0
         return self._election.write_until_s - now_s
 
-    def status(self) -> Leadership:
+    def status(self) -> Standing:
         """The leader, as far as we know."""
         lease = self._election.lease
         leading = self.leading()
-        return Leadership(
+        return Standing(
             leading=leading,
             identity=self._election.identity,
             holder=lease.holder if lease is not None else None,

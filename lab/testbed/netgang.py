@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from extender.bootstrap.common import LIMITS, ServiceLimits
+from extender.bootstrap.common import LIMITS, Limits
 
-_PLACES: Final[Mapping[str, str]] = {  # name as a setting → where it is in ServiceLimits
-    **{name: name for name in set(ServiceLimits.__struct_fields__) - {"policy", "metrics", "probe", "bursts"}},
+_PLACES: Final[Mapping[str, str]] = {  # name as a setting → where it is in Limits
+    **{name: name for name in set(Limits.__struct_fields__) - {"policy", "metrics", "probe", "bursts"}},
     **{name: f"policy.{name}" for name in ("partial_timeout_s", "exclusion_ttl_s", "spares")},
     **{"wide_share": "policy.service.wide_share", "queue.reserve_after_s": "policy.queue.reserve_after_s"},
     **{f"elastic.metrics.{name}": f"metrics.{name}" for name in ("min_interval_s", "settle_steps", "reversal_steps")},
@@ -38,7 +38,7 @@ def split(given: Mapping[str, Any], within: str = "") -> tuple[dict[str, Any], d
     return settings, limits
 
 
-def limits_of(chosen: Mapping[str, Any]) -> ServiceLimits:
+def limits_of(chosen: Mapping[str, Any]) -> Limits:
     """The limits as they are served, but for these."""
     return reduce(lambda made, name: _with(made, _PLACES[name], chosen[name]), chosen, LIMITS)
 

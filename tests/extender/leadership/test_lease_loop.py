@@ -19,7 +19,7 @@ from extender.convert.wire import Failed
 from extender.errors import ApiUnavailableError, ConflictError
 from extender.leadership.election import Election, LeaseTimes
 from extender.leadership.lease import Lease, LeaseSpec
-from extender.leadership.lease_loop import READS, FencedApi, LeaseLoop
+from extender.leadership.lease_loop import READS, FencedApi, Leadership
 from extender.ports import Binding, ClusterApi
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
@@ -39,7 +39,7 @@ class Replica(msgspec.Struct, frozen=True):
     leases: FakeLeases
 
     @property
-    def leadership(self) -> LeaseLoop:
+    def leadership(self) -> Leadership:
         found = self.world.service.leadership
         assert found is not None
         return found
