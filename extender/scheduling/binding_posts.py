@@ -184,7 +184,7 @@ class InFlightLimiter:
             waiter.set_result(True)
 
     def _longest_waiting(self) -> tuple[Turns, asyncio.Future[bool]] | None:
-        """The next one, taken out of its queue; turns of which none waits any more leaves with it."""
+        """The next one, taken out of its queue; turns of which none waits any more leave with it."""
         for queue in self._queues:
             while queue:
                 turns = queue[0]
