@@ -33,48 +33,48 @@ _WRONG_USE: Final = frozenset({400, 404, 409, 413})
 _WHAT_IF_S: Final = 120.0  # Plans of a large cluster, behind those of others
 
 
-class Answer(NamedTuple, Generic[_T]):
+class Fetched(NamedTuple, Generic[_T]):
     """A document, and its JSON as it came."""
 
     document: _T
     body: bytes
 
 
-async def queue(door: Door) -> Answer[Queue]:
+async def queue(door: Door) -> Fetched[Queue]:
     """/v1/queue."""
     return await ask(door, "/v1/queue", Queue)
 
 
-async def jobs(door: Door, *, namespace: str | None) -> Answer[Jobs]:
+async def jobs(door: Door, *, namespace: str | None) -> Fetched[Jobs]:
     """/v1/jobs."""
     query = {"limit": str(_MOST_JOBS)} | ({"namespace": namespace} if namespace is not None else {})
     return await ask(door, "/v1/jobs", Jobs, query=query)
 
 
-async def job(door: Door, name: str) -> Answer[JobInFull]:
+async def job(door: Door, name: str) -> Fetched[JobInFull]:
     """/v1/jobs of the job NAMESPACE/NAME."""
     return await ask(door, path_of("v1", "jobs", *name.split("/", 1)), JobInFull)
 
 
-async def link(door: Door, source: str, target: str) -> Answer[schema.Link]:
+async def link(door: Door, source: str, target: str) -> Fetched[schema.Link]:
     """/v1/network of two nodes."""
     return await ask(door, path_of("v1", "network", source, target), schema.Link)
 
 
-async def explanation(door: Door, name: str) -> Answer[Explained | ExplainedPod]:
+async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod]:
     """/v1/explain of the gang or pod NAMESPACE/NAME."""
     path = path_of("v1", "explain", *name.split("/", 1))
     found = await ask(door, path, dict[str, Any])
     kind: type[Explained] | type[ExplainedPod] = Explained if "gang" in found.document else ExplainedPod
-    return Answer(decoded(found.body, kind, where=address(door, path)), found.body)
+    return Fetched(decoded(found.body, kind, where=address(door, path)), found.body)
 
 
-async def supposed(door: Door, what: WhatIf) -> Answer[Supposed]:
+async def supposed(door: Door, what: WhatIf) -> Fetched[Supposed]:
     """What /v1/what-if answers."""
     return await ask(door, "/v1/what-if", Supposed, body=what, timeout_s=_WHAT_IF_S)
 
 
-class Link(NamedTuple):
+class NodeLink(NamedTuple):
     """One direction of a link, as `netgang plan --network` reads it. `None`: not known."""
 
     source: str
@@ -85,17 +85,17 @@ class Link(NamedTuple):
     age_s: float | None  # Of the oldest of the values
 
 
-class Links(NamedTuple):
+class NodeLinks(NamedTuple):
     """What is known of the links, and what there is to say about them."""
 
-    links: tuple[Link, ...]
+    links: tuple[NodeLink, ...]
     problems: tuple[str, ...]
     metrics: dict[str, KnownPairs]
     degraded: tuple[DegradedLinks, ...]  # Nodes and zones with bad links
     probe: ProbeAgents | None
 
 
-async def links(door: Door, *, zone: str | None) -> Links:
+async def links(door: Door, *, zone: str | None) -> NodeLinks:
     """/v1/network. Errors: also ConfigError for a zone that does not exist."""
     query = {"limit": str(_MOST_NODES)} | ({"zone": zone} if zone is not None else {})
     answer, _ = await ask(door, "/v1/network", Network, query=query)
@@ -105,20 +105,20 @@ async def links(door: Door, *, zone: str | None) -> Links:
     problems = [text for one in sources for text in (*([one.error] if one.error else []), *one.problems)]
     if (shown := len(answer.pairs.nodes)) < answer.pairs.of:
         problems.append(f"{shown} of {answer.pairs.of} nodes; see --zone")
-    return Links(_links(answer.pairs), tuple(problems), answer.metrics, answer.degraded, answer.probe or None)
+    return NodeLinks(_links(answer.pairs), tuple(problems), answer.metrics, answer.degraded, answer.probe or None)
 
 
-def _links(pairs: Pairs) -> tuple[Link, ...]:
+def _links(pairs: Pairs) -> tuple[NodeLink, ...]:
     found = []
     for (i, source), (j, target) in permutations(enumerate(pairs.nodes), 2):
         ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
         age_s = max((age for age in ages if age is not None), default=None)
         values = (pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
-        found.append(Link(source, target, *values, age_s))
+        found.append(NodeLink(source, target, *values, age_s))
     return tuple(found)
 
 
-async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Answer[_T]:
+async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Fetched[_T]:
     """One document, `asked` for as by `fetch`. ConfigError for a bad address or request, else NetworkSourceError."""
     where = address(door, path)
     response = await fetch(door, path, **asked)
@@ -126,7 +126,7 @@ async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Answer[_T]
         raise ConfigError(said)
     if response.status_code != httpx.codes.OK:
         raise NetworkSourceError(f"{where}: status {response.status_code}: {response.text[:160]}")
-    return Answer(decoded(response.content, kind, where=where), response.content)
+    return Fetched(decoded(response.content, kind, where=where), response.content)
 
 
 async def fetch(

@@ -139,6 +139,7 @@ class StoredText(msgspec.Struct, frozen=True):
 
     resource_version: str
     text: str  # Empty: none was written
+    raw: bytes = b""  # The whole object, so that what others wrote on it stays
 
 
 class TextStore(Protocol):

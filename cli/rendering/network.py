@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from cli.output import NONE, columns, safe
-from client.documents import Link
+from client.documents import NodeLink
 from extender.schemas import network as schema
 from extender.schemas.network import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
 from scoring.explain.words import value_text
@@ -70,7 +70,7 @@ def _degraded(one: DegradedLinks) -> str:
     return f"{one.kind} {one.name or '(none)'}: {one.metric} of {one.bad} of {one.of} links is bad, the worst {worst}"
 
 
-def links_table(console: Console, links: Sequence[Link]) -> RenderableType:
+def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
     """A line for each measured link."""
     rows = [
         (

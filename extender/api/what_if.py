@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from extender.cache import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.planner_loop import Planner
 from extender.settings.layers import merge
 from extender.settings.settings import Settings
 from scoring.ids import PodName, PodUid

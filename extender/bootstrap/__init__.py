@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from extender import convert
-from extender.bootstrap.assembly import assemble
 from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candidacy, empty_cache
 from extender.bootstrap.feeds import Follow, feeds_of
 from extender.bootstrap.service import Service
@@ -34,7 +33,7 @@ from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.runtime.slices import Worker, WorkerThread, at_once
-from extender.server.dispatch import Callers
+from extender.server.app import Callers
 from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings
 
@@ -96,7 +95,7 @@ def following(
         worker=worker, questions=questions, started_store=started_store, sources=sources, reviews=reviews,
         heard=comeback.heard,
     )  # fmt: skip
-    return assemble(common)
+    return Service(common)
 
 
 def reflectors_of(
@@ -160,7 +159,7 @@ def in_memory(
     api = EmbeddedCluster(cache, saved.pods_json, clock)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
     groups, notes = SeenGroups(cache.pod_groups), Notes(secrets.token_bytes(32))
-    return assemble(
+    return Service(
         Common(settings, cache, groups, api, clock, rng, notes=notes, sources=sources, callers=Callers.SCHEDULER)
     )
 

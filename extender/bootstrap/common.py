@@ -1,6 +1,10 @@
-"""What every part of the service is built on: settings, the cluster as it is seen, the plan, and whether we may act."""
+"""What every part of the service is built on: the cluster as seen, the plan, whether we may act, what starts gangs.
+
+Nothing of it runs yet.
+"""
 
 import random
+import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +17,10 @@ from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
 from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
+from extender.controllers.context import ControllerContext
+from extender.controllers.events.recorder import Events
+from extender.controllers.gates.wakes import Gates, Wakes
+from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
 from extender.kube.transport import FEW, Transport
@@ -28,8 +36,13 @@ from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.decision_lines import DecisionLog, RecentDecisions
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.planning.loop import Planner
-from extender.server.dispatch import Callers
+from extender.scheduling.admissions import Admissions
+from extender.scheduling.answered_pods import Parking
+from extender.scheduling.held_binds import Binds
+from extender.scheduling.planner_loop import Planner
+from extender.scheduling.unfit_nodes import NodeHealth
+from extender.scheduling.verbs import Verbs
+from extender.server.app import Callers
 from extender.settings.call_bound import COMMIT_TIMEOUT_S
 from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
@@ -118,21 +131,52 @@ class Common:
     heard: Callable[[], None] = lambda: None  # The API server answered the election
 
     def __post_init__(self, stands: Candidacy | None) -> None:
-        clock, self.telemetry = self.clock, Telemetry()
+        cache, clock, limits, self.telemetry = self.cache, self.clock, self.limits, Telemetry()
         self.leadership: Leadership | None = None  # Our part in the election; `None`: there is none, and we act
+        self.acting: Callable[[], bool] = lambda: True
+        self.fenced: FencedApi | None = None
         if stands is not None:
             role = RoleLabel(stands.api, stands.pod)
             self.leadership = Leadership(stands.election, stands.api, clock, self.telemetry, label=role)
-        self.acting: Callable[[], bool] = self.leadership.leading if self.leadership is not None else lambda: True
-        self.fenced = FencedApi(self.api, self.leadership.room_s) if self.leadership is not None else None
-        if self.fenced is not None:
+            self.acting, self.fenced = self.leadership.leading, FencedApi(self.api, self.leadership.room_s)
             self.api = cast("ClusterApi", self.fenced)
-        self.recent = RecentDecisions(clock, exists=self.cache.gang)
+        self.recent = RecentDecisions(clock, exists=cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
-        self.policy = self.settings.policy(self.limits.policy)
+        self.policy = self.settings.policy(limits.policy)
         self.planner = Planner(
-            self.cache, self.policy, clock, self.telemetry, self.log, worker=self.worker, questions=self.questions
+            cache, self.policy, clock, self.telemetry, self.log, worker=self.worker, questions=self.questions
         )
+        self.health = NodeHealth(cache, clock, node_lost_s=limits.node_lost_s)
+        self.events = Events(self.api, clock, self.telemetry, instance=socket.gethostname())
+        self.context = ControllerContext(
+            cache,
+            self.groups,
+            self.api,
+            clock,
+            self.telemetry,
+            self.log,
+            self.notes,
+            quiet=Quiet(clock, relists=self.interruptions),
+            disruptions=Disruptions(self.api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
+            post_event=self.events.post,
+            planner=self.planner,
+            lost_of=self.health.lost_under,
+            acting=self.acting,
+        )
+        self.admissions = Admissions(self.context, self.planner, timeout_s=limits.admit_timeout_s)
+        gates = Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused)
+        self.wakes = Wakes(self.context, gates, per_s=limits.writes_per_s, rng=self.rng)
+        self.binds = Binds(
+            self.context,
+            self.planner,
+            self.health,
+            self.admissions,
+            Parking(cache),
+            self.wakes,
+            commit_s=limits.commit_timeout_s,
+            held_max=limits.max_held_binds,
+        )
+        self.verbs = Verbs(self.context, self.planner, self.binds, sees_all_nodes=self.settings.sees_all_nodes)
 
     @property
     def followed(self) -> dict[str, Reflector[Any]]:

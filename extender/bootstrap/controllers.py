@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.feeds import Feeds
-from extender.bootstrap.scheduling import Starting
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.elastic_context import Parts, Retries
@@ -31,9 +30,7 @@ from extender.controllers.repair.started_gangs import StartedGangs
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.waiting_times import WaitingTimes
-from extender.scheduling.planning.housekeeping import Look
-from extender.scheduling.planning.once_per_plan import Preempting as Decision
-from extender.scheduling.planning.once_per_plan import Stranding
+from extender.scheduling.housekeeping import Look
 from scoring.model.policy import Preempting
 
 
@@ -57,25 +54,24 @@ class Resizing:
 class Caring:
     """The parts; `None`: switched off. Nothing runs yet."""
 
-    def __init__(self, common: Common, starting: Starting) -> None:
+    def __init__(self, common: Common) -> None:
         cache, clock, planner = common.cache, common.clock, common.planner
-        context, events = starting.context, starting.events
+        context, events = common.context, common.events
         self.resizing = Resizing(common, context, common.feeds) if common.feeds is not None else None
         self.restarts = Restarts(context)
-        stranding = Stranding(planner)
         self.repins = Repins(
             context,
             self.restarts,
-            stranded=stranding,
-            removed=starting.admissions.name_no_nodes,
+            stranded=planner.stranded,
+            removed=common.admissions.name_no_nodes,
             timeout_s=common.limits.repin_timeout_s,
         )
-        self.repairs = Repairs(context, self.restarts, silent=starting.health.silent)
+        self.repairs = Repairs(context, self.restarts, silent=common.health.silent)
         self.preemptions: Preemptions | None = None
         if common.settings.preemption is not Preempting.OFF:
             words = PreemptionWords(context)
             claims = PreemptionClaims(context, words, self.restarts)
-            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=Decision(planner))
+            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=planner.preemption)
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard
@@ -83,14 +79,14 @@ class Caring:
         self.statuses = GroupStatuses(context, common.settings.pod_group_status)
         self.expected = ExpectedStarts(context, planner.questions)
         waits = Waits(context, self.expected.of)
-        self.conditions = PodConditions(context, waits.why, stranding, common.rng.random)
+        self.conditions = PodConditions(context, waits.why, planner.stranded, common.rng.random)
         self.overcommits = Overcommits(context)
         self.alarms = NetworkAlarms(context)
         store = common.started_store
         self.started = StartedGangs(store, cache, clock, acting=common.acting) if store is not None else None
         self.waiting_times = WaitingTimes(context)
         self.looks: Sequence[Look] = [
-            stranding.look,
+            planner.find_stranded,
             self.repins.look,
             self.repairs.look,
             self.waiting_times.look,

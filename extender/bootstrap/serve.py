@@ -14,7 +14,7 @@ import signal
 import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from socket import socket
 from types import FrameType
 from typing import Any, cast
@@ -175,27 +175,12 @@ class _Crowded(H11Protocol):
 @asynccontextmanager
 async def running(made: AbstractAsyncContextManager[Service]) -> AsyncIterator[Service]:
     """The service with its tasks running; a task that fails ends the process, so that it is restarted."""
-    async with made as service:
-        work = asyncio.create_task(service.run(), name="service")
-        caller = asyncio.current_task()
-        assert caller is not None
-
-        def failed(task: asyncio.Task[None]) -> None:
-            if not task.cancelled() and task.exception() is not None:
-                caller.cancel()
-
-        work.add_done_callback(failed)
+    async with made as service, asyncio.TaskGroup() as group:
+        work = group.create_task(service.run(), name="service")
         try:
             yield service
-        except asyncio.CancelledError:
-            if work.done() and not work.cancelled():
-                work.result()
-            raise
         finally:
-            work.remove_done_callback(failed)
             work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
 
 
 class PortServer(uvicorn.Server):

@@ -1,11 +1,16 @@
-"""The running service as its owner sees it, and what answers: three verbs, documents, the page, and reports."""
+"""The running service: the use cases over whatever cluster and sources there are, what runs, and what answers.
+
+The order of these lines is the order of listeners; what each part is made of stands in the modules beside this one.
+Rule: nothing runs before `Service.run`, and nothing is served here.
+"""
 
 import asyncio
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-import msgspec
 from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
@@ -14,48 +19,65 @@ from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
-from extender.bootstrap.controllers import Caring, Resizing
+from extender.bootstrap.controllers import Caring
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
-from extender.bootstrap.scheduling import Starting
-from extender.cache import ClusterCache
+from extender.controllers.owners.ages import OwnerAges
 from extender.controllers.owners.obstacles import Circumstances
-from extender.controllers.restart.controller import Restarts
 from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
-from extender.leadership.lease_loop import Leadership
+from extender.leadership.lease_loop import Duties
+from extender.network.mapping import mapping_config
 from extender.network.merge import NetworkStatus
-from extender.network.refresh import NetworkRefresh
-from extender.runtime.telemetry import Telemetry
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.planning.loop import Planner
-from extender.scheduling.verbs import Verbs
+from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
+from extender.runtime.memory import collect_when_grown, give_back_each_minute
+from extender.scheduling.degraded_nodes import Degrading
+from extender.scheduling.housekeeping import Housekeeping
 from extender.schemas.readiness import Watch
-from extender.server.app import ForPeople, create_app
-from extender.server.dispatch import PATHS
-from extender.server.tls.rotation import Rotation
-from extender.settings.settings import Settings
-from extender.web.page_sections import sections_of, version
-from extender.web.routes import Shown, page_router
+from extender.server.app import PATHS, ForPeople, VerbsApp
+from extender.server.tls import Rotation
+from extender.web.routes import page_router
+from scoring.plan import Plan
+
+_FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before the first plan is made without
+Tasks = dict[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
 
 
-class Service(msgspec.Struct, frozen=True):
-    """The parts of one running netgang."""
+class Service:
+    """The parts of one running netgang, for a process alone and for one that leads for a time."""
 
-    cache: ClusterCache
-    planner: Planner
-    binds: Binds
-    verbs: Verbs
-    views: Views
-    telemetry: Telemetry
-    app: ASGIApp
-    debug_app: ASGIApp
-    health_app: ASGIApp  # `app` for probes and metrics alone
-    tls: Rotation | None
-    tasks: Mapping[str, Callable[[], Any]]  # name → coroutine function that runs until cancelled
-    leadership: Leadership | None
-    reports_app: ASGIApp | None  # For training jobs alone: what they report. None: they cannot.
-    restarts: Restarts
+    def __init__(self, common: Common) -> None:
+        self._common, settings, planner = common, common.settings, common.planner
+        self.cache, self.planner, self.telemetry = common.cache, planner, common.telemetry
+        self.leadership = common.leadership
+        self._caring = caring = Caring(common)
+        self.binds, self.verbs, self.restarts = common.binds, common.verbs, caring.restarts
+        self._probing = Probing(common) if settings.probe.enabled else None
+        probed = [self._probing.polled] if self._probing is not None else []
+        self._refresh = _refresh_of(common, [*common.sources, *probed])
+        self._housekeeping = Housekeeping(common.context, planner, common.binds, caring.looks)
+        self._ages, self._planned = OwnerAges(common.context), asyncio.Event()
+        self._table_version = -1  # Of the nodes at the last plan
+        self._recorder: Recorder | None = None
+        if settings.record.enabled:
+            self._recorder = Recorder(planner.policy, failed=self.telemetry.internal_error)
+            planner.recorded = self._recorder.record
+        self._listen()
+        if self.leadership is not None:
+            self.leadership.duties = Duties(self._take_up, self._lay_down, heard=common.heard, over=self._over)
+        self.views = self._views()
+        routers = [page_router(self.views)]
+        app = VerbsApp(self.verbs, self.views, self.telemetry, callers=common.callers, routers=routers)
+        # With client certificates nothing else is beside the verbs.
+        alone = Only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
+        self.app: ASGIApp = app if settings.tls.client_ca_file is None else alone
+        self.debug_app = ForPeople(app)
+        elsewhere = "this port has /healthz, /readyz and /metrics; documents are at debug_port"
+        self.health_app = Only(app, PROBES, elsewhere=elsewhere)
+        self.reports_app = self._reports_app(self._probing.port if self._probing is not None else None)
+        certified = settings.tls.cert_file is not None
+        self.tls = Rotation(settings.tls, common.clock, common.telemetry) if certified else None
+        self.tasks = self._tasks()
 
     async def run(self) -> None:
         """Run everything behind the HTTP face until cancelled; the first task that fails ends all of them."""
@@ -68,93 +90,196 @@ class Service(msgspec.Struct, frozen=True):
         if self.leadership is not None:
             self.leadership.retire()
         self.binds.stand_down()
-        await self.binds.posts.over()
+        await self.binds.over()
         if self.leadership is not None:
             await self.leadership.resign()
 
+    # -- what runs ----------------------------------------------------------------------------------------------------
 
-def service_of(
-    common: Common,
-    starting: Starting,
-    caring: Caring,
-    probing: Probing | None,
-    refresh: NetworkRefresh | None,
-    tasks: Mapping[str, Callable[[], Any]],
-) -> Service:
-    """The service, which runs `tasks` and those of what answers; nothing is served yet."""
-    settings, planner, verbs = common.settings, common.planner, starting.verbs
+    def _listen(self) -> None:
+        planner, common, caring = self.planner, self._common, self._caring
+        self.cache.on_change, self.cache.on_expected_change = planner.mark_dirty, planner.mark_expected
+        planner.subscribe(self._housekeeping.plan_made)
+        planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
+        planner.subscribe(Degrading(common.context, common.binds).look)
+        planner.subscribe(lambda _: common.context.quiet.look())
+        planner.subscribe(lambda _: caring.overcommits.look())
+        planner.subscribe(caring.waiting_times.plan_made)
+        planner.subscribe(self._look_at_nodes)
 
-    def statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
-        return {name: reflector.status() for name, reflector in reflectors.items()}
+    def _look_at_nodes(self, _: Plan) -> None:
+        """At a plan with another node table: nodes may have got another endpoint."""
+        before, self._table_version = self._table_version, self.cache.snapshot().table.version
+        if self._refresh is not None and self._table_version != before:
+            self._refresh.nodes_changed()
 
-    def network() -> NetworkStatus | None:
-        return refresh.status() if refresh is not None else None
+    def _tasks(self) -> Tasks:
+        common, caring = self._common, self._caring
+        sync = partial(_statuses, common.followed)
+        tasks: Tasks = {f"follow {name}": one.run for name, one in common.followed.items()}
+        tasks |= {
+            "plan": self._plan_once_synced,
+            "report plans": common.planner.report.run,
+            "wake": self._common.wakes.run,
+            "events": self._common.events.run,
+            "group status": caring.statuses.run,
+            "pod conditions": caring.conditions.run,
+            "expected starts": caring.expected.run,
+            "owners": self._ages.run,
+            "network alarms": caring.alarms.run,
+            "give memory back": give_back_each_minute,
+            "housekeeping": self._housekeeping.run,
+            "reporting": Reporting(self.telemetry, sync=sync, network=self._network_status).run,
+        }
+        if not gc.isenabled():
+            tasks["collect"] = partial(self._once_planned, collect_when_grown)
+        if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
+            tasks["started gangs"] = partial(self._once_planned, caring.started.run)
+        if caring.resizing is not None:
+            tasks["elastic"] = caring.resizing.elastic.run
+        if self._refresh is not None:
+            tasks["network"] = self._refresh.run
+        if self.leadership is not None:
+            tasks["leadership"] = self.leadership.run
+        if self._recorder is not None:
+            tasks["record"] = self._recorder.run
+        if self.tls is not None:
+            tasks["certificates"] = self.tls.follow
+        return tasks
 
-    recorder: Recorder | None = None
-    if settings.record.enabled:
-        recorder = Recorder(planner.policy, failed=common.telemetry.internal_error)
-        planner.recorded = recorder.record
-    preemptions, resizing = caring.preemptions, caring.resizing
-    views = Views(
-        starting.context,
-        planner,
-        starting.binds,
-        jobs=resizing.view if resizing is not None else None,
-        recorder=recorder,
-        sync=partial(statuses, common.reflectors),
-        network_status=network,
-        alarms=caring.alarms,
-        probe_agents=probing.agents_seen if probing is not None else lambda: None,
-        leadership=common.leadership.status if common.leadership is not None else None,
-        repair=caring.repairs.words,
-        preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
-        recent=common.recent,
-        what_ifs=WhatIfs(planner, settings, partial(empty_cache, settings)),
-        circumstances=Circumstances(starting.context).notes,
-        unreadable_objects=caring.unreadable,
-        ignored_notes=caring.ignored.of,
-        expected=caring.expected,
-        started_problem=lambda: caring.started.problem if caring.started is not None else "",
-        demo=settings.snapshot is not None,
-    )
-    shown = Shown(partial(sections_of, views), partial(version, views))
-    app = create_app(verbs, views, common.telemetry, callers=common.callers, routers=[page_router(shown, views)])
-    tls = Rotation(settings.tls, common.clock, common.telemetry) if settings.tls.cert_file is not None else None
-    return Service(
-        common.cache,
-        planner,
-        starting.binds,
-        verbs,
-        views,
-        common.telemetry,
-        *_ports_of(settings, app),
-        tls,
-        {
-            **tasks,
-            "reporting": Reporting(common.telemetry, sync=partial(statuses, common.followed), network=network).run,
-            **({"record": recorder.run} if recorder is not None else {}),
-            **({"certificates": tls.follow} if tls is not None else {}),
-        },
-        common.leadership,
-        _reports_port(common, resizing, probing.port if probing is not None else None),
-        caring.restarts,
-    )
+    async def _once_planned(self, run: Callable[[], Any]) -> None:
+        await self._planned.wait()
+        await run()
+
+    async def _plan_once_synced(self) -> None:
+        """Wait for what the first plan needs, then plan until cancelled."""
+        await self._first_looks()
+        if self.leadership is None:
+            self.telemetry.leads(1)
+            self._recover()
+        await self.planner.replan()
+        self._planned.set()
+        if self.leadership is not None:
+            self.leadership.ready.set()
+        await self.planner.run()
+
+    async def _first_looks(self) -> None:
+        for reflector in self._common.reflectors.values():
+            await reflector.synced.wait()
+        looks: list[Callable[[], Any]] = [self._ages.first_look]
+        if self._refresh is not None:  # a source that hangs must not keep jobs from starting
+            self._refresh.nodes_changed()
+            looks.insert(0, self._refresh.first_look.wait)
+        if self._caring.started is not None:
+            looks.append(self._caring.started.look)
+        if self._common.feeds is not None:  # rights for jobs may be missing
+            looks.append(self._common.feeds.synced)
+        for look in looks:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_LOOK_S):
+                    await look()
+
+    # -- terms of acting ----------------------------------------------------------------------------------------------
+
+    def _take_up(self) -> None:
+        """A term begins: forget what was known of the last one, find again what others began, and plan."""
+        self._forget()
+        self.binds.restart()
+        self._recover()
+        self.planner.replan_soon()
+        self._housekeeping.plan_made(self.planner.current)  # which need not be a new one
+
+    def _recover(self) -> None:
+        """Find again what others began. A pod that waits in kube-scheduler may have been refused by a former process.
+
+        Cost: O(pods of gangs).
+        """
+        self._common.admissions.recover()
+        self._caring.recover()
+        gangs = self.cache.snapshot().gangs.values()
+        there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
+        self.binds.parking.inherit(there, now_s=self._common.clock.monotonic_s())
+
+    def _lay_down(self) -> None:
+        """A term ends: callers that wait are answered so, and nothing is reserved any more."""
+        self.binds.stand_down()
+        self._forget()
+
+    def _forget(self) -> None:
+        common, caring = self._common, self._caring
+        caring.forget()
+        for book in (
+            common.wakes, common.verbs, caring.repins, caring.restarts, caring.repairs, common.admissions,
+        ):  # fmt: skip
+            book.forget()
+
+    async def _over(self) -> None:
+        """Wait until all that was sent has come to its end."""
+        if self._common.fenced is not None:
+            await self._common.fenced.idle()
+        await self.binds.over()
+
+    # -- what answers -------------------------------------------------------------------------------------------------
+
+    def _network_status(self) -> NetworkStatus | None:
+        return self._refresh.status() if self._refresh is not None else None
+
+    def _views(self) -> Views:
+        common, caring, settings = self._common, self._caring, self._common.settings
+        preemptions, resizing, probing = caring.preemptions, caring.resizing, self._probing
+        return Views(
+            self._common.context,
+            self.planner,
+            self.binds,
+            jobs=resizing.view if resizing is not None else None,
+            recorder=self._recorder,
+            sync=partial(_statuses, common.reflectors),
+            network_status=self._network_status,
+            alarms=caring.alarms,
+            probe_agents=probing.agents_seen if probing is not None else lambda: None,
+            leadership=self.leadership.status if self.leadership is not None else None,
+            repair=caring.repairs.words,
+            preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
+            recent=common.recent,
+            what_ifs=WhatIfs(self.planner, settings, partial(empty_cache, settings)),
+            circumstances=Circumstances(self._common.context).notes,
+            unreadable_objects=caring.unreadable,
+            ignored_notes=caring.ignored.of,
+            expected=caring.expected,
+            started_problem=lambda: caring.started.problem if caring.started is not None else "",
+            demo=settings.snapshot is not None,
+        )
+
+    def _reports_app(self, probe: ProbePort | None) -> ASGIApp | None:
+        """For training jobs and the probe's agents alone: what they report. `None`: they cannot."""
+        common, resizing, chosen = self._common, self._caring.resizing, self._common.settings.reports
+        if chosen.port is None or (resizing is None and probe is None):
+            return None
+        if common.reviews is None:
+            raise ValueError("reports.port is set, and no API server is there to review tokens")
+        app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
+        reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
+        telemetry = common.telemetry
+        return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
 
 
-def _reports_port(common: Common, resizing: Resizing | None, probe: ProbePort | None) -> ASGIApp | None:
-    chosen = common.settings.reports
-    if chosen.port is None or (resizing is None and probe is None):
+def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
+    """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
+    if not polled:
         return None
-    if common.reviews is None:
-        raise ValueError("reports.port is set, and no API server is there to review tokens")
-    app = create_reports_app(resizing.reports if resizing is not None else None, acting=common.acting, probe=probe)
-    reporters = Reporters(common.reviews, chosen.audiences, agents=probe.account if probe is not None else None)
-    telemetry = common.telemetry
-    return ReportsDoor(app, reporters, common.clock, count=telemetry.reported, count_probe=telemetry.probe_reported)
+    chosen, cache = common.settings.network, common.cache
+    zone_fallback = common.settings.probe.enabled  # pairs take turns to be measured
+    mapping, soft, hard = mapping_config(common.settings), chosen.soft_ttl(), chosen.hard_ttl()
+    return NetworkRefresh(
+        polled,
+        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=zone_fallback),
+        clock=common.clock,
+        nodes=lambda: cache.snapshot().table.nodes,
+        publish=cache.set_network,
+        jitter=common.rng.random,
+        prepare=common.planner.prepare,
+    )
 
 
-def _ports_of(settings: Settings, app: ASGIApp) -> tuple[ASGIApp, ASGIApp, ASGIApp]:
-    """Served for the verbs, people and probes; with client certificates nothing else is beside the verbs."""
-    probes = Only(app, PROBES, elsewhere="this port has /healthz, /readyz and /metrics; documents are at debug_port")
-    alone = Only(app, PATHS | PROBES, elsewhere="this port is kube-scheduler's alone; documents are at debug_port")
-    return app if settings.tls.client_ca_file is None else alone, ForPeople(app), probes
+def _statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
+    return {name: reflector.status() for name, reflector in reflectors.items()}

@@ -28,7 +28,7 @@ class _Lease(Headed):
     spec: LeaseSpec = LeaseSpec()
 
 
-class _List(msgspec.Struct):
+class _PodList(msgspec.Struct):
     items: list[Headed] | None
 
 
@@ -37,7 +37,7 @@ class _ConfigMap(Headed):
 
 
 _LEASE = msgspec.json.Decoder(_Lease)
-_LIST = msgspec.json.Decoder(_List)
+_LIST = msgspec.json.Decoder(_PodList)
 _CONFIG_MAP = msgspec.json.Decoder(_ConfigMap)
 
 
@@ -95,10 +95,6 @@ def _lease(path: str, body: bytes) -> Lease:
     return Lease(lease.spec, lease.metadata.resource_version, body)
 
 
-class _Stored(StoredText, frozen=True):
-    raw: bytes
-
-
 class KubeTextStore:
     """TextStore of one namespace; the ConfigMap is never created or deleted."""
 
@@ -114,12 +110,10 @@ class KubeTextStore:
 
     async def write(self, text: str, over: StoredText) -> StoredText:
         """Replace the text of `over`; as stored. ConflictError: it has changed since."""
-        if not isinstance(over, _Stored):
-            raise TypeError("what is written over was not read here")
         body = msgspec.json.encode(msgspec.json.decode(over.raw) | {"data": {ENTRY: text}})
         return self._stored(await self._transport.send("PUT", self._path, body=body, timeout_s=_TEXT_S))
 
     def _stored(self, body: bytes) -> StoredText:
         with mapped(self._path):
             stored = _CONFIG_MAP.decode(body)
-        return _Stored(stored.metadata.resource_version, (stored.data or {}).get(ENTRY, ""), body)
+        return StoredText(stored.metadata.resource_version, (stored.data or {}).get(ENTRY, ""), body)

@@ -191,7 +191,7 @@ class _Details(msgspec.Struct):
     retry_after_s: float = msgspec.field(name="retryAfterSeconds", default=0.0)
 
 
-class _Status(msgspec.Struct):
+class _RefusalStatus(msgspec.Struct):
     message: str = ""
     reason: str = ""
     code: int = 0
@@ -246,8 +246,8 @@ def _words(error: Exception) -> str:
     return "no answer in time" if isinstance(error, TimeoutError) else str(error)
 
 
-def _decode(body: bytes) -> _Status | None:
+def _decode(body: bytes) -> _RefusalStatus | None:
     try:
-        return msgspec.json.decode(body, type=_Status)
+        return msgspec.json.decode(body, type=_RefusalStatus)
     except msgspec.MsgspecError:
         return None

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership.election import Election, Write
+from extender.leadership.election import Election
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
@@ -112,7 +112,11 @@ class Leadership:
         call = election.next(now_s=sent_s, wall_us=int(self._clock.now_s() * 1e6))
         try:
             async with asyncio.timeout(election.times.renew_deadline_s / 2.0):
-                await self._carry_out(call, sent_s)
+                if call is None:
+                    found = await self._api.read()
+                    election.was_read(found, sent_s=sent_s, now_s=self._clock.monotonic_s())
+                else:
+                    election.was_written(await self._api.write(call.spec, call.over), sent_s=sent_s)
         except (ConflictError, NotFoundError) as error:
             self._last_error = str(error)
             election.was_refused(sent_s=sent_s, now_s=self._clock.monotonic_s())
@@ -125,14 +129,6 @@ class Leadership:
         else:
             self._last_error = ""
             self.duties.heard()
-
-    async def _carry_out(self, call: Write | None, sent_s: float) -> None:
-        if call is None:
-            found = await self._api.read()
-            self._election.was_read(found, sent_s=sent_s, now_s=self._clock.monotonic_s())
-        else:
-            stored = await self._api.write(call.spec, call.over)
-            self._election.was_written(stored, sent_s=sent_s)
 
     def _settle(self, tasks: asyncio.TaskGroup) -> None:
         now_s = self._clock.monotonic_s()

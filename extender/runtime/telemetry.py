@@ -42,7 +42,7 @@ class Telemetry:
 
         def current(name: str, text: str, label: str) -> Callable[[Mapping[str, int]], None]:
             """Shows what is there now, given whole each time."""
-            return CurrentCounts(gauge(name, text, label)).replace
+            return partial(_replace_all, gauge(name, text, label), {})
 
         self._request_duration = cache(
             histogram(
@@ -179,54 +179,28 @@ def _metric(kind: type[_Kind], registry: CollectorRegistry, name: str, text: str
     return kind(f"netgang_{name}", text, labels, registry=registry, **more)
 
 
-class CurrentCounts:
-    """The series of a gauge with one label, given whole each time. Bounded by the values that were given last.
+def _replace_all(gauge: Gauge, shown: dict[str, int], counts: Mapping[str, int]) -> None:
+    """Show these and nothing else; value of the label → count. `shown` is what is shown now, and kept so.
 
     Why not cleared and filled again: a label's series costs ten times as much to make as to set.
     """
-
-    def __init__(self, gauge: Gauge) -> None:
-        self._gauge = gauge
-        self._shown: Mapping[str, int] = {}
-
-    def replace(self, counts: Mapping[str, int]) -> None:
-        """Show these and nothing else; value of the label → count."""
-        for gone in self._shown.keys() - counts.keys():
-            self._gauge.remove(gone)
-        for label, count in counts.items():
-            self._gauge.labels(label).set(count)
-        self._shown = dict(counts)
-
-
-class NamespaceLabels:
-    """Values of label `gang_namespace`, whatever tenants create: the first `most` namespaces and `other`.
-
-    Counters cannot change their label, so a namespace keeps it as long as the process runs.
-    """
-
-    def __init__(self, most: int = MOST_NAMESPACES) -> None:
-        self._most = most
-        self._own: set[str] = set()
-
-    def of(self, namespace: str) -> str:
-        """The namespace, or `other`.
-
-        >>> labels = NamespaceLabels(most=1)
-        >>> labels.of("a"), labels.of("b"), labels.of("a")
-        ('a', 'other', 'a')
-        """
-        if namespace not in self._own:
-            if len(self._own) >= self._most:
-                return OTHER
-            self._own.add(namespace)
-        return namespace
+    for gone in shown.keys() - counts.keys():
+        gauge.remove(gone)
+        del shown[gone]
+    for label, count in counts.items():
+        gauge.labels(label).set(count)
+    shown.update(counts)
 
 
 class GangMetrics:
-    """The metrics of gangs that have a namespace in their labels, and of their start."""
+    """The metrics of gangs that have a namespace in their labels, and of their start.
+
+    The first `MOST_NAMESPACES` keep their names as long as the process runs, whatever tenants create; all others are
+    `OTHER`, since counters cannot change their label.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._labels = NamespaceLabels()
+        self._namespaces: set[str] = set()
         self._waited = Histogram(
             "netgang_gang_wait_duration_seconds",
             "From the moment a gang could start (all of its minimum exists) until its minimum had nodes",
@@ -243,4 +217,6 @@ class GangMetrics:
 
     def waited(self, namespace: str, duration_s: float) -> None:
         """A gang has started, and waited so long for that."""
-        self._waited.labels(self._labels.of(namespace)).observe(duration_s)
+        if len(self._namespaces) < MOST_NAMESPACES:
+            self._namespaces.add(namespace)
+        self._waited.labels(namespace if namespace in self._namespaces else OTHER).observe(duration_s)

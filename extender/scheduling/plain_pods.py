@@ -1,13 +1,19 @@
-"""Plain pods beside gangs: which nodes they may not have now, at /filter and at /bind, and when to wake those refused.
+"""Pods without a gang of ours: which nodes they may not have now, at /filter and at /bind, and when to wake them.
 
 Why at /bind too: kube-scheduler asks about the next pod before the watch shows where the last one went, so two pods
 that each leave reserved room alone might not do so together. Where nothing is reserved all of this costs two look-ups.
 Rules: `scoring.verbs.plain_pods` decides what is reserved; only own pods are refused and woken (docs/safety.md S1); a
 pod whose refusal ends for reasons inside netgang is woken once, because kube-scheduler cannot know of those.
+
+Kubernetes' own groups are tried by zone: only the same answer for all members keeps a group together. Rules: a group
+keeps its zone for as long as its members are asked about without a break; a member for which kube-scheduler offers no
+node there loses the try. The next one has another zone (`scoring.verbs.places`), and begins after a break, or soon
+after the loss: kube-scheduler may try a group again at once, hundreds of times a second (seen on 1.36.3), and would
+then never leave a break.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -15,10 +21,12 @@ import msgspec
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
-from extender.scheduling.planning.loop import Planner
-from scoring.ids import NodeName, PodUid
-from scoring.model import Pod
+from extender.scheduling.planner_loop import Planner
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Gang, Pod
+from scoring.model.policy import ZonePolicy, gang_options
 from scoring.plan import Plan
+from scoring.verbs.places import first_zone
 from scoring.verbs.plain_pods import SYSTEM_PRIORITY, ReservedRoom, kept_from_plain
 
 NOTHING: frozenset[NodeName] = frozenset()
@@ -117,3 +125,60 @@ class PlainPods:
             reservations = kept_from_plain(snapshot, plan.reservations, policy, now_s=now_s)
             self._reserved = (snapshot.version, plan, ReservedRoom(snapshot, reservations))
         return self._reserved[2]
+
+
+TRY_S = 0.5  # Members asked about within it belong to one try; a try also ends so long after it was lost
+_KEPT = 1024
+
+
+class _Try(msgspec.Struct):
+    zone: ZoneName | None
+    last_s: float
+    failed: set[ZoneName] = set()  # Zones of earlier tries, and of this one when it is lost
+    lost_s: float = float("inf")  # When a member found no node there first
+
+    def over(self, now_s: float) -> bool:
+        return now_s - self.last_s >= TRY_S or now_s - self.lost_s >= TRY_S
+
+
+class NativeZones:
+    """The zone of each group that is being tried. Bounded: the groups not asked about for longest are forgotten."""
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._tries: OrderedDict[GangKey, _Try] = OrderedDict()
+
+    def allowed(self, gang: Gang, asked: Sequence[NodeName], *, now_s: float | None) -> Sequence[NodeName]:
+        """The nodes of `asked` that a member may use in this try, near bound siblings; no `now_s`: begin no try."""
+        if gang_options(dict(gang.options), self._planner.policy).zone_policy is not ZonePolicy.REQUIRED:
+            return asked
+        table = self._planner.cluster.snapshot().table
+
+        def inside(zones: Collection[ZoneName]) -> list[NodeName]:
+            return [name for name in asked if name in table.index and table.nodes[table.index[name]].zone in zones]
+
+        placed = {one.node for one in gang.placed if one.node is not None and one.node in table.index}
+        zones = {table.nodes[table.index[name]].zone for name in placed}
+        if zones or now_s is None:
+            return inside(zones) or asked
+        known = self._tries.get(gang.key)
+        if known is None or known.over(now_s):
+            known = self._begin(gang, known, now_s)
+        known.last_s = now_s
+        if known.zone is None:
+            return asked
+        near = inside({known.zone})
+        if not near:
+            known.failed.add(known.zone)
+            known.lost_s = min(known.lost_s, now_s)
+        return near if len(near) < len(asked) else asked
+
+    def _begin(self, gang: Gang, before: _Try | None, now_s: float) -> _Try:
+        planner, failed = self._planner, before.failed if before is not None else set()
+        snapshot = planner.cluster.snapshot()
+        found = first_zone(gang, snapshot, planner.policy, failed=failed, cache=planner.cache, now_s=now_s)
+        made = self._tries[gang.key] = _Try(found.zone, now_s, set(found.failed))
+        self._tries.move_to_end(gang.key)
+        while len(self._tries) > _KEPT:
+            self._tries.popitem(last=False)
+        return made

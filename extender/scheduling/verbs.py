@@ -8,7 +8,7 @@ Rules: pods of other schedulers keep all their nodes (docs/safety.md S1), plain 
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import msgspec
@@ -21,13 +21,10 @@ from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Pa
 from extender.errors import BadRequestError
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.offered_nodes import Offers
-from extender.scheduling.parked_pods import Parking
-from extender.scheduling.plain_pods import PlainPods
-from extender.scheduling.planning.loop import Planner
-from extender.scheduling.planning.native_zones import NativeZones
-from extender.scheduling.storm_guard import StormGuard
+from extender.scheduling.answered_pods import Offers, StormGuard
+from extender.scheduling.held_binds import Binds
+from extender.scheduling.plain_pods import NativeZones, PlainPods
+from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import Learning
 from extender.scheduling.watch_catchup import CatchUp
 from scoring.ids import NodeName, PodUid
@@ -52,16 +49,23 @@ class Verbs:
     context: ControllerContext
     planner: Planner
     binds: Binds
-    offers: Offers
-    parking: Parking
-    learning: Learning
-    plain: PlainPods
-    catch_up: CatchUp
+    _: KW_ONLY
+    sees_all_nodes: bool  # kube-scheduler looks at all nodes for each pod
+    offers: Offers = field(default_factory=Offers, init=False)
     _guard: StormGuard = field(default_factory=StormGuard, init=False)
-    _native: NativeZones = field(default_factory=NativeZones, init=False)
-    _beside: tuple[int, Plan, PlanPlaces] | None = field(default=None, init=False)
     _last_other: tuple[PlanPlaces, Pod, Sequence[NodeName], Alternative] | None = field(default=None, init=False)
     _scores: "dict[object, _Scores]" = field(default_factory=dict, init=False)  # (versions, pod) → node → score
+
+    def __post_init__(self) -> None:
+        cache, clock, ttl_s = self.context.cache, self.context.clock, self.planner.policy.exclusion_ttl_s
+        self.plain, self._native = PlainPods(cache, self.planner, clock), NativeZones(self.planner)
+        self._catch_up = CatchUp(cache, clock, self.planner.change)
+        self._learning = Learning(cache, clock, ttl_s=ttl_s, sees_all_nodes=self.sees_all_nodes)
+
+    def forget(self) -> None:
+        """Know nothing of earlier answers, as after a restart."""
+        for book in (self.offers, self.plain, self.binds.parking):
+            book.forget()
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
         """What to wait for before the answer, for some milliseconds: the watch, and a plan; `None`: nothing."""
@@ -75,17 +79,17 @@ class Verbs:
 
         So it does while a new gang's members are being created, if kube-scheduler has nothing else to do.
         """
-        idle = self.catch_up.asked()
+        idle = self._catch_up.asked()
         pod = self.context.cache.pod(args.pod.uid)
         new = pod is None or self.context.clock.now_s() - pod.created_s < _NEW_S
-        if idle and new and (wait := self.catch_up.for_gang(args.pod.uid)) is not None:
+        if idle and new and (wait := self._catch_up.for_gang(args.pod.uid)) is not None:
             return wait
         if pod is None:
-            return self.catch_up.for_pod(args.pod.uid)
+            return self._catch_up.for_pod(args.pod.uid)
         gang = self.context.cache.gang_of(pod.uid)
         waiting = self.planner.current.waiting.get(gang.key) if gang is not None else None
         if waiting is not None and waiting.reason in _ENDED_BY_ROOM:
-            return self.catch_up.for_room(pod, args.node_names)
+            return self._catch_up.for_room(pod, args.node_names)
         return None
 
     async def _planned_after(self, wait: Awaitable[None], args: FilterArgs) -> None:
@@ -109,6 +113,11 @@ class Verbs:
             return self._planned_and_learned(pod, gang, args.node_names)
         return self.planner.soon() if self._learned(pod, gang, args.node_names) else None
 
+    def _has_too_few_live(self, gang: Gang) -> bool:
+        """Whether so many members are on lost nodes that the rest cannot start (docs/safety.md S12)."""
+        lost = self.binds.health.lost_under(gang.members)
+        return bool(lost) and self.binds.quorum(gang.key).incomplete
+
     async def _planned_and_learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> None:
         await self.planner.soon()
         if self._learned(pod, gang, asked):
@@ -117,14 +126,14 @@ class Verbs:
     def _learned(self, pod: Pod, gang: Gang, asked: Sequence[NodeName]) -> bool:
         """Whether the question taught that others refuse the planned node, so that the gang goes elsewhere."""
         node = self.context.cache.committed_node(gang.key, pod.uid) or self.planner.current.node_of.get(pod.uid)
-        if node is None or node in asked or pod.nominated_node is not None or self.binds.too_few_live(gang):
+        if node is None or node in asked or pod.nominated_node is not None or self._has_too_few_live(gang):
             return False
         if (
             gang.source.is_native
         ):  # its members are tried together, also zone by zone: a node is left out for that alone
             return False
         other, now_s = self._other(gang, pod, asked), self.context.clock.monotonic_s()
-        if other.node is not None or not self.learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
+        if other.node is not None or not self._learning.refused(pod, node, asked, absent=other.absent, now_s=now_s):
             return False
         self.binds.admissions.lapses.abandoned(gang.key)
         self.binds.abandon(gang.key)
@@ -153,7 +162,6 @@ class Verbs:
         """0–10 for each node asked, in the request's order; 0 for unknown nodes."""
         pod = self._pod(args)
         index, values = self._scores_for(pod, args)
-        values = [*values, 0]  # the last one is of unknown nodes
         return [values[index.get(name, -1)] for name in args.node_names]
 
     async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
@@ -196,7 +204,7 @@ class Verbs:
             return pod
         if not self.offers.alone(args.uid):
             return Reason.POD_DELETED  # a member of a gang when it was offered its node, and the watch had shown it
-        pod = await self.catch_up.until_known(args.uid)
+        pod = await self._catch_up.until_known(args.uid)
         if pod is None:
             return Reason.UNKNOWN_POD
         return pod if self.context.cache.is_own(pod) else Reason.NOT_OURS
@@ -217,8 +225,7 @@ class Verbs:
         near: Sequence[NodeName] = asked
         if native is not None:
             now_s = None if args.debug else self.context.clock.monotonic_s()
-            planner, snapshot = self.planner, self.context.cache.snapshot()
-            near = self._native.allowed(native, asked, snapshot, planner.policy, planner.cache, now_s=now_s)
+            near = self._native.allowed(native, asked, now_s=now_s)
         if asked and not near:
             return Refused(Reason.OTHER_ZONE)
         if not args.debug:
@@ -240,7 +247,7 @@ class Verbs:
             return self._refuse(args, pod, Reason.OTHER_RUN, planned=None)
         plan = self.planner.current
         node = self.context.cache.committed_node(gang.key, pod.uid) or plan.node_of.get(pod.uid)
-        if node is not None and self.binds.too_few_live(gang):
+        if node is not None and self._has_too_few_live(gang):
             return self._refuse(args, pod, Reason.INCOMPLETE, planned=node)
         offered = node is not None and node in asked
         if node is not None and not offered and not args.debug and pod.nominated_node is None:
@@ -250,24 +257,17 @@ class Verbs:
             if not args.debug:
                 now_s = self.context.clock.monotonic_s()
                 self.offers.note(pod.uid, node, now_s=now_s)
-                self.parking.offered(pod.uid, now_s=now_s)
+                self.binds.parking.offered(pod.uid, now_s=now_s)
                 self._guard.forget(pod.uid)
             return Passed([node])
         return self._refuse(args, pod, _why(plan, pod.uid, gang), planned=node)
 
     def _other(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
         """Another node for the pod, looked for once in a call that learns and answers."""
-        beside, known = self._alternatives(), self._last_other
+        beside, known = self.planner.places(), self._last_other
         if known is None or known[0] is not beside or known[1] is not pod or known[2] is not asked:
             known = self._last_other = (beside, pod, asked, beside.instead(gang, pod, asked))
         return known[3]
-
-    def _alternatives(self) -> PlanPlaces:
-        snapshot, plan = self.context.cache.snapshot(), self.planner.current
-        if self._beside is None or self._beside[0] != snapshot.version or self._beside[1] is not plan:
-            made = PlanPlaces(snapshot, plan, self.planner.policy, cache=self.planner.cache)
-            self._beside = (snapshot.version, plan, made)
-        return self._beside[2]
 
     def _refuse(self, args: FilterArgs, pod: Pod, reason: Reason, *, planned: NodeName | None) -> FilterAnswer:
         """Refuse, remember which pod is parked for it, and break a storm of the same question."""
@@ -277,7 +277,7 @@ class Verbs:
         if self._guard.holds(pod.uid, reason, now_s=now_s, changed_s=self.planner.changed_s):
             return Failed(reason)  # kube-scheduler asks again by its timer: the pod is not parked
         moment = reason in _OF_THE_MOMENT
-        self.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
+        self.binds.parking.refused(pod.uid, planned, now_s=now_s, for_a_moment=moment)
         return Refused(reason)
 
     def _log_filter(self, pod: Pod, gang: Gang | None, answer: FilterAnswer) -> None:
@@ -287,7 +287,7 @@ class Verbs:
         node = answer.names[0] if isinstance(answer, Passed) and len(answer.names) == 1 else ""
         version = self.planner.current.version
         decision = Decision("filter", pod.key, gang.key if gang else "", node, reason, snapshot_version=version)
-        self.context.decided(decision)
+        self.context.log.log_decision(decision, now_s=self.context.clock.monotonic_s())
 
     # -- prioritize ---------------------------------------------------------------------------------------------------
 
@@ -332,11 +332,11 @@ class Verbs:
         return self.context.cache.pod_by_name(args.pod.namespace or "default", args.pod.name)
 
 
-_Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row
+_Scores = tuple[Mapping[NodeName, int], list[int]]  # Node → row, and the score of each row; last: of unknown ones
 
 
 def _by_row(snapshot: Snapshot, preference: Preference) -> _Scores:
-    return snapshot.table.index, extender_scores(preference.total).tolist()
+    return snapshot.table.index, [*extender_scores(preference.total).tolist(), 0]
 
 
 def _why(plan: Plan, uid: PodUid, gang: Gang) -> Reason:

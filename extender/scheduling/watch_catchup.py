@@ -33,10 +33,10 @@ _REMEMBERED_MAX = 20_000
 class CatchUp:
     """Waits for changes of the cache on behalf of questions that are ahead of it."""
 
-    def __init__(self, cache: ClusterCache, clock: Clock) -> None:
+    def __init__(self, cache: ClusterCache, clock: Clock, change: asyncio.Event) -> None:
         self._cache = cache
         self._clock = clock
-        self._change = asyncio.Event()
+        self._change = change  # Set at each change of the cache: every call that waits looks again
         self._not_before_s = dict.fromkeys(("watch", "gang"), -float("inf"))  # what is waited for → no wait before
         self._waited: set[PodUid] = set()  # Pods that have been waited for at the version `_waited_at` of the cache
         self._waited_at = -1
@@ -47,10 +47,6 @@ class CatchUp:
         """kube-scheduler asks; whether it had asked nothing for so long that a moment delays no other pod."""
         before_s, self._asked_s = self._asked_s, self._clock.monotonic_s()
         return self._asked_s - before_s >= LONGEST_S
-
-    def changed(self) -> None:
-        """The cache changed: every call that waits looks again."""
-        self._change.set()
 
     def for_pod(self, uid: PodUid) -> Awaitable[None] | None:
         """What waits until the pod is known, or long enough; `None`: nothing is waited for, as in all of these."""

@@ -1,17 +1,27 @@
 """The HTTP face: POST /filter, /prioritize and /bind from bytes to bytes, and FastAPI's documents for all else.
 
 Why the verbs stand in front: kube-scheduler waits for filter and prioritize inside its only scheduling loop; FastAPI's
-and Starlette's layers cost 50 µs a call, as much as the answer (`python -m lab.bench.http`). Rules: `dispatch` says
-what is answered, here is only how HTTP carries it. A call awaits nothing but the request's body, which has a largest
-size and a longest time, and the answer.
+and Starlette's layers cost 50 µs a call, as much as the answer (`python -m lab.bench.http`). Rules:
+
+- The three verbs always answer 200: kube-scheduler does not read the body of any other status. What is wrong stands in
+  `Error` (filter, bind); prioritize has no such field and answers equal scores, which prefer nothing.
+- An error never lets a node pass. A bug is logged, counted, answered with a constant `Error`, and makes the process
+  unready for a while.
+- A call awaits nothing but the request's body, which has a largest size and a longest time, and the answer. An answer
+  that takes time is a coroutine: of /bind, and of /filter when the question shows that the watch is behind.
+- A call with `?debug` in its address, which kube-scheduler cannot send, at the port for people, or of curl (`Callers`)
+  is a look: the service knows it, and nothing is bound (docs/safety.md S2).
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from enum import Enum
 from functools import partial
 from http import HTTPStatus
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias, assert_never
 
 import msgspec
 from fastapi import APIRouter
@@ -21,39 +31,183 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from extender.api.documents.views import Views
 from extender.api.problems import TooLargeError, problem_response, whole_body
 from extender.api.routes import create_documents_app
+from extender.convert import wire
+from extender.convert.wire import BindArgs, Failed, FilterArgs, Passed, Refused
+from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
+from extender.scheduling.verbs import Verbs
 from extender.schemas.readiness import Readiness
-from extender.server.dispatch import GONE, Callers, Dispatch, Reply, Serving, Supervisor, Verb, Verbs
+from scoring.model.reasons import Reason
 
-DEFAULT_MAX_BODY_BYTES: Final = 32 * 1024 * 1024  # 500 full Nodes of 13 kB four times; 15,000 names take 1 MB
-DEFAULT_BODY_TIMEOUT_S: Final = 5.0  # kube-scheduler's own default httpTimeout: no caller waits longer for what follows
+UNREADY_AFTER_ERROR_S: Final = 30.0  # How long /readyz says no after an internal error: enough for a probe to see it
+DEBUG_BINDS_NOTHING: Final = "netgang: a debugging call binds nothing"
+PATHS: Final = frozenset({"/filter", "/prioritize", "/bind"})
 _CURL: Final = b"curl/"  # A User-Agent of curl's. kube-scheduler's is its HTTP library's: `Go-http-client/1.1`
 _LOOKS: Final = "netgang.looks"  # In the scope of a request at the port for people
 
+_log = logging.getLogger("netgang.http")
 
-def create_app(
-    verbs: Verbs,
-    views: Views,
-    telemetry: Telemetry,
-    *,
-    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
-    body_timeout_s: float = DEFAULT_BODY_TIMEOUT_S,
-    callers: Callers = Callers.SCHEDULER_AND_CURL,
-    routers: Sequence[APIRouter] = (),
-) -> ASGIApp:
-    """Build the whole HTTP service; `routers` join the documents (/v1 and pages)."""
-    supervisor = Supervisor(telemetry)
-    dispatch = Dispatch(verbs, telemetry, supervisor, Serving(max_body_bytes, body_timeout_s, callers))
 
-    def readiness() -> Readiness:
-        found = views.readiness()
-        if not supervisor.unready():
+class Callers(Enum):
+    """What calls the verbs, where a call does not say `?debug` itself."""
+
+    SCHEDULER = "all calls count: kube-scheduler, or a client that plays it"
+    SCHEDULER_AND_CURL = "kube-scheduler; what says that it is curl is a person looking"
+
+
+class VerbReply(NamedTuple):
+    """What is sent, and what is counted."""
+
+    body: bytes
+    outcome: str
+    reason: str = ""
+    last: bool = False  # The rest of the body was not waited for, so the connection cannot be used again
+
+
+Answer: TypeAlias = VerbReply | Coroutine[Any, Any, VerbReply]
+_GONE: Final = VerbReply(b"", "gone")
+
+
+class _Verb(NamedTuple):
+    name: str
+    answer: Callable[[bytes, asyncio.Future[None], bool], Answer]
+    """The reply to a whole request body, which may only be a look; BadRequestError if it cannot be read"""
+    failure: Callable[[bytes, str], bytes]
+    """The reply that lets no node pass and binds nothing, to a body that could not be answered, and why"""
+    holds: bool = False  # It may take so long that the caller hangs up
+
+
+@dataclass(eq=False, repr=False)
+class VerbsApp:
+    """The whole HTTP service. Answers each call of a verb exactly once, whatever happens; passes all else on."""
+
+    verbs: Verbs
+    views: Views
+    telemetry: Telemetry
+    _: KW_ONLY
+    max_body_bytes: int = 32 * 1024 * 1024  # 500 full Nodes of 13 kB four times; 15,000 names take 1 MB
+    body_timeout_s: float = 5.0  # kube-scheduler's own default httpTimeout: no caller waits longer for what follows
+    callers: Callers = Callers.SCHEDULER_AND_CURL
+    routers: Sequence[APIRouter] = ()  # They join the documents (/v1 and pages)
+
+    def __post_init__(self) -> None:
+        self._unready_until_s = 0.0  # By the event loop's clock
+        self._by_path: Mapping[str, _Verb] = {
+            "/filter": _Verb("filter", self._filter, lambda _, error: wire.encode_filter_error(error)),
+            "/prioritize": _Verb(
+                "prioritize",
+                self._prioritize,
+                lambda body, _: wire.encode_equal_scores(wire.readable_names(body) if body else []),
+            ),
+            "/bind": _Verb("bind", self._bind, lambda _, error: wire.encode_bind(error), holds=True),
+        }
+        failed = partial(self._has_failed, "document")
+        self._documents = create_documents_app(
+            self.views, self.telemetry, readiness=self._readiness, failed=failed, routers=self.routers
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        verb = self._by_path.get(scope["path"])
+        if verb is None:
+            await self._documents(scope, receive, send)
+        elif scope["method"] != "POST":
+            refusal = problem_response(HTTPStatus.METHOD_NOT_ALLOWED, "", headers={"allow": "POST"})
+            await refusal(scope, receive, send)
+        else:
+            began_s = perf_counter()
+            body, outcome, reason, last = await self._reply(verb, scope, receive)
+            self.telemetry.request_done(verb.name, outcome, duration_s=perf_counter() - began_s, reason=reason)
+            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+            if last:
+                headers.append((b"connection", b"close"))
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": body})
+
+    async def _reply(self, verb: _Verb, scope: Scope, receive: Receive) -> VerbReply:
+        """The reply to a whole request, or to one whose body is too large, too slow, or broken off."""
+        declared, curl = b"", False
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                declared = value
+            elif name == b"user-agent":
+                curl = value.startswith(_CURL)
+        try:
+            if declared.isdigit() and int(declared[:18]) > self.max_body_bytes:  # 18 are beyond any limit
+                raise TooLargeError
+            body = await whole_body(receive, self.max_body_bytes, self.body_timeout_s)
+        except TooLargeError:
+            return _malformed(verb, b"", f"the body is larger than {self.max_body_bytes} bytes", last=True)
+        except TimeoutError:
+            return _malformed(verb, b"", f"the body did not arrive within {self.body_timeout_s:g} s", last=True)
+        except ClientDisconnect:
+            return _GONE
+        looks = scope["query_string"] == b"debug" or _LOOKS in scope
+        looks = looks or (curl and self.callers is Callers.SCHEDULER_AND_CURL)
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            answer = verb.answer(body, gone, looks)
+            if isinstance(answer, VerbReply):
+                return answer
+            return await (_heard(answer, receive, gone) if verb.holds else answer)
+        except BadRequestError as error:
+            return _malformed(verb, body, str(error))
+        except Exception:  # noqa: BLE001  (the verbs' supervisor: a bug is no 500, nor "all nodes pass")
+            _log.exception("internal error in %s", verb.name)
+            self._has_failed(verb.name)
+            return VerbReply(verb.failure(body, wire.INTERNAL_ERROR), "internal")
+
+    def _has_failed(self, place: str) -> None:
+        """Count a bug, and be unready for a while."""
+        self.telemetry.internal_error(place)
+        self._unready_until_s = asyncio.get_running_loop().time() + UNREADY_AFTER_ERROR_S
+
+    def _readiness(self) -> Readiness:
+        found = self.views.readiness()
+        if asyncio.get_running_loop().time() >= self._unready_until_s:
             return found
         reasons = (*found.reasons, "an internal error happened a moment ago, the log says more")
         return msgspec.structs.replace(found, ready=False, reasons=reasons)
 
-    failed = partial(supervisor.failed, "document")
-    return _App(dispatch, create_documents_app(views, telemetry, readiness=readiness, failed=failed, routers=routers))
+    def _filter(self, body: bytes, _gone: asyncio.Future[None], looks: bool) -> Answer:
+        args = wire.decode_filter(body, debug=looks)
+        if not args.node_names:
+            return VerbReply(wire.encode_filter(args, Passed(())), "empty")
+        wait = self.verbs.caught_up(args)
+        return self._decide(args) if wait is None else self._decide_after(wait, args)
+
+    async def _decide_after(self, wait: Awaitable[None], args: FilterArgs) -> VerbReply:
+        await wait
+        return self._decide(args)
+
+    def _decide(self, args: FilterArgs) -> VerbReply:
+        answer = self.verbs.filter(args)
+        reply = wire.encode_filter(args, answer)
+        match answer:
+            case Passed(names, others):
+                return VerbReply(reply, "passed") if names else VerbReply(reply, "refused", others)
+            case Refused(reason):
+                return VerbReply(reply, "refused", reason)
+            case Failed(error):
+                return VerbReply(reply, "failed", error if isinstance(error, Reason) else "other")  # labels stay few
+            case _:
+                assert_never(answer)
+
+    def _prioritize(self, body: bytes, _gone: asyncio.Future[None], looks: bool) -> Answer:
+        args = wire.decode_filter(body, debug=looks)
+        if not args.node_names:
+            return VerbReply(wire.encode_scores(args, ()), "empty")
+        return VerbReply(wire.encode_scores(args, self.verbs.prioritize(args)), "scored")
+
+    def _bind(self, body: bytes, gone: asyncio.Future[None], looks: bool) -> Answer:
+        args = wire.decode_bind(body)
+        return VerbReply(wire.encode_bind(DEBUG_BINDS_NOTHING), "debug") if looks else self._bind_in_time(args, gone)
+
+    async def _bind_in_time(self, args: BindArgs, gone: asyncio.Future[None]) -> VerbReply:
+        refusal = await self.verbs.bind(args, gone)
+        if gone.done():
+            return _GONE
+        return VerbReply(wire.encode_bind(refusal), "bound" if refusal is None else "refused", refusal or "")
 
 
 class ForPeople(msgspec.Struct, frozen=True):
@@ -66,56 +220,7 @@ class ForPeople(msgspec.Struct, frozen=True):
         await self.app({**scope, _LOOKS: True}, receive, send)
 
 
-class _App(msgspec.Struct, frozen=True):
-    """Answers each call of a verb exactly once, whatever happens; passes all else on."""
-
-    dispatch: Dispatch
-    documents: ASGIApp
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        verb = self.dispatch.by_path.get(scope["path"])
-        if verb is None:
-            await self.documents(scope, receive, send)
-        elif scope["method"] != "POST":
-            refusal = problem_response(HTTPStatus.METHOD_NOT_ALLOWED, "", headers={"allow": "POST"})
-            await refusal(scope, receive, send)
-        else:
-            began_s = perf_counter()
-            reply = await self._reply(verb, scope, receive)
-            self.dispatch.done(verb, reply, duration_s=perf_counter() - began_s)
-            headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(reply.body))]
-            if reply.last:
-                headers.append((b"connection", b"close"))
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": reply.body})
-
-    async def _reply(self, verb: Verb, scope: Scope, receive: Receive) -> Reply:
-        """The reply to a whole request, or to one whose body is too large, too slow, or broken off."""
-        dispatch, declared, curl = self.dispatch, b"", False
-        for name, value in scope["headers"]:
-            if name == b"content-length":
-                declared = value
-            elif name == b"user-agent":
-                curl = value.startswith(_CURL)
-        try:
-            if declared.isdigit() and int(declared[:18]) > dispatch.serving.max_body_bytes:  # 18 are beyond any limit
-                raise TooLargeError
-            body = await whole_body(receive, dispatch.serving.max_body_bytes, dispatch.serving.body_timeout_s)
-        except TooLargeError:
-            return dispatch.too_large(verb)
-        except TimeoutError:
-            return dispatch.too_late(verb)
-        except ClientDisconnect:
-            return GONE
-        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        marked = scope["query_string"] == b"debug" or _LOOKS in scope
-        answer = dispatch.answer(verb, body, gone, marked=marked, curl=curl)
-        if isinstance(answer, Reply):
-            return answer
-        return await (_heard(answer, receive, gone) if verb.holds else answer)
-
-
-async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asyncio.Future[None]) -> Reply:
+async def _heard(answer: Coroutine[Any, Any, VerbReply], receive: Receive, gone: asyncio.Future[None]) -> VerbReply:
     """The answer that takes time; `gone` is set as soon as the caller hangs up."""
 
     async def set_when_gone() -> None:
@@ -128,3 +233,7 @@ async def _heard(answer: Coroutine[Any, Any, Reply], receive: Receive, gone: asy
         return await answer
     finally:
         watch.cancel()
+
+
+def _malformed(verb: _Verb, body: bytes, error: str, *, last: bool = False) -> VerbReply:
+    return VerbReply(verb.failure(body, f"netgang: malformed request: {error}"), "malformed", last=last)

@@ -2,7 +2,7 @@
 
 Rule: what would leave a port open to others, let tokens cross a network readable, or close a port to a probe that must
 be answered, is refused when the settings are read, in sentences that say the way out. Whether files can be used is
-found out at start (`extender.server.tls.files`), because only the process itself sees them.
+found out at start (`extender.server.tls`), because only the process itself sees them.
 """
 
 from collections.abc import Iterator

@@ -121,7 +121,7 @@ def _zones(snapshot: Snapshot, views: Views) -> Document:
 
 def _gates(views: Views, snapshot: Snapshot) -> Document:
     binds = views.binds
-    keys = sorted(binds.admissions.open | binds.gangs_under_way())
+    keys = sorted(binds.gangs_under_way())
     rows = []
     for key in keys[:MOST_GATES]:
         gang, state = snapshot.gangs.get(key), binds.state(key)

@@ -7,6 +7,7 @@ authority decides. Nothing is loaded from elsewhere, and a header has the browse
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Annotated, Final, TypeAlias
@@ -18,7 +19,7 @@ from starlette.responses import Response
 from extender.api.documents.views import Views
 from extender.api.problems import problem_response
 from extender.web.mesh import mesh_document
-from extender.web.page_sections import Sections
+from extender.web.page_sections import Sections, sections_of, version
 from scoring.network.matrix import Metric
 
 _SOONEST_S: Final = 1.0
@@ -97,9 +98,10 @@ class _Meshes:
         return body
 
 
-def page_router(shown: Shown, views: Views) -> APIRouter:
+def page_router(views: Views) -> APIRouter:
     """The routes."""
     router, meshes = APIRouter(tags=["page"]), _Meshes(views)
+    shown = Shown(partial(sections_of, views), partial(version, views))
 
     @router.get(PAGE, include_in_schema=False)
     async def page() -> Response:

@@ -14,7 +14,7 @@ import pytest
 
 from extender.convert.wire import BindArgs, Failed, FilterAnswer, FilterArgs, Passed, Refused
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import create_app
+from extender.server.app import VerbsApp
 from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import FakeVerbs, FakeViews
@@ -80,7 +80,7 @@ GOLDENS = {
 async def test_reply_is_the_recorded_one(golden: Golden) -> None:
     request = (FIXTURES / f"{golden.request}.request.json").read_bytes()
     want = (FIXTURES / f"{golden.reply}.reply.json").read_bytes().removesuffix(b"\n")
-    app = create_app(_deciding(golden.decision), FakeViews(), Telemetry())
+    app = VerbsApp(_deciding(golden.decision), FakeViews(), Telemetry())
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://netgang") as client:
         reply = await client.post(f"/{golden.verb}", content=request)
     assert (200, want) == (reply.status_code, reply.content)

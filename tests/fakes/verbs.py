@@ -1,13 +1,13 @@
-"""Fakes of the two protocols that the HTTP side asks, with the dullest answers that are not all or none."""
+"""Fakes of the two services that the HTTP side asks, with the dullest answers that are not all or none."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from extender.api.documents.network import link_document, network_document
 from extender.api.documents.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
+from extender.scheduling.verbs import Verbs
 from extender.schemas.explain import ExplainedPod, PodPlace
 from extender.schemas.network import Link, Network
 from extender.schemas.plan import PlanInForce
@@ -38,19 +38,23 @@ def by_position(args: FilterArgs) -> Sequence[int]:
     return [i % 11 for i in range(len(args.node_names))]
 
 
-async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
+async def at_once(args: BindArgs, gone: asyncio.Future[None]) -> Reason | None:
     return None
 
 
-@dataclass
-class FakeVerbs:
-    on_filter: Callable[[FilterArgs], FilterAnswer] = every_second
-    on_prioritize: Callable[[FilterArgs], Sequence[int]] = by_position
-    on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once
-    on_caught_up: Callable[[FilterArgs], Awaitable[None] | None] = lambda _: None
-    filtered: list[FilterArgs] = field(default_factory=list)
-    prioritized: list[FilterArgs] = field(default_factory=list)
-    bound: list[BindArgs] = field(default_factory=list)
+class FakeVerbs(Verbs):
+    def __init__(
+        self,
+        on_filter: Callable[[FilterArgs], FilterAnswer] = every_second,
+        on_prioritize: Callable[[FilterArgs], Sequence[int]] = by_position,
+        on_bind: Callable[[BindArgs, asyncio.Future[None]], Any] = at_once,
+        on_caught_up: Callable[[FilterArgs], Awaitable[None] | None] = lambda _: None,
+    ) -> None:
+        self.on_filter, self.on_prioritize, self.on_bind = on_filter, on_prioritize, on_bind
+        self.on_caught_up = on_caught_up
+        self.filtered: list[FilterArgs] = []
+        self.prioritized: list[FilterArgs] = []
+        self.bound: list[BindArgs] = []
 
     def caught_up(self, args: FilterArgs) -> Awaitable[None] | None:
         """Answer by `on_caught_up`: nothing is ever behind by default."""
@@ -64,7 +68,7 @@ class FakeVerbs:
         self.prioritized.append(args)
         return self.on_prioritize(args)
 
-    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Reason | str | None:
+    async def bind(self, args: BindArgs, gone: asyncio.Future[None]) -> Any:
         self.bound.append(args)
         return await self.on_bind(args, gone)
 

@@ -16,7 +16,7 @@ from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import find_jobs
 from extender.controllers.elastic.reports.series import SeriesBook
 from extender.runtime.slices import next_slice
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.planner_loop import Planner
 from extender.schemas import jobs as schema
 from scoring.explain.queue_report import Entry, report
 from scoring.ids import GangKey

@@ -20,8 +20,8 @@ from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus
 from extender.runtime.decision_lines import RecentDecisions
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.held_binds import Binds
+from extender.scheduling.planner_loop import Planner
 from extender.schemas.explain import Explained, ExplainedPod, PodPlace
 from extender.schemas.network import Link, Network, ProbeAgents
 from extender.schemas.plan import PlanInForce

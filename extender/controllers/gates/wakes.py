@@ -1,7 +1,7 @@
 """Start pods: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
 
 Why one path for both: they are the same promise (the plan has a place for the pod now) to pods in two states, and need
-the same order, budget and retries. A changed annotation wakes parked pods (`extender.scheduling.parked_pods`).
+the same order, budget and retries. A changed annotation wakes parked pods (`extender.scheduling.answered_pods`).
 
 Rules: what to send is derived when its turn comes, so nothing outdated is sent; a pod is queued at most once; gangs
 take turns, so a gang of a thousand delays others by a turn and not by a thousand patches; the patch carries the pod's

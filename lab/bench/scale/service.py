@@ -31,7 +31,7 @@ from extender import bootstrap
 from extender.bootstrap.serve import configs, favour_the_loop, running
 from extender.runtime.clock import SystemClock
 from extender.runtime.log_lines import LogFormat, configure_logging
-from extender.scheduling.planning import loop as planning
+from extender.scheduling import planner_loop
 from extender.settings.settings import Settings
 from lab.bench.child import say
 from lab.bench.scale.objects import STARVE_LIMIT_S
@@ -205,7 +205,7 @@ async def _main(kubeconfig: Path, mesh: Path) -> None:
     runs = Runs()
     listener = socket.create_server(("127.0.0.1", 0))
     async with running(bootstrap.live(settings)) as service:
-        vars(planning)["plan"] = runs.timed(plan)
+        vars(planner_loop)["plan"] = runs.timed(plan)
         _, config = next(configs(settings, service))
         serving = asyncio.create_task(uvicorn.Server(config).serve(sockets=[listener]))
         say({"ok": {"port": listener.getsockname()[1]}})

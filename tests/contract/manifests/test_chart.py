@@ -23,7 +23,7 @@ from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
 from extender.network.probe.bursts import PORTS
 from extender.runtime.clock import SystemClock
-from extender.server.tls.files import load
+from extender.server.tls import load
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
 from lab.testbed.errors import ControlPlaneError

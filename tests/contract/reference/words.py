@@ -10,7 +10,7 @@ from extender.controllers.owners.failure_budget import Refusal
 from extender.controllers.removal.removals import MOST_ANNOUNCED
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
-from extender.server.dispatch import DEBUG_BINDS_NOTHING
+from extender.server.app import DEBUG_BINDS_NOTHING
 from scoring.explain.causes.reasons import CauseReason
 from scoring.model.reasons import Reason
 from scoring.queue.admitted_condition import CONDITION

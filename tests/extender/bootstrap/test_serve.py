@@ -16,12 +16,11 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec.structs import replace
 
 from extender import bootstrap
 from extender.bootstrap import Service
 from extender.bootstrap.serve import running
-from extender.server.dispatch import DEBUG_BINDS_NOTHING
+from extender.server.app import DEBUG_BINDS_NOTHING
 from extender.settings.settings import Settings
 from scoring.model.reasons import Reason
 from tests.liveness import LIVENESS_S
@@ -173,7 +172,8 @@ print(*resource.getrlimit(resource.RLIMIT_NOFILE))
 @asynccontextmanager
 async def embedded(**tasks: Callable[[], Any]) -> AsyncIterator[Service]:
     async with bootstrap.embedded(Settings(snapshot=CLUSTER)) as service:
-        yield replace(service, tasks={**service.tasks, **tasks})
+        service.tasks.update(tasks)
+        yield service
 
 
 async def test_a_task_that_fails_ends_the_process() -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from extender.kube.binding import BindLimits
-from extender.kube.client import KubeClient
+from extender.kube.client import BindLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
 from extender.runtime.clock import Backoff, SystemClock
 from lab.testbed.apiserver.server import LoopbackApi, serve

@@ -3,17 +3,16 @@
 import io
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
 
 import pytest
 from msgspec.structs import replace
-from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
 from extender.runtime.decision_lines import DECISIONS, Decision, DecisionLog
 from extender.runtime.log_lines import LogFormat, configure_logging
-from extender.runtime.telemetry import CurrentCounts, Telemetry
+from extender.runtime.telemetry import Telemetry
 from scoring.model.reasons import Reason
 
 REFUSAL = Decision("filter", pod="team-a/w-0", gang="team-a/resnet", reason=Reason.NO_ROOM, snapshot_version=7)
@@ -162,15 +161,10 @@ def test_exceptions_and_odd_values_do_not_break_a_line(log_format: LogFormat, ro
         assert len(written(stream)) == 1
 
 
-def shown(registry: CollectorRegistry) -> Mapping[str, float]:
-    return {sample.labels["state"]: sample.value for family in registry.collect() for sample in family.samples}
-
-
 def test_the_last_counts_are_shown_and_nothing_else() -> None:
-    registry = CollectorRegistry()
-    counts = CurrentCounts(Gauge("gangs", "Gangs", ("state",), registry=registry))
-    assert shown(registry) == {}
+    telemetry = Telemetry()
     given: list[dict[str, int]] = [{"waiting": 2, "admitted": 1}, {"waiting": 0}, {}, {"admitted": 3, "starting": 4}]
     for now in given:
-        counts.replace(now)
-        assert shown(registry) == now
+        telemetry.gangs(now)
+        families = [one for one in telemetry.registry.collect() if one.name == "netgang_gangs"]
+        assert {sample.labels["state"]: sample.value for one in families for sample in one.samples} == now

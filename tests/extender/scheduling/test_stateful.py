@@ -343,7 +343,7 @@ class ServiceMachine(RuleBasedStateMachine):
             for _ in range(int(LIVELY_S / 50.0)):
                 self.run(self.world.settle(50.0))
                 open_ones = self._could_start()
-                under_way = self.world.service.binds.gangs_under_way() | self.world.service.binds.admissions.open
+                under_way = self.world.service.binds.gangs_under_way()
                 if not open_ones and not under_way:
                     break
             assert not open_ones, f"could start and does not: {open_ones}"

@@ -15,7 +15,7 @@ import uvicorn
 from extender.bootstrap.serve import PortServer, port_config
 from extender.convert.wire import BindArgs
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import create_app
+from extender.server.app import VerbsApp
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
 
@@ -118,13 +118,13 @@ class Served:
 async def serving(
     verbs: FakeVerbs | None = None, telemetry: Telemetry | None = None, *, tls: bool = False, **app: Any
 ) -> AsyncIterator[Served]:
-    """The verbs' port; `app`: options of `create_app`."""
+    """The verbs' port; `app`: options of `VerbsApp`."""
     telemetry, secured, context = telemetry or Telemetry(), None, None
     if tls:
         context, secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.create_default_context(cafile=str(CERTIFICATE))
         context.load_cert_chain(CERTIFICATE, CERTIFICATE.with_suffix(".key"))
         secured.check_hostname = False
-    made = create_app(verbs or FakeVerbs(), FakeViews(), telemetry, **app)
+    made = VerbsApp(verbs or FakeVerbs(), FakeViews(), telemetry, **app)
     async with listening(port_config(made, "127.0.0.1", 0, verbs=True, tls=context)) as server:
         served = Served(server, telemetry, secured)
         try:

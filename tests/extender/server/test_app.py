@@ -17,8 +17,7 @@ from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.plan import PlanInForce
-from extender.server.app import ForPeople, create_app
-from extender.server.dispatch import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers
+from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers, ForPeople, VerbsApp
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews
@@ -34,7 +33,7 @@ class Service:
         self.verbs = verbs or FakeVerbs()
         self.views = views or FakeViews()
         self.telemetry = Telemetry()
-        self.app: ASGIApp = create_app(self.verbs, self.views, self.telemetry, **options)
+        self.app: ASGIApp = VerbsApp(self.verbs, self.views, self.telemetry, **options)
 
     def for_people(self) -> "Service":
         other = copy(self)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from extender.convert.wire import MAX_SCORE
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import create_app
+from extender.server.app import VerbsApp
 from tests.example_counts import MANY, THOROUGH
 from tests.fakes.verbs import FakeVerbs, FakeViews, everything
 
@@ -93,7 +93,7 @@ class Direct:
     def __init__(self) -> None:
         self.verbs = FakeVerbs(on_filter=everything, on_prioritize=lambda args: [MAX_SCORE] * len(args.node_names))
         self._telemetry = Telemetry()
-        self._app = create_app(self.verbs, FakeViews(), self._telemetry)
+        self._app = VerbsApp(self.verbs, FakeViews(), self._telemetry)
         self.loop = asyncio.new_event_loop()  # never made current: pytest-asyncio keeps its own there
 
     def post(self, verb: str, body: bytes) -> Any:

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from extender.bootstrap import serve
 from extender.runtime.telemetry import Telemetry
-from extender.server.app import create_app
+from extender.server.app import VerbsApp
 from tests.extender.server.served import ASK, BIND, NODES, Connection, Holding, listening, serving
 from tests.fakes.verbs import FakeVerbs, FakeViews
 
@@ -115,7 +115,7 @@ async def test_metrics_are_written_once_a_second_whoever_asks() -> None:
 
 async def test_ports_that_pods_reach_have_room_and_take_no_long_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "_CROWD", 2)
-    app = create_app(FakeVerbs(), FakeViews(), Telemetry())
+    app = VerbsApp(FakeVerbs(), FakeViews(), Telemetry())
     async with listening(serve.port_config(app, "127.0.0.1", 0)) as server:
         address = server.servers[0].sockets[0].getsockname()
         clients = [Connection(*await asyncio.open_connection(*address)) for _ in range(2)]

@@ -6,7 +6,7 @@ member at bind until the last call is answered, the gang's places are a *commitm
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import count
@@ -14,11 +14,14 @@ from itertools import count
 import msgspec
 
 from extender.controllers.context import ControllerContext
+from extender.controllers.gates.wakes import Wakes
+from extender.controllers.removal.evictions import Evictions
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.admission.gates import Admissions
-from extender.scheduling.bind.posts import Group, Posts
-from extender.scheduling.planning.loop import Planner
+from extender.scheduling.admissions import Admissions
+from extender.scheduling.answered_pods import Parking
+from extender.scheduling.binding_posts import GangTurns, Outcome, Posts
+from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
@@ -46,12 +49,11 @@ class Binds:
     planner: Planner
     health: NodeHealth
     admissions: Admissions
+    parking: Parking
+    wakes: Wakes
     _: KW_ONLY
     commit_s: float
     held_max: int
-    nudge: Callable[[Sequence[PodUid]], None]
-    evict: Callable[[GangKey, Sequence[PodUid]], None]
-    posts: Posts = field(init=False)
     _states: dict[GangKey, PermitState] = field(default_factory=dict, init=False)
     _quorums: Quorums = field(default_factory=Quorums, init=False)
     _calls: dict[permit.RequestId, _Call] = field(default_factory=dict, init=False)
@@ -63,18 +65,13 @@ class Binds:
     _timers: dict[GangKey, tuple[float, asyncio.TimerHandle]] = field(default_factory=dict, init=False)
     """gang → when its machine next needs the time, and the timer for it"""
     _alone: int = field(default=0, init=False)  # Calls of pods without a gang that wait or are under way
-    _ended: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         self._unknown = PermitState(self.planner.policy.partial_timeout_s)
-        self.posts = Posts(
-            self.context,
-            self.health,
-            hold_s=self.planner.policy.hold_limit_s,
-            commit_s=self.commit_s,
-            report=self._feed,
-            may_go_on=self._may_go_on,
-        )
+        hold_s = self.planner.policy.hold_limit_s
+        self.posts = Posts(self.context, self.health, hold_s=hold_s, commit_s=self.commit_s)
+        self._posting = self.context.background("post")
+        self.evictions = Evictions(self.context, refused=self._eviction_refused)
 
     @property
     def held_count(self) -> int:
@@ -89,18 +86,19 @@ class Binds:
         """Members that kube-scheduler has brought to bind and that are not bound yet."""
         return frozenset(uid for state in self._states.values() for uid in (*state.held, *state.posting))
 
-    def too_few_live(self, gang: Gang) -> bool:
-        """Whether so many members are on lost nodes that the rest cannot start (docs/safety.md S12)."""
-        lost = self.health.lost_under(gang.members)
-        return bool(lost) and self._quorums.of(gang, lost_nodes=lost).incomplete
+    def quorum(self, key: GangKey) -> Quorum:
+        """What the gang has of its minimum; members on lost nodes do not count."""
+        gang = self.context.cache.gang(key)
+        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
 
     def gangs_under_way(self) -> frozenset[GangKey]:
-        """Gangs with calls held, Bindings under way or a clock running, and those remembered whose pods are gone."""
-        return frozenset(k for k, state in self._states.items() if _active(state) or self.context.cache.gang(k) is None)
+        """Gangs admitted, at bind, with a clock running, and those remembered whose pods are gone."""
+        cache = self.context.cache
+        return self.admissions.open.union(k for k, one in self._states.items() if _active(one) or cache.gang(k) is None)
 
     async def bind_alone(self, binding: Binding) -> Reason | None:
         """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
-        if self._ended:
+        if self.posts.limiter.closed:
             return Reason.NOT_LEADER
         if self._alone >= self.held_max:
             return Reason.TOO_MANY_HELD
@@ -112,7 +110,7 @@ class Binds:
 
     async def bind_member(self, pod: Pod, gang: Gang, node: NodeName, gone: asyncio.Future[None]) -> Reason | None:
         """Hold the call until the gang's machine answers it. `None`: the Binding is confirmed."""
-        if self._ended:
+        if self.posts.limiter.closed:
             return Reason.NOT_LEADER
         if len(self._calls) >= self.held_max:
             return Reason.TOO_MANY_HELD
@@ -139,11 +137,11 @@ class Binds:
             gone.remove_done_callback(dropped)
             dropped()
 
-    def reconcile(self, keys: Iterable[GangKey]) -> None:
-        """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
+    def reconcile(self, also: Set[GangKey] = frozenset()) -> None:
+        """Bring the machines of gangs under way, and `also` these, up to date; gangs that run in part get one."""
         self.admissions.lapses.renew()
         self._quorums.keep_only(self.context.cache.gang)
-        wanted, in_part = sorted(set(keys)), self.context.cache.partial_gangs()
+        wanted, in_part = sorted(self.gangs_under_way() | also), self.context.cache.partial_gangs()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:
@@ -174,7 +172,7 @@ class Binds:
         for key, state in sorted((key, state) for key, state in self._states.items() if state.held):
             admission = plan.admitted.get(key)
             coming = admission.members.keys() if admission is not None else frozenset[PodUid]()
-            quorum = self._quorum(key)
+            quorum = self.quorum(key)
             there = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
             if not quorum.reached_by(there | coming):
                 self.abandon(key)
@@ -185,13 +183,12 @@ class Binds:
             self._feed(key, permit.GangChanged(self.context.clock.monotonic_s(), frozenset(held)))
         self.context.cache.set_commitment(key, {uid: post.node for uid, post in self._state(key).posting.items()})
 
-    def eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+    def _eviction_refused(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         """These members stay after all."""
         self._feed(key, permit.EvictionRefused(tuple(uids), self.context.clock.monotonic_s()))
 
     def stand_down(self) -> None:
         """Answer every held call, and all that still come, with NOT_LEADER; Bindings under way keep their calls."""
-        self._ended = True
         self.posts.limiter.close()
         for key in sorted(self._states):
             self._feed(key, permit.LeadershipLost(self.context.clock.monotonic_s()))
@@ -204,7 +201,10 @@ class Binds:
         self._states.clear()
         self._looked.clear()
         self.posts.limiter.open()
-        self._ended = False
+
+    async def over(self) -> None:
+        """Wait for the Bindings under way."""
+        await self._posting.over()
 
     # -- events in ----------------------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class Binds:
             at_bind[pod.uid] = node
         looked_at = at_bind | {uid: post.node for uid, post in state.posting.items()}
         if node is not None:
-            quorum = self._quorum(gang.key)
+            quorum = self.quorum(gang.key)
             if not quorum.reached_by(quorum.placed | looked_at.keys()):
                 looked_at = {uid: where for uid, where in looked_at.items() if where == node}
         return members_without_room(self.context.cache.snapshot(), gang, looked_at) & at_bind.keys()
@@ -275,12 +275,8 @@ class Binds:
     def _state(self, key: GangKey) -> PermitState:
         return self._states.get(key) or self._unknown
 
-    def _quorum(self, key: GangKey) -> Quorum:
-        gang = self.context.cache.gang(key)
-        return NO_MEMBERS if gang is None else self._quorums.of(gang, lost_nodes=self.health.lost_under(gang.members))
-
     def _feed(self, key: GangKey, event: permit.Event) -> None:
-        quorum = self._quorum(key)
+        quorum = self.quorum(key)
         state, instructions = handle(self._state(key), event, quorum)
         # Kept: what the API server does not know, which is calls, clocks, and that the gang was whole once.
         if _active(state) or (state.started and self.context.cache.gang(key) is not None):
@@ -288,7 +284,15 @@ class Binds:
         else:
             self._states.pop(key, None)
         for instruction in instructions:
-            self._carry_out(key, instruction)
+            match instruction:
+                case permit.Answer(request, error):
+                    self._answer(key, request, error)
+                case permit.Nudge(uids):
+                    self.wakes.add(self.parking.asleep(uids))
+                case permit.Evict(uids):
+                    self.evictions.add(key, uids)
+                case permit.Hold() | permit.Release() | permit.PostBinding():
+                    pass  # seen to once per step
         self._post(key, state, quorum, [one for one in instructions if isinstance(one, permit.PostBinding)])
         if not (state.held or state.posting):
             self._end_commitment(key, instructions)
@@ -296,17 +300,6 @@ class Binds:
         self.context.telemetry.held_binds(len(self._calls))
 
     # -- instructions out ---------------------------------------------------------------------------------------------
-
-    def _carry_out(self, key: GangKey, instruction: permit.Instruction) -> None:
-        match instruction:
-            case permit.Hold() | permit.Release() | permit.PostBinding():
-                pass  # seen to once per step
-            case permit.Answer(request, error):
-                self._answer(key, request, error)
-            case permit.Nudge(uids):
-                self.nudge(uids)
-            case permit.Evict(uids):
-                self.evict(key, uids)
 
     def _post(self, key: GangKey, state: PermitState, quorum: Quorum, asked: Sequence[permit.PostBinding]) -> None:
         """Have these Bindings posted, each reported to the machine; they may wait as the first of their calls may."""
@@ -316,14 +309,24 @@ class Binds:
         due_s = [call.due_s for one in requests if one is not None and (call := self._calls.get(one)) is not None]
         due_s.append(self.context.clock.monotonic_s() + self.planner.policy.hold_limit_s)
         places = {one.uid: one.node for one in asked}
-        self.posts.begin(key, places, due_s=min(due_s), partly_bound=bool(quorum.placed or state.bound))
+        turns = self.posts.turns(key, places, due_s=min(due_s), partly_bound=bool(quorum.placed or state.bound))
+        for uid in places:
+            self._posting.start(self._post_member(uid, turns), f"bind {key}")
 
-    def _may_go_on(self, group: Group) -> bool:
+    async def _post_member(self, uid: PodUid, turns: GangTurns) -> None:
+        """Post one Binding, and tell the machine the outcome exactly once, whatever happens."""
+        outcome: Outcome | None = None
+        try:
+            outcome = await self.posts.member(uid, turns, self._may_go_on)
+        finally:
+            self._feed(turns.key, outcome or self.posts.failed(uid, "broken off"))
+
+    def _may_go_on(self, turns: GangTurns) -> bool:
         """Whether Bindings may still be posted: of a valid gang of its minimum; before the first, of a whole one."""
-        quorum, state = self._quorum(group.key), self._states.get(group.key)
+        quorum, state = self.quorum(turns.key), self._states.get(turns.key)
         if quorum.problem is not None or quorum.incomplete or state is None:
             return False
-        return group.begun or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
+        return turns.posting or quorum.reached_by(quorum.placed | state.bound.keys() | state.posting.keys())
 
     def _answer(self, key: GangKey, request: permit.RequestId, error: Reason | None) -> None:
         call = self._calls.pop(request, None)

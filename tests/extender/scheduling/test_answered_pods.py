@@ -1,4 +1,4 @@
-"""What the verbs remember between calls, all bounded: offers, first refusals, parked pods (docs/safety.md S2, S7)."""
+"""What the verbs remember, all bounded: offers, first refusals, parked pods, storms (docs/safety.md S2, S7)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,13 +9,27 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.scheduling.offered_nodes import Offers
-from extender.scheduling.parked_pods import FIRST_LOOK_S, INHERITED_LATEST_S, INHERITED_S, QUIET_S, RETRY_S, Parking
-from extender.scheduling.parked_pods import LONGEST_S as LONGEST_PAUSE_S
+from extender.scheduling.answered_pods import (
+    AFTER,
+    BURST_S,
+    CALM_S,
+    FIRST_LOOK_S,
+    INHERITED_LATEST_S,
+    INHERITED_S,
+    PER_POD_S,
+    QUIET_S,
+    RETRY_S,
+    WINDOW_S,
+    Offers,
+    Parking,
+    StormGuard,
+)
+from extender.scheduling.answered_pods import LONGEST_S as LONGEST_PAUSE_S
 from extender.scheduling.unfit_nodes import TOGETHER_S, Learning
 from extender.scheduling.watch_catchup import LONGEST_S, CatchUp
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE, MemberClass, Pod
+from scoring.model.reasons import Reason
 from scoring.plan import Plan
 from tests.builders import node, pod
 from tests.fakes.clock import FakeClock, LoopClock
@@ -149,20 +163,22 @@ def woken(parking: Parking, *, now_s: float = 0.0, **node_of: str) -> list[PodUi
 
 
 def parked(*uids: PodUid, **how: Any) -> Parking:
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     for uid in uids:
         parking.refused(uid, None, now_s=0.0, **how)
     return parking
 
 
-def refused_before(uid: PodUid) -> Pod:
-    """The pod as the watch shows it: kube-scheduler wrote that no node would do."""
-    return replace(pod(uid), uid=uid, parked=True)
+class Refused(ClusterCache):
+    """Has any pod, as the watch shows it: kube-scheduler wrote that no node would do."""
+
+    def pod(self, uid: PodUid) -> Pod:
+        return replace(pod(uid), uid=uid, parked=True)
 
 
 def inherited(*uids: PodUid) -> Parking:
     """These pods were there when we began; the first of them is planned."""
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     parking.inherit(uids, now_s=0.0)
     assert parking.woken_by(Plan(1, node_of={uids[0]: NodeName("n1")}), now_s=0.0) == []
     return parking
@@ -186,19 +202,20 @@ QUEUED: Mapping[str, tuple[Pod, bool]] = {  # case: (the pod; whether it is left
 @pytest.mark.parametrize(("one", "left"), QUEUED.values(), ids=QUEUED)
 def test_a_pod_in_kube_scheduler_s_queue_is_not_disturbed(one: Pod, left: bool, before_us: bool) -> None:
     """However long the queue is; once it was refused, it is woken."""
-    known = {A: one}
-    parking = Parking(known.get)
+    cache = ClusterCache()
+    cache.pods.upsert(replace(one, uid=A))
+    parking = Parking(cache)
     if before_us:
         parking.inherit([A], now_s=0.0)
     woken(parking, a="n1")
     assert [uid for second in range(600) for uid in parking.overdue(now_s=float(second))][:1] == ([] if left else [A])
-    known[A] = replace(one, parked=True)
+    cache.pods.upsert(replace(one, uid=A, parked=True))
     assert parking.overdue(now_s=700.0) == [A]
 
 
 def test_a_pod_that_was_refused_by_others_is_woken_late() -> None:
     """Events wake it, too: the first look is after ten seconds."""
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     assert woken(parking, a="n1") == []
     assert [parking.overdue(now_s=FIRST_LOOK_S - 0.1), parking.overdue(now_s=FIRST_LOOK_S)] == [[], [A]]
 
@@ -267,7 +284,7 @@ INHERITED_NO_MORE: Mapping[str, Callable[[Parking], object]] = {  # case: what m
 
 @pytest.mark.parametrize("happens", INHERITED_NO_MORE.values(), ids=INHERITED_NO_MORE)
 def test_a_pod_that_we_know_of_is_not_inherited(happens: Callable[[Parking], object]) -> None:
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     parking.inherit([A], now_s=0.0)
     happens(parking)
     woken(parking, now_s=2.0, a="n1")
@@ -286,7 +303,7 @@ def test_a_planned_pod_that_does_not_come_is_woken_less_and_less_often() -> None
 
 def test_a_refusal_of_the_planned_node_is_repeated_soon_and_then_less_often() -> None:
     """1.1 s later, so that the second refusal is believed; with each further one twice as late."""
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     waited = []
     woken(parking, a="n1")  # not refused yet: awaited in its own time
     for start_s in (0.0, 100.0, 200.0):
@@ -338,7 +355,7 @@ KEPT: Mapping[str, Callable[[Parking], object]] = {  # case: why something is ke
 
 @pytest.mark.parametrize("happens", KEPT.values(), ids=KEPT)
 def test_pods_need_to_be_looked_at_only_while_something_is_kept_of_one(happens: Callable[[Parking], object]) -> None:
-    parking = Parking(refused_before)
+    parking = Parking(Refused())
     assert parking.empty
     happens(parking)
     assert not parking.empty
@@ -357,8 +374,9 @@ class Behind:
 
     def __init__(self) -> None:
         self.cache = ClusterCache()
-        self.catch_up = CatchUp(self.cache, LoopClock())
-        self.cache.on_change = self.catch_up.changed
+        change = asyncio.Event()
+        self.cache.on_change = change.set
+        self.catch_up = CatchUp(self.cache, LoopClock(), change)
 
     def later(self, part: float, change: Callable[..., object], *what: object) -> None:
         asyncio.get_running_loop().call_later(LONGEST_S * part, change, *what)
@@ -451,3 +469,81 @@ async def test_what_was_waited_for_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     for name in ("a", "b", "c", "a"):
         assert await behind.for_pod_s(name) == pytest.approx(LONGEST_S)
         await asyncio.sleep(5 * LONGEST_S)
+
+
+POD, OTHER = PodUid("p"), PodUid("other")
+
+
+def refuse(guard: StormGuard, *moments_s: float, reason: Reason = Reason.NO_ROOM, uid: PodUid = POD) -> str:
+    """Refuse the pod at these moments of a cluster that changes all the time: `e` for an error, `-` for a refusal."""
+    return "".join("e" if guard.holds(uid, reason, now_s=at, changed_s=at) else "-" for at in moments_s)
+
+
+def guarded() -> StormGuard:
+    guard = StormGuard()
+    assert refuse(guard, 0.0, 2.0, 4.0, 6.0) == "---e"
+    return guard
+
+
+def test_who_keeps_coming_is_held() -> None:
+    assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
+
+
+def test_a_burst_is_not_a_storm() -> None:
+    """Any number of refusals within `BURST_S`: ten pods end together, and the last one makes room."""
+    guard = StormGuard()
+    assert refuse(guard, *(i * BURST_S / 50 for i in range(50))) == "-" * 50
+    assert refuse(guard, BURST_S) == "e"
+
+
+def test_slow_refusals_never_become_errors() -> None:
+    guard = StormGuard()
+    assert refuse(guard, *(i * (WINDOW_S + 1.0) for i in range(20))) == "-" * 20
+    assert refuse(StormGuard(), *(i * WINDOW_S / (AFTER - 1) for i in range(20))) == "-" * 20
+
+
+def test_another_reason_starts_anew() -> None:
+    guard = guarded()
+    assert refuse(guard, 7.0, reason=Reason.BEHIND) == "-"
+    assert refuse(guard, 7.0, uid=OTHER) == "-"
+
+
+def test_quiet_ends_it() -> None:
+    guard = guarded()
+    assert guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + CALM_S - 1.0, changed_s=6.0)
+    assert not guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + CALM_S, changed_s=6.0)
+
+
+def test_being_let_through_ends_it() -> None:
+    guard = guarded()
+    guard.forget(POD)
+    assert refuse(guard, 7.0) == "-"
+
+
+@pytest.mark.parametrize("pods", [30, 300, 1000])
+@pytest.mark.parametrize("every_s", [0.5, 2.0, 3.0, 4.0, 6.0, 9.0])
+def test_many_pods_together_are_a_storm_however_slowly_each_comes(pods: int, every_s: float) -> None:
+    guard = StormGuard()
+    moments = ((turn * every_s + number * every_s / pods, number) for turn in range(40) for number in range(pods))
+    ordinary = [at for at, number in moments if refuse(guard, at, uid=PodUid(f"p{number}")) == "-"]
+    settled_s = pods * PER_POD_S + WINDOW_S + every_s
+    late = [at for at in ordinary if at >= settled_s]
+    assert len(late) <= 1.1 * AFTER / PER_POD_S * (40 * every_s - settled_s) or not late
+    if pods == 30 and every_s > WINDOW_S / AFTER:
+        assert len(ordinary) == 40 * pods
+
+
+def test_pods_that_are_gone_do_not_count() -> None:
+    guard = StormGuard()
+    for number in range(1000):
+        refuse(guard, 0.0, uid=PodUid(f"gone{number}"))
+    slowly = [200.0 + turn * WINDOW_S * 0.6 for turn in range(20)]
+    assert refuse(guard, *slowly) == "-" * 20
+
+
+def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extender.scheduling.answered_pods._REMEMBERED_MAX", 2)
+    guard = guarded()
+    for uid in (OTHER, PodUid("third")):
+        refuse(guard, 6.5, uid=uid)
+    assert refuse(guard, 7.0) == "-"

@@ -8,7 +8,7 @@ import pytest
 
 from extender.convert.wire import Passed
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.admission.test_admission_ends import NO_VOLUME, says
+from tests.extender.scheduling.test_admission_ends import NO_VOLUME, says
 from tests.extender.scheduling.world import ADMIT_S, GATED, Object, World, key, node_json, running
 
 pytestmark = pytest.mark.looptime

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.scheduling.admission.degraded_nodes import MOST_TIMES, unusable
+from extender.scheduling.degraded_nodes import MOST_TIMES, unusable
 from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix

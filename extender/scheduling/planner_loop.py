@@ -1,29 +1,38 @@
-"""Keep the current plan: run the planner when something changed, and call the listeners.
+"""Keep the current plan: run the planner when something changed, call the listeners, and report what is new in it.
 
 Why not per request: kube-scheduler asks for each pod, and a gang of 64 would be planned 64 times. Changes are coalesced
 into at most one run per `interval_s`, stretching to five times the last run's length, so that planning never takes more
 than a sixth of a processor. A gang that changed since is waited for by its caller for some milliseconds, when that
 sixth allows. Runs are the worker's (docs/safety.md S15), on snapshots, which never change; the event loop adopts what
 they made, and plans again at once if meanwhile room was promised to a gang that the run did not know of.
+
+Why a plan is not reported at once: it can admit hundreds of gangs, or change the reason of a thousand that wait, and a
+hundred lines of the log take more than all else in the slice that ends a run. Rule: every plan is reported, in the
+order they were made, and the gangs of each in the plan's order.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
-from extender.runtime.decision_lines import DecisionLog
-from extender.runtime.slices import Worker, at_once
+from extender.runtime.decision_lines import Decision, DecisionLog
+from extender.runtime.slices import Worker, at_once, next_slice
 from extender.runtime.telemetry import Telemetry
-from extender.scheduling.planning.plan_report import PlanReport
+from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Policy, Reason, Snapshot
+from scoring.model.policy import Preempting
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.pair_scores import warmed
+from scoring.preempt.decide import Preemption, preemption
+from scoring.repair.stranded_pods import Loss, stranded
+from scoring.verbs.places import PlanPlaces
 
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are looked at again without an event
 _TIMED_LOOK_S = 1.0
@@ -33,7 +42,74 @@ INTERVAL_S = 0.05  # Changes closer together than this become one run: a Job's p
 _EXPECTED_S = 0.3  # A plan that came true is renewed after this long at the latest
 _STRETCH = 5.0  # Pause after a run, in lengths of that run
 _LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, also on a busy machine
+_LINES_A_STEP = 8
+_PLANS = 8  # Plans that may wait for their report; the oldest is reported at once when there is one more
+_LEVELS_S = 5.0
 T = TypeVar("T")
+Losses: TypeAlias = Mapping[GangKey, Mapping[PodUid, Loss]]
+
+
+class PlanReport:
+    """What is still to be reported. Bounded by `_PLANS` plans."""
+
+    def __init__(self, telemetry: Telemetry, log: DecisionLog, clock: Clock) -> None:
+        self._telemetry = telemetry
+        self._log = log
+        self._clock = clock
+        self._left: deque[Iterator[Decision]] = deque()
+        self._any = asyncio.Event()
+
+    def made(self, before: Plan, now: Plan, *, took_s: float) -> None:
+        """A plan took the place of `before`: count it now, and report what is new in it soon."""
+        self._telemetry.planned(took_s)
+        self._telemetry.gangs({"admitted": len(now.admitted), "waiting": len(now.waiting)})
+        self._left.append(_news(before, now, took_s))
+        while len(self._left) > _PLANS:
+            self._write_lines()
+        self._any.set()
+
+    def finish(self) -> None:
+        """Report all that is left at once."""
+        while self._left:
+            self._write_lines()
+
+    async def run(self) -> None:
+        """Report until cancelled, with a moment for others after every few lines."""
+        try:
+            while True:
+                await self._any.wait()
+                self._any.clear()
+                while self._left:
+                    self._write_lines()
+                    await next_slice()
+        finally:
+            self.finish()
+
+    def _write_lines(self) -> None:
+        news = self._left[0]
+        for _ in range(_LINES_A_STEP):
+            if (decision := next(news, None)) is None:
+                self._left.popleft()
+                return
+            self._log.log_decision(decision, now_s=self._clock.monotonic_s())
+
+
+def _news(before: Plan, now: Plan, took_s: float) -> Iterator[Decision]:
+    """What `now` decides otherwise than `before`: which gangs it admits, and which have another reason to wait."""
+    for key, admission in now.admitted.items():
+        if key not in before.admitted:
+            yield Decision(
+                what="admit",
+                gang=key,
+                node=",".join(sorted(set(admission.members.values()))[:16]),
+                parts={"score": admission.score} if admission.score is not None else {},
+                snapshot_version=now.version,
+                duration_ms=took_s * 1000.0,
+            )
+    for key, waiting in now.waiting.items():
+        old = before.waiting.get(key)
+        if old is not waiting and (old is None or old.reason is not waiting.reason):
+            yield Decision(what="plan", gang=key, reason=waiting.reason, snapshot_version=now.version)
 
 
 @dataclass(eq=False, repr=False)
@@ -58,6 +134,7 @@ class Planner:
         self.recorded: Callable[[float, Snapshot, Plan, Plan], None] = lambda *_: None
         """Called with moment, snapshot and previous plan of each run, and the plan it made; must not await or raise."""
         self.report = PlanReport(self.telemetry, self.log, self.clock)  # Its `run` is to be running
+        self.change = asyncio.Event()  # Set at each change of the cluster
         self.changed_s = -float("inf")
         self._dirty = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -66,6 +143,10 @@ class Planner:
         self._listeners: list[Callable[[Plan], None]] = []
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
+        self._places: tuple[int, Plan, PlanPlaces] | None = None
+        self._losses: tuple[Plan | None, Losses] = (None, {})
+        self._preemption: tuple[Plan | None, Mapping[str, Set[GangKey]], Preemption | None] = (None, {}, None)
+        self._preemption_until_s = 0.0
 
     @property
     def now_s(self) -> float:
@@ -79,6 +160,7 @@ class Planner:
     def mark_dirty(self) -> None:
         """Something changed that may change the plan: run soon."""
         self.changed_s = self.clock.monotonic_s()
+        self.change.set()
         self._dirty.set()
 
     def replan_soon(self) -> None:
@@ -89,6 +171,7 @@ class Planner:
     def mark_expected(self) -> None:
         """What the plan foresaw happened, as for each pod of a burst: renew it with the next change, or later."""
         self.changed_s = self.clock.monotonic_s()
+        self.change.set()
         if self._expected is None and not self._dirty.is_set():
             self._expected = asyncio.get_running_loop().call_later(_EXPECTED_S, self._dirty.set)
 
@@ -113,6 +196,38 @@ class Planner:
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, with a `cache` of its own that begins with what the last run knew."""
         return await self.questions(partial(work, *arguments, cache=self.cache.borrowed(), **named))
+
+    async def preemption(
+        self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
+    ) -> Preemption | None:
+        """Which gangs leave, if `spared` stay and none leaves for `passed_over`; `continued` have room claimed.
+
+        Once for each plan and question; an answer about service levels is good for some seconds.
+        """
+        plan, snapshot = self.current, self.snapshot
+        if snapshot is None:
+            return None
+        asked = {"spared": frozenset(spared), "passed_over": frozenset(passed_over), "continued": frozenset(continued)}
+        is_good = self.policy.preemption is not Preempting.LEVELS or self.now_s < self._preemption_until_s
+        if is_good and self._preemption[0] is plan and self._preemption[1] == asked:
+            return self._preemption[2]
+        now_s = self.now_s
+        answer = await self.ask(preemption, snapshot, plan, self.policy, now_s=now_s, **asked)
+        self._preemption, self._preemption_until_s = (plan, asked, answer), now_s + _LEVELS_S
+        return answer
+
+    def stranded(self) -> Losses:
+        """Stranded members by gang; none before the first plan."""
+        if self.snapshot is not None and self._losses[0] is not self.current:
+            losses = stranded(self.snapshot, self.current, self.policy, now_s=self.now_s, cache=self.cache)
+            self._losses = self.current, losses
+        return self._losses[1]
+
+    async def find_stranded(self) -> None:
+        """Find the stranded members of the current plan before they are asked for."""
+        plan, snapshot = self.current, self.snapshot
+        if snapshot is not None and self._losses[0] is not plan:
+            self._losses = plan, await self.ask(stranded, snapshot, plan, self.policy, now_s=self.now_s)
 
     def answers(self, gang: Gang) -> bool:
         """Whether the current plan says of the gang what a new one would say, as far as is known."""
@@ -140,6 +255,14 @@ class Planner:
         new = (one for key, one in self.cluster.commitments.items() if key not in snapshot.commitments)
         if any(made.node_of.get(uid) != node for one in new for uid, node in one.assignment.items()):
             self._dirty.set()  # what was committed during the run is not where the new plan has it
+
+    def places(self) -> PlanPlaces:
+        """Where pods of the plan may go in the cluster as it is now; made once for each of the two."""
+        snapshot = self.cluster.snapshot()
+        if self._places is None or self._places[0] != snapshot.version or self._places[1] is not self.current:
+            places = PlanPlaces(snapshot, self.current, self.policy, cache=self.cache)
+            self._places = (snapshot.version, self.current, places)
+        return self._places[2]
 
     def _made(self, snapshot: Snapshot, previous: Plan, now_s: float) -> tuple[Plan, PlannerCache]:
         """The worker's part of a run, and what looks on the event loop may use of it."""

@@ -9,13 +9,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.gates.wakes import Wakes
 from extender.runtime.slices import Steps, in_slices
-from extender.scheduling.admission.gates import Admissions
-from extender.scheduling.bind.held_binds import Binds
-from extender.scheduling.parked_pods import Parking
-from extender.scheduling.planning.loop import Planner
-from extender.scheduling.unfit_nodes import NodeHealth
+from extender.scheduling.held_binds import Binds
+from extender.scheduling.planner_loop import Planner
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan import Plan
@@ -34,10 +30,6 @@ class Housekeeping:
     context: ControllerContext
     planner: Planner
     binds: Binds
-    parking: Parking
-    wakes: Wakes
-    admissions: Admissions
-    health: NodeHealth
     also: Sequence[Look] = ()  # What else is due once a second
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
@@ -46,11 +38,10 @@ class Housekeeping:
         """Ungate and nudge pods of newly admitted gangs, and bring machines up to date."""
         if not self.context.acting():
             return
-        self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
-        self.wakes.add(self.admissions.plan_made(plan))
-        self.health.look()
-        in_part = plan.partial | self.context.cache.partial_gangs()
-        self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open | in_part)
+        self.binds.wakes.add(self.binds.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
+        self.binds.wakes.add(self.binds.admissions.plan_made(plan))
+        self.binds.health.look()
+        self.binds.reconcile(plan.partial | self.context.cache.partial_gangs())
         self.binds.plan_made(plan)
 
     async def run(self) -> None:
@@ -71,21 +62,23 @@ class Housekeeping:
         if not self.context.acting():
             return
         waiting: set[PodUid] = set()
-        if not self.parking.empty:  # mostly it is, where pods wait at the gate: then no pod has to be looked at
+        if not self.binds.parking.empty:  # mostly it is, where pods wait at the gate: then no pod has to be looked at
             for number, gang in enumerate(self.context.cache.snapshot().gangs.values(), start=1):
                 waiting.update([pod.uid for pod in (*gang.pending, *gang.later)])
                 if number % _GANGS_A_STEP == 0:
                     yield
             yield
-        self.parking.keep_only(waiting - self.binds.at_bind())
-        self.wakes.add(self.parking.overdue(now_s=self.context.clock.monotonic_s()))
-        self.health.look()
+        self.binds.parking.keep_only(waiting - self.binds.at_bind())
+        self.binds.wakes.add(self.binds.parking.overdue(now_s=self.context.clock.monotonic_s()))
+        self.binds.health.look()
         yield
-        self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open)
+        self.binds.reconcile()
         yield
-        self.admissions.tidy(self.binds.at_bind())
+        self.binds.admissions.tidy(self.binds.at_bind())
         yield
-        self.admissions.lapses.expire(self.planner.current, self.binds.at_bind(), elsewhere=self.admissions.open)
+        self.binds.admissions.lapses.expire(
+            self.planner.current, self.binds.at_bind(), elsewhere=self.binds.admissions.open
+        )
 
     def _look_at_clocks(self) -> Steps[None]:
         """Plan again when only time made a gang STARVING, or ended its reservation (docs/safety.md S13)."""

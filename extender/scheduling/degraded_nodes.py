@@ -14,7 +14,7 @@ somewhat better link gains; but a job that starts on a node that loses most of i
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from extender.controllers.context import ControllerContext
 from extender.runtime.decision_lines import Decision
-from extender.scheduling.bind.held_binds import Binds
+from extender.scheduling.held_binds import Binds
 from scoring.feasibility.filters import allowed_nodes
 from scoring.feasibility.room import fit_counts
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
@@ -109,27 +109,15 @@ class Degrading:
             request = table.vector(member_class.requests)
             excluded = snapshot.excluded(member_class)
             counts = np.where(allowed_nodes(table, member_class.constraints)[rows], fit_counts(free, request), 0)
-            able = [(table.names[row], count) for row, count in zip(rows, counts, strict=True) if count]
-            left = wanted
-            for node, count in self._usable_first(snapshot, able):
-                left -= count if node not in excluded else 0
-                if left <= 0:
-                    break
-            else:
+            fits = zip((table.names[row] for row in rows), counts.tolist(), strict=True)
+            able = {name: count for name, count in fits if count and name not in excluded}
+            lossy = [name for name in able if snapshot.network.endpoint(name, Metric.LOSS) in self._lossy]
+            left = wanted - sum(able.values()) + sum(able[name] for name in lossy)
+            for name in lossy[:_MOST_LOOKS]:  # the others, without any bad link, need no look at their links
+                left -= able[name] if left > 0 and not self._unusable(snapshot, name) else 0
+            if left > 0:
                 return False
         return True
-
-    def _usable_first(
-        self, snapshot: Snapshot, nodes: Sequence[tuple[NodeName, int]]
-    ) -> Iterator[tuple[NodeName, int]]:
-        """Those of `nodes` that are usable; nodes without any bad link need no look at their links."""
-        lossy = []
-        for node, count in nodes:
-            if snapshot.network.endpoint(node, Metric.LOSS) in self._lossy:
-                lossy.append((node, count))
-            else:
-                yield node, count
-        yield from (one for one in lossy[:_MOST_LOOKS] if not self._unusable(snapshot, one[0]))
 
     def _unusable(self, snapshot: Snapshot, node: NodeName) -> bool:
         network, table = snapshot.network, snapshot.table

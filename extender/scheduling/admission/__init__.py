@@ -1,1 +1,0 @@
-"""Admissions: gates that go, gangs that arrive at bind, lapses, nodes whose network got worse."""

@@ -1,0 +1,304 @@
+"""What /filter has answered: which nodes it offered, which refused pods wait in kube-scheduler, and which storm.
+
+Offers, so that /bind is not a back door (docs/safety.md S2). Rule: a Binding is posted only for a pair that is in here.
+A member of a gang has the one node that the plan gives it; a pod without a gang has those that kube-scheduler asked
+about, of a native group those in its zone. Only calls of kube-scheduler about our own pods write offers. After a
+restart the table is empty, and kube-scheduler asks again. Names stay JSON: a call of 5,000 nodes has 100 kB of names,
+and reading them again would cost more than the rest of the answer. They are kept as they came, searched once, at /bind,
+and bounded; one pushed out costs its pod an attempt.
+
+Parked pods: kube-scheduler retries a pod that an extender refused only at a cluster event; what changes inside netgang
+alone is no event, and the pod would sleep for five minutes (measured on 1.36.3). A patch of an annotation wakes it in
+10 ms.
+Rules of `Parking`:
+
+- A pod is woken at once when the plan gives it another node than at its refusal (none, usually); a planned pod that
+  does not come all the same is woken again after a pause that doubles.
+- A pod refused with a reason of the moment (not planned yet) is woken once when the real one is known, for people.
+- A pod without a gate that neither we nor kube-scheduler refused is in kube-scheduler's queue, which it works off by
+  itself: left alone, however long that takes. Writing a refusal wakes the pod, so none is missed between two looks.
+- Pods that were there before us may be parked under a process that is gone: planned ones that have not come are woken
+  once, soon after we began, but not while others of them still come: kube-scheduler is working off its queue then, and
+  a thousand patches would cost the API server as much as the Bindings.
+
+Storms: at every cluster event, without backoff when it is idle, kube-scheduler retries every refused pod: 300 of them
+beside 5 new ones a second made 1,379 filter calls a second (measured on 1.36.3). A pod that is answered with `Error` is
+retried by its timer alone. Rules of `StormGuard`: the first refusals are ordinary ones, so in quiet a pod starts when
+there is room; the text of the error is the same constant reason; another reason, or `CALM_S` without a change in the
+cluster, ends the guard for the pod. The more pods are refused, the longer is the time within which a few refusals of
+one are too many, so that ordinary ones stay below `AFTER` / `PER_POD_S` = 30 a second, however slowly each comes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from extender.cache import ClusterCache
+from scoring.ids import NodeName, PodUid
+from scoring.model import Reason
+from scoring.plan import Plan
+
+TTL_S: Final = 600.0  # So long kube-scheduler may wait for volumes before /bind (VolumeBinding's bindTimeoutSeconds)
+ASKED_MAX_BYTES: Final = 64 * 2**20  # 600 pods at 5,000 nodes; nearly every pod comes to /bind within milliseconds
+
+
+class _Offer(msgspec.Struct, frozen=True):
+    node: NodeName | None  # A member's node; `None`: the pod has no gang, and `asked` says which nodes it may have
+    asked: bytes
+    until_s: float
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Offers:
+    """The offers of the last `ttl_s` that came to nothing yet, at most `limit` of them; the oldest leave first."""
+
+    ttl_s: float = TTL_S
+    limit: int = 100_000
+    asked_max_bytes: int = ASKED_MAX_BYTES
+    _asked_bytes: int = field(default=0, init=False)
+    _offers: OrderedDict[PodUid, _Offer] = field(default_factory=OrderedDict, init=False)
+
+    def note(self, uid: PodUid, node: NodeName, *, now_s: float) -> None:
+        """Remember that the member `uid` may go to `node`."""
+        self._keep(uid, _Offer(node, b"", now_s + self.ttl_s), now_s=now_s)
+
+    def note_asked(self, uid: PodUid, names_json: bytes, *, now_s: float) -> None:
+        """Remember that `uid`, which has no gang, may go to these nodes (a JSON array of names)."""
+        self._keep(uid, _Offer(None, names_json, now_s + self.ttl_s), now_s=now_s)
+
+    def taken(self, uid: PodUid) -> None:
+        """The pod has its node: no call will name it again, and most pods come and go within `ttl_s`."""
+        if (offer := self._offers.pop(uid, None)) is not None:
+            self._asked_bytes -= len(offer.asked)
+
+    def allows(self, uid: PodUid, node: NodeName, *, now_s: float) -> bool:
+        """Whether this pair was offered recently. O(bytes of the names asked), once for each bind."""
+        offer = self._offers.get(uid)
+        if offer is None or offer.until_s <= now_s:
+            return False
+        return offer.node == node if offer.node is not None else _names(offer.asked, node)
+
+    def alone(self, uid: PodUid) -> bool:
+        """Whether the pod was offered nodes as one that has no gang."""
+        offer = self._offers.get(uid)
+        return offer is not None and offer.node is None
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        self._offers.clear()
+        self._asked_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._offers)
+
+    def _keep(self, uid: PodUid, offer: _Offer, *, now_s: float) -> None:
+        self.taken(uid)
+        self._offers[uid] = offer
+        self._asked_bytes += len(offer.asked)
+        while self._offers and (
+            len(self._offers) > self.limit
+            or self._asked_bytes > self.asked_max_bytes
+            or next(iter(self._offers.values())).until_s <= now_s
+        ):
+            _, oldest = self._offers.popitem(last=False)
+            self._asked_bytes -= len(oldest.asked)
+
+
+def _names(asked: bytes, node: NodeName) -> bool:
+    r"""Whether a JSON array of strings has this one.
+
+    An array without a backslash has no quote inside a name, so a quoted name is an element.
+
+    >>> _names(b'["n1", "n2"]', NodeName("n2")), _names(b'["n1","n22"]', NodeName("n2"))
+    (True, False)
+    >>> _names(b'["n1","n2"]', NodeName('n1","n2')), _names(b'["a\\"n2"]', NodeName("n2"))
+    (False, False)
+    """
+    if b"\\" in asked:
+        return node in msgspec.json.decode(asked, type=list[str])
+    return msgspec.json.encode(node) in asked
+
+
+FIRST_LOOK_S = 10.0  # A pod that was not refused by us is not disturbed before
+INHERITED_S = 1.0
+"""A planned pod that another process may have refused is woken so long after we began. Not at once: callers are led to
+a new leader a moment after it began, and a pod that asks before waits out an error.
+"""
+QUIET_S = 0.5  # Without another inherited pod for so long, those that have not come are not in the queue any more
+INHERITED_LATEST_S = 5.0  # After the start inherited pods are woken at the latest then
+RETRY_S = 1.1  # The planned node was not asked: two refusals so far apart are believed (docs/safety.md S7)
+LONGEST_S = 60.0
+
+
+class _Awaited(msgspec.Struct):
+    node: NodeName
+    due_s: float
+    pause_s: float
+
+
+class Parking:
+    """Parked pods, and planned pods that have not come yet. Bounded by the pods that exist: see `keep_only`."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._parked: dict[PodUid, NodeName | None] = {}  # refused pod → the node that was planned for it then
+        self._of_the_moment: set[PodUid] = set()  # parked pods whose reason does not hold once they are planned
+        self._awaited: dict[PodUid, _Awaited] = {}  # planned pod that was not offered its node yet → when to wake it
+        self._inherited: set[PodUid] = set()  # pods from before us that have neither come nor been woken since
+        self._began_s = -float("inf")
+        self._came_s = -float("inf")
+        self._absent: set[PodUid] = set()  # pods in here that did not exist, or needed no node, at the last look
+
+    def inherit(self, uids: Iterable[PodUid], *, now_s: float) -> None:
+        """We start to act: these pods may have been refused by a former leader."""
+        self._inherited = set(uids)
+        self._began_s = now_s
+
+    def refused(self, uid: PodUid, planned: NodeName | None, *, now_s: float, for_a_moment: bool = False) -> None:
+        """/filter refused the pod. With a planned node it is asked again soon, and less often each time."""
+        self._came(uid, now_s)
+        again = planned is not None and self._parked.get(uid) == planned
+        self._parked[uid] = planned
+        if for_a_moment:
+            self._of_the_moment.add(uid)
+        else:
+            self._of_the_moment.discard(uid)
+        awaited = self._awaited.get(uid)
+        if planned is not None:
+            pause_s = awaited.pause_s if awaited is not None and again else RETRY_S
+            self._awaited[uid] = _Awaited(planned, now_s + pause_s, min(pause_s * 2, LONGEST_S))
+
+    def offered(self, uid: PodUid, *, now_s: float) -> None:
+        """/filter offered the pod a node: kube-scheduler goes on by itself."""
+        self._came(uid, now_s)
+        self._parked.pop(uid, None)
+        self._of_the_moment.discard(uid)
+        self._awaited.pop(uid, None)
+
+    def woken_by(self, plan: Plan, *, now_s: float) -> list[PodUid]:
+        """Pods to wake because of a new plan; each once per planned node."""
+        wake = [uid for uid in self._of_the_moment if uid not in plan.node_of]
+        self._of_the_moment.clear()
+        for uid in [uid for uid in self._awaited if uid not in plan.node_of]:
+            del self._awaited[uid]
+        for uid, node in plan.node_of.items():
+            parked_at = self._parked.get(uid, node)
+            if uid in self._parked and parked_at != node:
+                self._parked[uid] = node
+                self._awaited[uid] = _Awaited(node, now_s + RETRY_S, RETRY_S * 2)
+                wake.append(uid)
+            elif uid in self._inherited and uid not in self._awaited:
+                self._awaited[uid] = _Awaited(node, max(self._began_s + INHERITED_S, now_s), FIRST_LOOK_S)
+            elif uid not in self._awaited:
+                self._awaited[uid] = _Awaited(node, now_s + FIRST_LOOK_S, FIRST_LOOK_S * 2)
+        return wake
+
+    def overdue(self, *, now_s: float) -> list[PodUid]:
+        """Planned pods that did not come in time; the next look is later by twice the pause."""
+        spared_until_s = min(self._came_s + QUIET_S, self._began_s + INHERITED_LATEST_S)
+        spared = self._inherited if now_s < spared_until_s else frozenset[PodUid]()
+        due = [uid for uid, awaited in self._awaited.items() if awaited.due_s <= now_s and uid not in spared]
+        self._inherited.difference_update(due)
+        for uid in due:
+            awaited = self._awaited[uid]
+            awaited.due_s = now_s + awaited.pause_s
+            awaited.pause_s = min(awaited.pause_s * 2, LONGEST_S)
+        return [uid for uid in due if not self._is_queued(uid)]
+
+    def asleep(self, uids: Iterable[PodUid]) -> list[PodUid]:
+        """Those of `uids` that were refused and not woken since."""
+        return [uid for uid in uids if uid in self._parked and self._parked[uid] is None]
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is kept of any pod, so that there is nothing to forget."""
+        return not (self._parked or self._awaited or self._inherited)
+
+    def keep_only(self, uids: frozenset[PodUid] | set[PodUid]) -> None:
+        """Forget pods that are missing twice in a row; at the first time kube-scheduler may be ahead of our watch."""
+        self._inherited &= uids
+        absent = (self._parked.keys() | self._awaited.keys()) - uids
+        for uid in absent & self._absent:
+            self._parked.pop(uid, None)
+            self._awaited.pop(uid, None)
+            self._of_the_moment.discard(uid)
+        self._absent = absent - self._absent
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        for book in (self._parked, self._of_the_moment, self._awaited, self._inherited, self._absent):
+            book.clear()
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def _is_queued(self, uid: PodUid) -> bool:
+        """Whether kube-scheduler comes to the pod by itself: it has no gate, and was not refused."""
+        pod = self._cache.pod(uid)
+        return pod is not None and not pod.gates and not pod.parked and uid not in self._parked
+
+    def _came(self, uid: PodUid, now_s: float) -> None:
+        """kube-scheduler asked for the pod: it is where we know of it."""
+        if uid in self._inherited:
+            self._inherited.discard(uid)
+            self._came_s = now_s
+
+
+AFTER = 3  # Ordinary refusals for one reason within `WINDOW_S`; one that follows later than `BURST_S` is an error
+BURST_S = 5.0
+"""Within this time all refusals stay ordinary: ten pods that end together are twenty events in a second or two, and a
+gang that is refused at the first must be free to start at the last.
+"""
+WINDOW_S = 10.0
+PER_POD_S = 0.1  # The window is at least this long for each pod that is being refused: 30 s for 300 of them
+CALM_S = 30.0
+_REMEMBERED_MAX = 50_000
+
+
+class _Refusals(msgspec.Struct):
+    reason: Reason
+    since_s: float
+    last_s: float
+    count: int
+    guarded: bool = False
+
+
+class StormGuard:
+    """Counts refusals per pod. Bounded: forgets all when it holds too many, which costs a few refusals each."""
+
+    def __init__(self) -> None:
+        self._refusals: dict[PodUid, _Refusals] = {}
+        self._swept_s = -float("inf")
+
+    def holds(self, uid: PodUid, reason: Reason, *, now_s: float, changed_s: float) -> bool:
+        """Whether this refusal is to be an error; `changed_s`: when the cluster last changed."""
+        self._sweep(now_s)
+        known = self._refusals.get(uid)
+        over = known is not None and known.guarded
+        lapsed = known is not None and not over and now_s - known.since_s > self._window_s()
+        if known is None or known.reason is not reason or lapsed or (over and now_s - changed_s >= CALM_S):
+            if len(self._refusals) >= _REMEMBERED_MAX:
+                self._refusals.clear()
+            known = self._refusals[uid] = _Refusals(reason, now_s, now_s, 0)
+        known.count += 1
+        known.last_s = now_s
+        known.guarded = known.guarded or (known.count > AFTER and now_s - known.since_s >= BURST_S)
+        return known.guarded
+
+    def forget(self, uid: PodUid) -> None:
+        """The pod was let through."""
+        self._refusals.pop(uid, None)
+
+    def _window_s(self) -> float:
+        return max(WINDOW_S, len(self._refusals) * PER_POD_S)
+
+    def _sweep(self, now_s: float) -> None:
+        """Now and then: pods that were bound elsewhere or deleted must not stretch the window without end."""
+        if now_s - self._swept_s < WINDOW_S:
+            return
+        self._swept_s = now_s
+        kept_s = self._window_s() + CALM_S
+        self._refusals = {uid: one for uid, one in self._refusals.items() if now_s - one.last_s <= kept_s}

@@ -1,1 +1,0 @@
-"""Bind calls: held until quorum, posted within limits, each answered once."""

@@ -1,0 +1,310 @@
+"""Post Bindings: how many are under way at one time, which is next, and what became of each.
+
+Rule: success is reported only after the API server confirmed it. A Binding begins when the in-flight limiter allows it,
+at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and takes
+`BINDING_MAX_S` at most; kube-scheduler waits for that (`extender.settings.call_bound`). What changed meanwhile is
+looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and after a
+long wait all of a gang's places must still do before the first of its Bindings.
+
+Why a limiter: a Binding that waits inside the client uses up its time limit there. When the API server is slow, a burst
+of a thousand then fails in the queue, is looked up (which makes it slower still) and comes again. Rule: as many are
+under way as the API server answers in time: the number grows with answers, most with quick ones, and is halved when one
+is slow or does not come. Bindings that were asked for together stay together, those of partly bound gangs go first,
+else first come, first served. A gang of which no Binding was sent when its time is over fails whole, so that it is not
+partial; one that has started has more time for the rest.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from extender.controllers.context import ControllerContext
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.ports import Binding, Clock
+from extender.runtime.decision_lines import Decision
+from extender.scheduling.unfit_nodes import NodeHealth
+from scoring.feasibility.recheck import members_without_room
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Gang, Reason
+from scoring.permit.protocol import BindFailed, MemberBound
+
+MOST = 24  # The client has 32 connections; patches that let pods go use up to 16
+_FIRST = 8
+_FEWEST = 4  # However slow it is: calls may take long for other reasons than ours
+_SLOW_S = 2.5  # The client waits three seconds for an answer
+_FAIR_S = 1.5
+_QUICK_S = 0.25
+_FORGET_S = 10.0  # After so long without a slow answer the number may grow quickly again
+_STALE_S = 1.0  # Places that were looked at longer ago are looked at again
+
+Outcome: TypeAlias = MemberBound | BindFailed
+
+
+class Turns(msgspec.Struct, eq=False):
+    """Bindings that wait for their turns together. Times are the clock's monotonic seconds."""
+
+    begin_by_s: float  # If none has had its turn by then, none gets one
+    end_by_s: float  # From then on none gets a turn at all
+    urgent: bool = False  # Members of it are bound already
+    begun: bool = False
+    over: bool = False
+    queued: bool = False
+    timer: asyncio.TimerHandle | None = None
+    waiting: "deque[asyncio.Future[bool]]" = msgspec.field(default_factory=deque)
+
+    @property
+    def limit_s(self) -> float:
+        """When those that wait give up."""
+        return self.end_by_s if self.begun else self.begin_by_s
+
+
+class GangTurns(Turns, kw_only=True, eq=False):
+    """The Bindings that one step of a gang's machine asked for."""
+
+    key: GangKey
+    places: Mapping[PodUid, NodeName]
+    asked_s: float
+    gang: Gang | None  # As it was when it was found that they may go on
+    looked_at: bool = False
+    posting: bool = False  # The first of them was on its way
+
+
+class InFlightLimiter:
+    """Limits one event loop's Bindings; `most`: the largest number that may be under way."""
+
+    def __init__(self, clock: Clock, *, most: int = MOST) -> None:
+        self._clock = clock
+        self._most = most
+        self._room = float(min(_FIRST, most))
+        self._quickly_below = float(most)  # Below it quick answers add one each, above one a round
+        self.under_way = 0
+        self._slow_at_s = -float("inf")
+        self._queues: tuple[deque[Turns], deque[Turns]] = deque(), deque()  # urgent ones, others
+        self.closed = False  # No turn is given
+
+    @property
+    def room(self) -> int:
+        """How many may be under way now."""
+        return int(self._room)
+
+    async def take(self, turns: Turns) -> bool:
+        """Wait for a turn; `give_back` it. `False`: none will come, nothing must be posted."""
+        if self.closed or turns.over or self._clock.monotonic_s() >= turns.limit_s:
+            return False
+        if self.under_way < self.room and not any(self._queues):
+            self._begin(turns)
+            return True
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._wait(turns, waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.result():
+                self.under_way -= 1  # it came together with the cancellation
+                self._next()
+            raise
+
+    def give_back(self, *, began_s: float, answered: bool) -> None:
+        """A Binding that began at `began_s` is over; `answered`: the API server was there and not too busy."""
+        self.under_way -= 1
+        now_s = self._clock.monotonic_s()
+        took_s = now_s - began_s
+        if not answered or took_s > _SLOW_S:
+            if began_s >= self._slow_at_s:  # those that began before it was halved do not count against the half
+                self._room = self._quickly_below = max(self._room / 2.0, float(min(_FEWEST, self._most)))
+                self._slow_at_s = now_s
+        elif took_s < _FAIR_S:
+            if now_s - self._slow_at_s > _FORGET_S:
+                self._quickly_below = float(self._most)
+            quickly = took_s < _QUICK_S and self._room < self._quickly_below
+            step = 1.0 if quickly else 1.0 / self._room
+            self._room = min(self._room + step, float(self._most))
+        self._next()
+
+    def refuse(self, turns: Turns) -> None:
+        """Those that still wait are not sent."""
+        turns.over = True
+        if turns.timer is not None:
+            turns.timer.cancel()
+            turns.timer = None
+        while turns.waiting:
+            waiter = turns.waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(False)
+
+    def close(self) -> None:
+        """Give no turns any more, until `open`."""
+        self.closed = True
+        for queue in self._queues:
+            while queue:
+                turns = queue.popleft()
+                turns.queued = False
+                self.refuse(turns)
+
+    def open(self) -> None:
+        """Give turns again."""
+        self.closed = False
+
+    def _wait(self, turns: Turns, waiter: asyncio.Future[bool]) -> None:
+        queue = self._queues[0 if turns.urgent else 1]
+        if not turns.queued:
+            turns.queued = True
+            (queue.appendleft if turns.begun else queue.append)(turns)
+        turns.waiting.append(waiter)
+        if turns.timer is None:
+            self._watch(turns)
+        self._next()
+
+    def _watch(self, turns: Turns) -> None:
+        delay_s = max(turns.limit_s - self._clock.monotonic_s(), 0.0)
+        turns.timer = asyncio.get_running_loop().call_later(delay_s, self._late, turns)
+
+    def _late(self, turns: Turns) -> None:
+        """A limit has passed, or would have, had none begun."""
+        turns.timer = None
+        if not turns.waiting:
+            return
+        if self._clock.monotonic_s() < turns.limit_s:
+            self._watch(turns)
+        else:
+            self.refuse(turns)
+
+    def _begin(self, turns: Turns) -> None:
+        turns.begun = True
+        self.under_way += 1
+
+    def _next(self) -> None:
+        while self.under_way < self.room and (found := self._longest_waiting()) is not None:
+            turns, waiter = found
+            self._begin(turns)
+            waiter.set_result(True)
+
+    def _longest_waiting(self) -> tuple[Turns, asyncio.Future[bool]] | None:
+        """The next one, taken out of its queue; turns of which none waits any more leave with it."""
+        for queue in self._queues:
+            while queue:
+                turns = queue[0]
+                waiter = turns.waiting.popleft() if turns.waiting else None
+                if not turns.waiting:
+                    queue.popleft().queued = False
+                if waiter is not None and not waiter.done():
+                    return turns, waiter
+        return None
+
+
+@dataclass(eq=False, repr=False)
+class Posts:
+    """Puts pods on nodes, each as soon as it has its turn."""
+
+    context: ControllerContext
+    health: NodeHealth
+    _: KW_ONLY
+    hold_s: float
+    commit_s: float
+
+    def __post_init__(self) -> None:
+        self.limiter = InFlightLimiter(self.context.clock)
+
+    async def alone(self, binding: Binding) -> Reason | None:
+        """Post the Binding of a pod without a gang. `None`: the API server confirmed it."""
+        begin_by_s = self.context.clock.monotonic_s() + self.hold_s
+        if not await self.limiter.take(Turns(begin_by_s, begin_by_s)):
+            return Reason.COMMIT_FAILED
+        began_s = self.context.clock.monotonic_s()
+        error: Exception | None = TimeoutError()
+        try:
+            error = await self._tried(binding)
+        finally:
+            self.limiter.give_back(began_s=began_s, answered=error is None or was_answered(error))
+        return None if error is None else self._post_failed(binding, error)
+
+    def turns(self, key: GangKey, places: Mapping[PodUid, NodeName], *, due_s: float, partly_bound: bool) -> GangTurns:
+        """For these Bindings: the first by `due_s` and a quarter of the commit timeout, the others by half of it."""
+        return GangTurns(
+            due_s + self.commit_s / 4.0,
+            due_s + self.commit_s / 2.0,
+            urgent=partly_bound,
+            key=key,
+            places=places,
+            asked_s=self.context.clock.monotonic_s(),
+            gang=self.context.cache.gang(key),
+        )
+
+    async def member(self, uid: PodUid, turns: GangTurns, may_go_on: Callable[[GangTurns], bool]) -> Outcome:
+        """Post the Binding of one of these; `may_go_on`: whether its gang may still be bound, though it changed."""
+        if not await self.limiter.take(turns):
+            return self.failed(uid, "it got no turn")
+        began_s, answered = self.context.clock.monotonic_s(), True
+        try:
+            pod = self.context.cache.pod(uid)
+            if pod is None:
+                return self.failed(uid, "the pod is gone", terminal=True)
+            if not self._still_good(turns, may_go_on, now_s=began_s):
+                return self.failed(uid, "its gang changed, or its places are gone")
+            turns.posting = True
+            binding = Binding(pod.namespace, pod.name, uid, turns.places[uid])
+            error = await self._tried(binding)
+            if error is None:
+                return MemberBound(uid, binding.node, self.context.clock.monotonic_s())
+            answered = was_answered(error)
+            self._post_failed(binding, error)
+            return self.failed(uid, str(error), terminal=isinstance(error, ApiError) and error.status in (404, 422))
+        finally:
+            self.limiter.give_back(began_s=began_s, answered=answered)
+
+    async def _tried(self, binding: Binding) -> Exception | None:
+        """One Binding within the commit timeout. `None`: the API server confirmed it."""
+        try:
+            async with asyncio.timeout(self.commit_s):
+                await self.context.api.bind(binding)
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            return error
+        self.context.cache.assume(binding.uid, binding.node)
+        self.context.telemetry.binding_posted("bound")
+        return None
+
+    def _still_good(self, turns: GangTurns, may_go_on: Callable[[GangTurns], bool], *, now_s: float) -> bool:
+        """Whether the gang still may start, and its places are what they were; these are looked at once, if late."""
+        if turns.over:
+            return False
+        gang = self.context.cache.gang(turns.key)
+        good = gang is turns.gang or may_go_on(turns)
+        turns.gang = gang
+        if good and not turns.looked_at and now_s - turns.asked_s > _STALE_S:
+            turns.looked_at = True
+            places = turns.places
+            lost = self.health.lost(set(places.values()))
+            good = (
+                gang is not None and not lost and not members_without_room(self.context.cache.snapshot(), gang, places)
+            )
+        if not good:
+            self.limiter.refuse(turns)
+        return good
+
+    def failed(self, uid: PodUid, error: str, *, terminal: bool = False) -> BindFailed:
+        """What became of a Binding that was not confirmed."""
+        return BindFailed(uid, error, terminal=terminal, now_s=self.context.clock.monotonic_s())
+
+    def _post_failed(self, binding: Binding, error: Exception) -> Reason:
+        conflict = isinstance(error, ConflictError)
+        self.context.telemetry.binding_posted("conflict" if conflict else "error")
+        decision = Decision(
+            what="post", pod=f"{binding.namespace}/{binding.name}", node=binding.node, reason=Reason.COMMIT_FAILED
+        )
+        self.context.decided(decision)
+        if isinstance(error, NotFoundError):
+            return Reason.POD_DELETED
+        return Reason.POD_CHANGED if conflict else Reason.COMMIT_FAILED
+
+
+def was_answered(error: Exception) -> bool:
+    """Whether the API server was there and not too busy, though it said no.
+
+    >>> was_answered(ConflictError(409, "is bound")), was_answered(ApiError(429, "later")), was_answered(TimeoutError())
+    (True, False, False)
+    """
+    return isinstance(error, ApiError) and error.status < 500 and error.status != 429

@@ -1,1 +1,0 @@
-"""Keep one current plan: run the planner when something changed, and hand on what it decided."""

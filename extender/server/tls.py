@@ -1,0 +1,297 @@
+"""TLS of our own ports: whose certificate we show, whose we demand, and how both change while calls are held.
+
+Why: the extender protocol knows no credentials, so a client certificate is the only proof that a Binding is asked for
+by kube-scheduler; and certificates are renewed by a kubelet or a person while the process runs, where a restart would
+fail every held gang.
+
+Why a context of contexts: a server is given its context once, and loading a new pair into a living one is not atomic: a
+certificate whose key does not fit stays in it, and authorities can only be added. So every change makes a new context,
+checked as a whole beforehand, and `LivingContext` hands it to each new connection; the others keep what they have.
+
+OpenSSL finds some mistakes only when the first client comes, and shows the dates of a certificate only in a connection:
+so the first client is one in this process (`_shown_until_s`). Files are looked at by device, inode, time and size
+behind all links, so a kubelet's swap is seen; one that happens while they are read is read again.
+
+Rules:
+- A connection whose client may not speak never reaches HTTP: names are checked at the end of the handshake.
+- A refused client gets a TLS alert, so that its own log names the cause and not just a lost connection.
+- The files are looked at every `RELOAD_S` in a thread, never on the event loop. Files that cannot be used are a
+  sentence that names the field and the way out: logged once, counted, tried again.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from extender.errors import ConfigError
+from extender.ports import Clock
+from extender.runtime.telemetry import Telemetry
+from extender.settings.ports import TlsSettings
+
+Refused: TypeAlias = Callable[[str], None]  # Hears why a client was refused, for people
+Marks: TypeAlias = tuple[tuple[int, ...], ...]
+SERVER: Final = "server"
+CLIENT_CA: Final = "client_ca"
+RELOAD_S: Final = 5.0  # Certificates are renewed days before they end: a look must only be cheap
+_SAID_AGAIN_S: Final = 10.0
+_UNFIT: Final = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")
+
+_log = logging.getLogger("netgang.tls")
+
+
+class LivingContext(ssl.SSLContext):
+    """The context that a server is given once: each connection gets the newest of `use`."""
+
+    _current: ssl.SSLContext
+    _refused: Refused
+    _allowed: frozenset[str]
+
+    @classmethod
+    def of(cls, first: ssl.SSLContext, refused: Refused, *, allowed: frozenset[str] = frozenset()) -> "LivingContext":
+        """A context that hands out `first` until another one is used; `allowed`: names of clients, none: any client."""
+        living = cls(ssl.PROTOCOL_TLS_SERVER)
+        living._refused, living._allowed = refused, allowed
+        living.use(first)
+        return living
+
+    def use(self, current: ssl.SSLContext) -> None:
+        """Take another context for all connections from now on; those that exist keep theirs."""
+        current.sslobject_class = _Connection
+        self._current = current
+
+    def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *arguments: Any, **more: Any) -> ssl.SSLObject:
+        """The TLS of one new connection, which knows where its alerts go; the event loop calls this."""
+        connection = self._current.wrap_bio(incoming, outgoing, *arguments, **more)
+        assert isinstance(connection, _Connection)
+        connection.outgoing, connection.refused, connection.allowed = outgoing, self._refused, self._allowed
+        return connection
+
+
+class _Connection(ssl.SSLObject):
+    """One connection's TLS. A failure is final: whatever comes afterwards, the handshake never succeeds."""
+
+    outgoing: ssl.MemoryBIO  # Where bytes for the client go
+    refused: Refused
+    allowed: frozenset[str]
+    _failure: ssl.SSLError | None = None
+
+    def do_handshake(self) -> None:
+        """Go on with the handshake. Errors: as SSLObject's; a failure with an alert is raised at the next call.
+
+        Event loops send what is outgoing when the handshake wants to read, and drop it when it fails, with the alert.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            super().do_handshake()
+            found = names_of(self.getpeercert() or {}) if self.allowed else self.allowed
+            if self.allowed and not found & self.allowed:
+                named = ", ".join(sorted(found)) or "no client"
+                why = f"the client's certificate names {named}, which tls.client_names does not allow"
+                raise ssl.SSLError(ssl.SSL_ERROR_SSL, why)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._failure = error
+            self.refused(words_of(error))
+            if self.outgoing.pending:
+                raise ssl.SSLWantReadError from error
+            raise
+
+
+def words_of(error: ssl.SSLError) -> str:
+    """OpenSSL's reason in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    reason = getattr(error, "reason", None)  # only OpenSSL's own have one
+    return reason.replace("_", " ").lower() if reason else str(error)
+
+
+def names_of(certificate: Mapping[str, Any]) -> frozenset[str]:
+    """Common name and alternative names of a peer's certificate, as `SSLObject.getpeercert` gives it.
+
+    >>> sorted(names_of({"subject": ((("commonName", "a"),),), "subjectAltName": (("DNS", "b"), ("URI", "c:/d"))}))
+    ['a', 'b', 'c:/d']
+    """
+    subject: Sequence[Sequence[tuple[str, str]]] = certificate.get("subject", ())
+    common = {value for part in subject for kind, value in part if kind == "commonName"}
+    return frozenset(common | {value for _, value in certificate.get("subjectAltName", ()) if isinstance(value, str)})
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """One version of the files. `for_people` shows the same certificate and asks for none."""
+
+    for_verbs: ssl.SSLContext
+    for_people: ssl.SSLContext
+    ends_s: Mapping[str, float]  # SERVER, CLIENT_CA → when it, or the first of the authorities, ends (Unix seconds)
+    marks: Marks
+
+
+def marks_of(settings: TlsSettings) -> Marks:
+    """The present version of the files; one that cannot be looked at counts as a version, too. Blocks: file system."""
+    found: list[tuple[int, ...]] = []
+    for path in (settings.cert_file, settings.key_file, settings.client_ca_file):
+        if path is None:
+            continue
+        try:
+            about = path.stat()
+        except OSError as error:
+            found.append((error.errno or 0,))
+        else:
+            found.append((about.st_dev, about.st_ino, about.st_mtime_ns, about.st_size))
+    return tuple(found)
+
+
+def load(settings: TlsSettings, *, now_s: float) -> Loaded:
+    """Read, check and load the files; `now_s` by the wall clock. Blocks: file system. Errors: ConfigError."""
+    before = marks_of(settings)
+    while True:
+        try:
+            return _loaded(settings, before, now_s=now_s)
+        except ConfigError:
+            after = marks_of(settings)
+            if after == before:
+                raise
+            before = after  # changed while it was read: perhaps a certificate of before and a key of after
+
+
+def _loaded(settings: TlsSettings, marks: Marks, *, now_s: float) -> Loaded:
+    cert_file, key_file, ca_file = settings.cert_file, settings.key_file, settings.client_ca_file
+    if cert_file is None or key_file is None:
+        raise ValueError("tls.cert_file and tls.key_file are not set")
+    verbs, people = _with_pair(cert_file, key_file), _with_pair(cert_file, key_file)
+    ends_s = {SERVER: _shown_until_s(people, cert_file)}
+    if ca_file is not None:
+        ends_s[CLIENT_CA] = _load_authorities(verbs, ca_file, now_s=now_s)
+    return Loaded(verbs, people, ends_s, marks)
+
+
+def _with_pair(cert_file: Path, key_file: Path) -> ssl.SSLContext:
+    """A server's context: TLS 1.2 at least, HTTP/1.1. No session is resumed: each connection shows its certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
+    context.num_tickets = 0
+    context.set_alpn_protocols(["http/1.1"])
+    _must_be_readable("tls.cert_file", cert_file, "the server's certificate, then its chain")
+    _must_be_readable("tls.key_file", key_file, "a private key")
+    pair = f"tls.cert_file = {cert_file}, tls.key_file = {key_file}"
+    try:
+        context.load_cert_chain(cert_file, key_file, password="")  # never ask at a terminal
+    except ssl.SSLError as error:
+        if error.reason in _UNFIT:
+            what = f"tls.key_file = {key_file}: is not the key of the certificate in tls.cert_file = {cert_file}"
+            raise ConfigError(f"{what}; give the key that this certificate was requested with") from error
+        fix = "accepted: PEM, not encrypted, RSA of 2048 bits or more, or an elliptic curve such as P-256"
+        raise ConfigError(f"{pair}: OpenSSL cannot use them: {words_of(error)}; {fix}") from error
+    except OSError as error:  # swapped while it is read
+        raise ConfigError(f"{pair}: cannot be read: {error.strerror or error}") from error
+    return context
+
+
+def _shown_until_s(context: ssl.SSLContext, cert_file: Path) -> float:
+    """When the certificate ends that `context` shows (Unix seconds): asked by a client that trusts just that one."""
+    asking = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    asking.check_hostname = False
+    asking.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    try:
+        asking.load_verify_locations(cert_file)
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        server, client = context.wrap_bio(there, back, server_side=True), asking.wrap_bio(back, there)
+        for end in (client, server, client):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+        shown = client.getpeercert() or {}
+    except OSError as error:
+        why = words_of(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+        raise ConfigError(f"tls.cert_file = {cert_file}: no client would accept it: {why}; renew it") from error
+    return ssl.cert_time_to_seconds(str(shown["notAfter"]))
+
+
+def _load_authorities(context: ssl.SSLContext, ca_file: Path, *, now_s: float) -> float:
+    """Demand certificates of these authorities; returns when the first of them ends that has not ended yet."""
+    field, holds = f"tls.client_ca_file = {ca_file}", "the certificates of the authorities that sign those of clients"
+    _must_be_readable("tls.client_ca_file", ca_file, holds)
+    try:
+        context.load_verify_locations(ca_file)
+    except OSError as error:
+        why = words_of(error) if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+        raise ConfigError(f"{field}: OpenSSL cannot use it: {why}; accepted: a PEM file with {holds}") from error
+    context.verify_mode = ssl.CERT_REQUIRED
+    ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in context.get_ca_certs()]
+    if not ends_s:
+        raise ConfigError(f"{field}: holds no certificate of an authority (CA:TRUE); accepted: a PEM file with {holds}")
+    good = [one for one in ends_s if one > now_s]
+    if not good:
+        raise ConfigError(f"{field}: every certificate in it has expired; renew it")
+    return min(good)
+
+
+def _must_be_readable(field: str, path: Path, holds: str) -> None:
+    try:
+        path.read_bytes()
+    except OSError as error:
+        what = f"{field} = {path}: cannot be read: {error.strerror or error}"
+        raise ConfigError(f"{what}; accepted: a PEM file with {holds}") from error
+
+
+class Rotation:
+    """The contexts of the ports, which follow their files. Errors at the start: ConfigError."""
+
+    def __init__(
+        self, settings: TlsSettings, clock: Clock, telemetry: Telemetry, *, reload_s: float = RELOAD_S
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._telemetry = telemetry
+        self._reload_s = reload_s
+        self._said_at_s = -_SAID_AGAIN_S  # That a client was refused
+        self._problem = ""
+        self._loaded = self._load()
+        allowed = frozenset(settings.client_names)
+        self.for_verbs = LivingContext.of(self._loaded.for_verbs, self._refused, allowed=allowed)
+        self.for_people = LivingContext.of(self._loaded.for_people, self._refused)  # Asks clients for no certificate
+        self._show_expiry()
+
+    async def follow(self) -> None:
+        """Look at the files until cancelled."""
+        while True:
+            await asyncio.sleep(self._reload_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look at the files once, and use them if they are new and good."""
+        try:
+            if await asyncio.to_thread(marks_of, self._settings) != self._loaded.marks:
+                self._loaded = await asyncio.to_thread(self._load)
+                self.for_verbs.use(self._loaded.for_verbs)
+                self.for_people.use(self._loaded.for_people)
+                self._telemetry.tls_reloaded("loaded")
+                self._show_expiry()
+                _log.info("new certificates are in force; open connections keep the old ones")
+            self._problem = ""
+        except ConfigError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                self._telemetry.tls_reloaded("refused")
+                _log.error("the certificates of before stay in force, the new ones cannot be used: %s", error)
+
+    def _load(self) -> Loaded:
+        return load(self._settings, now_s=self._clock.now_s())
+
+    def _show_expiry(self) -> None:
+        for certificate, ends_s in self._loaded.ends_s.items():
+            self._telemetry.tls_expiry.labels(certificate).set(ends_s)
+
+    def _refused(self, why: str) -> None:
+        """Say why a client was refused, at most once in ten seconds."""
+        now_s = self._clock.monotonic_s()
+        if now_s - self._said_at_s >= _SAID_AGAIN_S:
+            self._said_at_s = now_s
+            _log.warning("a connection was refused: %s", why)
