@@ -26,7 +26,7 @@ from scoring.plan.running_gangs import RunningGangs
 from scoring.queue.weights import Scale, Weight
 from scoring.score.between_zones import Crossings
 from scoring.score.links import LinkPoints, Links
-from scoring.selection import on_grid
+from scoring.selection.demand import on_grid
 
 MOST_PAIRS = 32_000_000
 """Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""

@@ -28,7 +28,7 @@ from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
-from scoring.selection import ClassDemand
+from scoring.selection.demand import ClassDemand
 
 MOST: Final = 64
 """Gangs in the order of the queue; of those behind them it is not known"""

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -25,19 +24,9 @@ from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet
 from scoring.plan.pair_scores import PairScores
 from scoring.score.links import Links
-from scoring.selection import (
-    ClassDemand,
-    Demand,
-    Selected,
-    Single,
-    on_grid,
-    quick_single,
-    quick_value,
-    select_on_grid,
-    select_single,
-)
-from scoring.selection.demand import at_rows, pairs_count, rooms
-from scoring.selection.quick import fit
+from scoring.selection import select_on_grid
+from scoring.selection.demand import ClassDemand, Demand, Selected, at_rows, in_places, on_grid, rooms
+from scoring.selection.greedy import fit, quick_value
 
 _FEW = 512
 _SPARE = 2
@@ -45,18 +34,6 @@ _SMALL = 128
 """Up to so many nodes, the ranks of all pairs are at hand anyway."""
 _WHOLE_NODES = 1_000
 """Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
-
-
-class _Prepared(msgspec.Struct, frozen=True):
-    """A demand over the nodes of some zones, as it stands after what has been taken there."""
-
-    single: Single | None
-    """Set for a single class without host ports; its `placed` is left to the caller that knows the score policy."""
-    classes: tuple[ClassDemand, ...]
-    """Empty when `single` is set: how many members each node can hold is all that counts then."""
-    free: Ints
-    content: bytes
-    """Stands for the room in keys."""
 
 
 class NodeSearch:
@@ -76,21 +53,13 @@ class NodeSearch:
     ) -> Selected | None:
         """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
         packed = method is Selection.PACK  # for which more counts than how many members each node can hold
-        made = self._whole(member_set, zones) if packed else self._prepare(member_set, zones)
-        exact_size = self._view.policy.exact_zone_size
-
-        def search() -> Selected | None:
-            if made.single is not None:
-                one, rank, rows = self._open(made.single, member_set, zones, score)
-                found = None if one is None else select_single(method, one, rank, exact_size=exact_size)
-            else:
-                demand, free, rank, rows = self._several(made, member_set, zones, score)
-                found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
-            return found if found is None or rows is None else _at(rows, found)
-
-        key = (member_set, self.scores.number(zones, score), made.content, method)
+        demand, free, content = self._prepare(member_set, zones, as_places=not packed)
+        key = (member_set, self.scores.number(zones, score), content, method)
         if key not in self._selections:
-            self._selections[key] = search()
+            most = _SMALL if len(demand.classes) == 1 and not packed else _WHOLE_NODES
+            demand, free, rank, rows = self._over(demand, free, member_set, zones, score, most=most)
+            found = select_on_grid(method, demand, free, rank, exact_size=self._view.policy.exact_zone_size)
+            self._selections[key] = found if found is None or rows is None else _at(rows, found)
         return self._selections[key]
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
@@ -129,18 +98,12 @@ class NodeSearch:
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
         zones = (zone,)
-        made = self._prepare(member_set, zones)
-
-        def look() -> float | None:
-            if made.single is not None:
-                one, rank, _ = self._open(made.single, member_set, zones, score)
-                return None if one is None else quick_single(one, rank)
-            demand, free, rank, _ = self._several(made, member_set, zones, score)
-            return quick_value(demand, free, rank)
-
-        key = (member_set, self.scores.number(zones, score), made.content)
+        demand, free, content = self._prepare(member_set, zones)
+        key = (member_set, self.scores.number(zones, score), content)
         if key not in self._values:
-            self._values[key] = look()
+            most = _SMALL if len(demand.classes) == 1 else _WHOLE_NODES
+            demand, free, rank, _ = self._over(demand, free, member_set, zones, score, most=most)
+            self._values[key] = quick_value(demand, free, rank)
         return self._values[key]
 
     def mean_points(
@@ -161,23 +124,23 @@ class NodeSearch:
         points = self.scores.links(zones, score).points_among(np.array(at, np.int64))
         return float(points[counted].sum() / total)
 
-    def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared:
-        """The demand with the room that the zones have now."""
-        if len(member_set.classes) == 1:
+    def _prepare(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, as_places: bool = True
+    ) -> tuple[Demand, Ints, bytes]:
+        """The demand over the zones' nodes, what is free there now, and what stands for the room in keys.
+
+        `as_places`: for a single class without host ports all that counts is how many members each node can hold.
+        """
+        rows = self._view.rows(zones)
+        if as_places and len(member_set.classes) == 1:
             member_class, count = member_set.classes[0]
             if not member_class.constraints.host_ports:
-                room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count)
-                paired = pairs_count(member_class.role, member_class.role, all_reduce=member_set.all_reduce)
-                return _Prepared(Single(room, count, paired), (), room, _digest(room.tobytes()))
-        return self._whole(member_set, zones)
-
-    def _whole(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared:
-        """The same with all that is free on each node."""
-        rows = self._view.rows(zones)
+                room = np.minimum(self._capacity.counts(member_class).take(rows), count)
+                return *in_places(room, count, all_reduce=member_set.all_reduce), _digest(room.tobytes())
         free = _with_ports(member_set, self._capacity.room.free[rows])
         classes = self._classes(member_set, rows, When.NOW)
         content = _digest(b"".join((free.tobytes(), *(c.allowed.tobytes() for c in classes))))
-        return _Prepared(None, classes, free, content)
+        return Demand(classes, member_set.all_reduce), free, content
 
     def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...]:
         """The demand's classes over `rows` and the columns of `_with_ports`."""
@@ -192,38 +155,30 @@ class NodeSearch:
             )
         return tuple(classes)
 
-    def _open(
-        self, one: Single, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
-    ) -> tuple[Single | None, Floats, Ints | None]:
-        """The same among the nodes with room, the ranks of these, and their indexes, where that makes it smaller.
+    def _over(
+        self,
+        demand: Demand,
+        free: Ints,
+        member_set: MemberSet,
+        zones: tuple[ZoneName, ...],
+        score: ScorePolicy,
+        *,
+        most: int,
+    ) -> tuple[Demand, Ints, Floats, Ints | None]:
+        """The demand beside placed members and the ranks of nodes; of more than `most` only those with room.
 
-        `None`: there is no room.
+        Then the last is their indexes.
         """
         anchors = self.scores.anchors(member_set, zones, score)
-        placed = None if anchors is None else on_grid(anchors[0])
-        if len(one.room) <= _SMALL:
-            return one if placed is None else replace(one, placed=placed), self.scores.whole_rank(zones, score), None
-        if int(one.room.sum()) < one.count:
-            return None, np.zeros((0, 0)), None
+        if anchors is not None:
+            demand = replace(demand, placed=on_grid(anchors))
+        if len(free) <= most:
+            return demand, free, self.scores.whole_rank(zones, score), None
         links = self.scores.links(zones, score)
-        rows = open_nodes(one, links, placed)
-        if len(rows) == len(one.room):
-            whole = len(rows) <= _WHOLE_NODES
-            rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(None)
-            return replace(one, placed=placed), rank, None
-        near = None if placed is None else placed[rows]
-        return Single(one.room[rows], one.count, one.paired, near), links.rank_among(rows), rows
-
-    def _several(
-        self, made: _Prepared, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
-    ) -> tuple[Demand, Ints, Floats, Ints | None]:
-        """Demand, free room and ranks of a demand of several classes; where it was narrowed also the rows left."""
-        demand = Demand(made.classes, member_set.all_reduce, self.scores.anchors(member_set, zones, score))
-        if len(made.free) <= _WHOLE_NODES:
-            return demand, made.free, self.scores.whole_rank(zones, score), None
-        links = self.scores.links(zones, score)
-        rows = thinned(demand, made.free, links)
-        return at_rows(demand, rows), made.free[rows], links.rank_among(rows), rows
+        rows = thinned(demand, free, links)
+        whole = len(rows) == len(free) <= _WHOLE_NODES
+        rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(rows)
+        return at_rows(demand, rows), free[rows], rank, rows
 
 
 def _ports_of(members: MemberSet) -> list[tuple[str, int]]:
@@ -263,19 +218,11 @@ def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[
     return counted, int(counted.sum())
 
 
-def open_nodes(one: Single, links: Links, placed: Floats | None) -> Ints:
-    """Indexes of nodes with room for one class, ascending, without those that others stand for. Cost: O(n log n)."""
-    rows = one.room.nonzero()[0]
-    if len(rows) <= _FEW:
-        return rows
-    columns = [one.room[rows]]
-    if placed is not None:
-        columns.append(placed[rows].view(np.int64))  # equal bits: the gain from placed members is equal
-    return rows[_kept(links.kind[rows] == links.alike, np.column_stack(columns), one.count + _SPARE)]
-
-
 def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
-    """The same for several classes, of which nodes are alike that have the same room and allow the same."""
+    """Indexes of nodes with room for a class, ascending, without those that others stand for. Cost: O(n log n).
+
+    Nodes are alike that have the same room, allow the same and gain the same, bit by bit, from placed members.
+    """
     rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
     if len(rows) <= _FEW:
         return rows

@@ -18,7 +18,7 @@ from scoring.plan.capacity import ClusterView
 from scoring.plan.demand import MemberSet
 from scoring.score.between_zones import Crossings, crossings
 from scoring.score.links import LinkPoints, Links, among, among_sets, toward
-from scoring.selection import placed_gain
+from scoring.selection.demand import placed_gain
 
 
 class PairScores:

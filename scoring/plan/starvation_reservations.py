@@ -37,8 +37,8 @@ from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.result import Refused, Reservation
 from scoring.plan.run import Run
 from scoring.plan.zone_order import kind_of
-from scoring.selection import ClassDemand, Demand
-from scoring.selection.quick import fit
+from scoring.selection.demand import ClassDemand, Demand
+from scoring.selection.greedy import fit
 
 SHARE: Final = 0.25  # Most of the cluster's nodes that are reserved for STARVING gangs
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})

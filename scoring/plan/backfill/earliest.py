@@ -13,9 +13,8 @@ import numpy as np
 from scoring.feasibility.room import scatter_add
 from scoring.network.matrix import Ints
 from scoring.plan.backfill.endings import Endings
-from scoring.selection import ClassDemand, Demand
-from scoring.selection.demand import rooms
-from scoring.selection.quick import fit
+from scoring.selection.demand import ClassDemand, Demand, rooms
+from scoring.selection.greedy import fit
 
 _MOST_TRIES: Final = 64
 """Moments that are looked at beside promises to others"""

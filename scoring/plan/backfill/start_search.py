@@ -17,8 +17,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.result import Promise
 from scoring.plan.run import Run
 from scoring.plan.zone_order import kind_of
-from scoring.selection import ClassDemand
-from scoring.selection.demand import rooms
+from scoring.selection.demand import ClassDemand, rooms
 
 
 def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...]:

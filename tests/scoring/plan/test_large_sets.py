@@ -11,8 +11,9 @@ from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, Run, begin_run, plan, zone_order
-from scoring.plan.node_search import open_nodes
-from scoring.selection import ClassDemand, Demand, Single, select_on_grid
+from scoring.plan.node_search import thinned
+from scoring.selection import select_on_grid
+from scoring.selection.demand import ClassDemand, Demand, in_places
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy(spill_wait_s=0.0)
@@ -74,13 +75,12 @@ def test_what_is_left_out_of_many_nodes() -> None:
     run, _ = large(5, 700)
     links = run.scores.links((ZoneName("a"),), POLICY.score)
     room = np.array([2] * 605 + [1] * 100)
-    one = Single(room, 4, paired=True)
-    assert open_nodes(one, links, None).tolist() == [*range(5 + 6), *range(605, 605 + 6)]
-    near = np.zeros(705)
-    near[300] = 7.0
-    assert 300 in open_nodes(one, links, near).tolist()
-    few = Single(np.where(np.arange(705) < 512, room, 0), 4, paired=True)
-    assert open_nodes(few, links, None).tolist() == list(range(512))
+    assert thinned(*in_places(room, 4, all_reduce=True), links).tolist() == [*range(5 + 6), *range(605, 605 + 6)]
+    near = np.zeros((1, 705))
+    near[0, 300] = 7.0
+    assert 300 in thinned(*in_places(room, 4, all_reduce=True, placed=near), links).tolist()
+    few = np.where(np.arange(705) < 512, room, 0)
+    assert thinned(*in_places(few, 4, all_reduce=True), links).tolist() == list(range(512))
 
 
 def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:

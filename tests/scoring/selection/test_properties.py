@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from scoring.model import Role
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.selection import ClassDemand, Demand, Selected, on_grid, quick_value, select_on_grid
-from scoring.selection.demand import at_rows, value_of
+from scoring.selection import select_on_grid
+from scoring.selection.demand import ClassDemand, Demand, Selected, at_rows, on_grid, value_of
+from scoring.selection.greedy import fit, quick_value
 from scoring.selection.improve import improve
-from scoring.selection.quick import fit
 from tests.strategies import Case, cases
 
 METHODS = st.sampled_from(Selection)
