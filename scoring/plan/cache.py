@@ -21,7 +21,7 @@ from scoring.model import Constraints, MemberClass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import Floats, Ints
-from scoring.plan.demand import GangDemand, Kinds, KnownDemands
+from scoring.plan.demand import GangDemand, KnownDemands, MemberSets
 from scoring.plan.running_gangs import RunningGangs
 from scoring.queue.weights import Scale, Weight
 from scoring.score.between_zones import Crossings
@@ -92,7 +92,7 @@ class PlannerCache(msgspec.Struct, weakref=True):
     urgencies: dict[GangKey, Urgency] = {}
     scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
     """A node table, and the totals of it"""
-    kinds: Kinds = msgspec.field(default_factory=Kinds)
+    kinds: MemberSets = msgspec.field(default_factory=MemberSets)
     running: RunningGangs = msgspec.field(default_factory=RunningGangs)
     """What gangs of known length have on nodes"""
 
@@ -151,11 +151,11 @@ class PlannerCache(msgspec.Struct, weakref=True):
             self.scale = table, self.scale[1] if scale == self.scale[1] else scale
         return self.scale[1]
 
-    def kinds_of(self, table: NodeTable, network_version: int, policy: Policy) -> Kinds:
+    def kinds_of(self, table: NodeTable, network_version: int, policy: Policy) -> MemberSets:
         """What gangs that ask for the same share; a new one once many demands are known."""
         stamp = (table.version, network_version, policy)
         if stamp != self.kinds.stamp or len(self.kinds.by_demand) > _MOST_DEMANDS:
-            self.kinds = Kinds(stamp)
+            self.kinds = MemberSets(stamp)
         return self.kinds
 
     def room_of(self, table: NodeTable, free: Ints) -> Room:

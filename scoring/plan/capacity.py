@@ -55,9 +55,18 @@ class ClusterView:
 
     def member_set(self, members: ByClass, demand: GangDemand, near: Sequence[tuple[Role, NodeName]] = ()) -> MemberSet:
         """`members`, to be placed beside the gang's placed ones and those of `near`."""
-        classes = tuple([(member_class, len(pods)) for member_class, pods in members])
-        siblings = tuple(sorted((*demand.siblings, *near)))
-        return MemberSet(classes, siblings, demand.all_reduce, sum([count for _, count in classes]))
+        allowed = self.candidate_zones(demand)
+        return MemberSet(
+            classes=tuple([(member_class, len(pods)) for member_class, pods in members]),
+            siblings=tuple(sorted((*demand.siblings, *near))),
+            all_reduce=demand.all_reduce,
+            size=sum([len(pods) for _, pods in members]),
+            method=demand.options.selection,
+            score=self.score(demand),
+            allowed=allowed,
+            columns=self.columns(allowed),
+            home=frozenset(self.zones_of(node for _, node in demand.siblings)),
+        )
 
     def candidate_zones(self, demand: GangDemand) -> tuple[ZoneName, ...]:
         """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
@@ -226,7 +235,7 @@ class Capacity:
         self._now[member_class] = made = (moment, fits, self._by_zone(fits))
         return made[1:]
 
-    def zone_counts(self, member_class: MemberClass, when: When) -> Ints:
+    def zone_counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
         """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""
         if when is When.NOW:
             return self._counted(member_class)[1]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
-from scoring.model.policy import GangOptions, Policy, ScorePolicy, ZonePolicy, gang_options
+from scoring.model.policy import GangOptions, Policy, ScorePolicy, Selection, ZonePolicy, gang_options
 from scoring.network.matrix import Ints
 from scoring.plan.result import Refused
 
@@ -72,18 +72,8 @@ class GangDemand(msgspec.Struct, frozen=True):
         return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
-class MemberSet(msgspec.Struct, frozen=True):
-    """Members to place together: classes with their counts, and the siblings they want to be near."""
-
-    classes: tuple[tuple[MemberClass, int], ...]
-    siblings: tuple[tuple[Role, NodeName], ...]
-    all_reduce: bool
-    size: int
-    """Number of members"""
-
-
 class Tiers(msgspec.Struct, frozen=True):
-    """Feasible zones, as far as their order does not depend on the room."""
+    """Zones with room, as far as their order does not depend on how much room there is."""
 
     common: ScorePolicy
     """What the best are compared by."""
@@ -93,33 +83,40 @@ class Tiers(msgspec.Struct, frozen=True):
     """Those that come after them in any case."""
 
 
-class Kind(msgspec.Struct):
-    """What gangs that ask for the same share, for one node table, network and policy."""
+class MemberSet(msgspec.Struct, eq=False):
+    """Members to place together beside siblings, and what is known of all gangs that ask for the same."""
 
-    members: MemberSet
+    classes: tuple[tuple[MemberClass, int], ...]
+    """With their counts"""
+    siblings: tuple[tuple[Role, NodeName], ...]
+    all_reduce: bool
+    size: int
+    """Number of members"""
+    method: Selection
     score: ScorePolicy
     allowed: tuple[ZoneName, ...]
+    """Zones that it may use"""
     columns: Ints
-    """Of the allowed zones, among all of the run's, ascending"""
+    """Of these, among all of the run's, ascending"""
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
     refused: tuple[object, object, Refused] | None = None
-    """Whose room it is about, at which moment, and the answer to the first of them that was refused; no moment:
-    room only shrinks during a run, so it holds for all of them in the same words"""
+    """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
+    shrinks during a run, so it holds for all of them in the same words"""
     could_fit: bool | None = None
     """Whether it would fit the empty cluster, once that was looked at"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = {}
-    """feasible zones → their order"""
+    """Zones with room → their order"""
 
 
-class Kinds(msgspec.Struct):
-    """Kinds of gangs for one node table, network and policy."""
+class MemberSets(msgspec.Struct):
+    """Minimum sets for one node table, network and policy."""
 
     stamp: object = None
     """Stands for these"""
-    by_content: dict[object, Kind] = {}
-    by_demand: dict[int, tuple[object, Kind]] = {}
-    """id of a demand → the demand, kept alive, and its kind"""
+    by_content: dict[object, MemberSet] = {}
+    by_demand: dict[int, tuple[object, MemberSet]] = {}
+    """id of a demand → the demand, kept alive, and its minimum set"""
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:

@@ -24,10 +24,10 @@ from scoring.plan.backfill.endings import Endings
 from scoring.plan.backfill.start_search import classes_of
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand
+from scoring.plan.placement import kind_of
 from scoring.plan.result import Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.zone_order import kind_of
 from scoring.selection.demand import ClassDemand
 
 MOST: Final = 64

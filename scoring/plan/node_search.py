@@ -4,28 +4,29 @@ Why not all nodes are looked at: pairs grow with the square of a zone, in a busy
 thousand nodes that are measured nowhere and hold equally many members only the first few by name can ever be taken.
 What has no room changes nothing for a single class, whichever way it is chosen. Rules: up to `_FEW` nodes with room all
 of them stay, so that the result is that of a search over all; above, where no search tries every start anyway, of nodes
-that are alike as many stay as there are members, and `_SPARE` more. What is found is kept for the run under the whole
-content it was found from, because many gangs of a queue are alike.
+that are alike as many stay as there are members, and `_SPARE` more. Pair scores of one version of the network data are
+kept from run to run; what is made of them for one gang is not.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring.ids import ZoneName
+from scoring.ids import NodeName, ZoneName
 from scoring.model import Role
-from scoring.model.policy import ScorePolicy, Selection
-from scoring.network.matrix import Floats, Ints
+from scoring.model.policy import Policy, ScorePolicy, Selection
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Floats, Ints, NetworkMatrix
+from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet
-from scoring.plan.pair_scores import PairScores
-from scoring.score.links import Links
+from scoring.score.between_zones import Crossings, crossings
+from scoring.score.links import LinkPoints, Links, among, among_sets, toward
 from scoring.selection import select_on_grid
-from scoring.selection.demand import ClassDemand, Demand, Selected, at_rows, in_places, on_grid, rooms
+from scoring.selection.demand import ClassDemand, Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
 from scoring.selection.greedy import fit, quick_value
 
 _FEW = 512
@@ -36,31 +37,132 @@ _WHOLE_NODES = 1_000
 """Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
 
 
+class RunScores:
+    """The pair scores of one run's network data."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._number: dict[object, int] = {}
+        """(zones, score policy) → what stands for them in keys of the run: both take long to hash"""
+        self._links: dict[int, Links] = {}
+        """number → pair scores"""
+        self._ranks: dict[int, Floats] = {}
+        """number → rank of all pairs"""
+        self._common: dict[object, ScorePolicy] = {}
+        """(zones, score policy) → the same policy with one reference rate for all of them"""
+
+    def number(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> int:
+        """Stands for the zones' nodes and the score policy in keys of this run."""
+        return self._number.setdefault((zones, score), len(self._number))
+
+    def knows(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> bool:
+        """Whether `links` costs nothing now."""
+        key = (self._view.snapshot.network.version, self._view.names(zones), score)
+        return self.number(zones, score) in self._links or key in self._view.cache.scores
+
+    def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
+        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
+        number = self.number(zones, score)
+        if number not in self._links:
+            names, network = self._view.names(zones), self._view.snapshot.network
+            key = (network.version, names, score)
+            self._links[number] = self._view.cache.links(key, lambda: among(network, names, score))
+        return self._links[number]
+
+    def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
+        """Make `links` ready, quicker than all pairs for several zones."""
+        view = self._view
+        names, network = view.names(zones), view.snapshot.network
+        key = (network.version, names, score)
+        if len(zones) > 1 and key not in view.cache.scores and not network.estimates:
+            sets = view.zone_number[view.rows(zones)]
+            made = among_sets(network, names, sets, self.crossings(), score)
+            view.cache.links(key, lambda: made)
+        self.links(zones, score)
+
+    def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
+        """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
+        if score.reference_bps is not None:
+            return score
+        key = (tuple(zones), score)
+        if key not in self._common:
+            rates = [self.links((zone,), score).reference_bps for zone in zones]
+            known = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
+            self._common[key] = replace(score, reference_bps=max(known)) if known else score
+        return self._common[key]
+
+    def crossings(self) -> Crossings:
+        """What leads from zone to zone, by their places in the run's `zones`; looked for when it is new."""
+        view = self._view
+        network, index, number = view.snapshot.network, view.table.index, view.zone_number
+        key = (network.version, view.layout)
+        return remember(view.cache.crossings, key, lambda: crossings(network, index, number), limit=2)
+
+    def measured(self) -> NDArray[np.bool_]:
+        """(nodes,): which nodes are measured anywhere, as `links.measured` has it. Not to be written."""
+        table, network = self._view.table, self._view.snapshot.network
+
+        def look() -> NDArray[np.bool_]:
+            found = np.full(len(table.names), network.estimates)
+            for ends in network.endpoint_of.values():
+                found[[table.index[node] for node in ends if node in table.index]] = True
+            return found
+
+        return remember(self._view.cache.measured, (network.version, self._view.layout), look, limit=2)
+
+    def connected(self, ends: Collection[NodeName]) -> NDArray[np.bool_]:
+        """(nodes,): nodes that may be linked to some of `ends` otherwise than one that is measured nowhere."""
+        table, number = self._view.table, self._view.zone_number
+        at = [table.index[node] for node in ends]
+        found = self.measured().copy()
+        if not self._view.snapshot.network.estimates:
+            near = set(number[at].tolist())
+            linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
+            found &= np.isin(number, list(near | linked))
+        found[at] = True
+        return found
+
+    def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
+        """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
+        number = self.number(zones, score)
+        if number not in self._ranks:
+            self._ranks[number] = self.links(zones, score).rank_among(None)
+        return self._ranks[number]
+
+    def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
+        """Pair scores between `names` and `ends`, shape (names, ends)."""
+        network = self._view.snapshot.network
+        key = (network.version, names, ends, score)
+        return self._view.cache.links_toward(key, lambda: toward(network, names, ends, score))
+
+    def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
+        """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
+        if not members.siblings:
+            return None
+        rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
+        return placed_gain(
+            [member_class.role for member_class, _ in members.classes],
+            all_reduce=members.all_reduce,
+            placed=[role for role, _ in members.siblings],
+            rank=rank,
+        )
+
+
 class NodeSearch:
     """Finds places; nothing here takes room."""
 
     def __init__(self, view: ClusterView, capacity: Capacity) -> None:
-        self._view, self._capacity, self.scores = view, capacity, PairScores(view)
-        self._selections: dict[Hashable, Selected | None] = {}
-        """(demand, zones, score policy, room, method) → chosen rows"""
-        self._values: dict[Hashable, float | None] = {}
-        """(demand, zone, score policy, room) → quick estimate of the best value"""
-        self._estimates: dict[Hashable, tuple[ScorePolicy, int, dict[ZoneName, float | None]]] = {}
-        """(demand, id of a score policy) → the policy, a moment of the room, and zone → its estimate then"""
+        self._view, self._capacity, self.scores = view, capacity, RunScores(view)
+        self._estimates: dict[object, tuple[int, dict[ZoneName, float | None]]] = {}
+        """(demand, score policy) → a moment of the room, and zone → its estimate then"""
 
-    def place(
-        self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
-    ) -> Selected | None:
+    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Selected | None:
         """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
-        packed = method is Selection.PACK  # for which more counts than how many members each node can hold
-        demand, free, content = self._prepare(member_set, zones, as_places=not packed)
-        key = (member_set, self.scores.number(zones, score), content, method)
-        if key not in self._selections:
-            most = _SMALL if len(demand.classes) == 1 and not packed else _WHOLE_NODES
-            demand, free, rank, rows = self._over(demand, free, member_set, zones, score, most=most)
-            found = select_on_grid(method, demand, free, rank, exact_size=self._view.policy.exact_zone_size)
-            self._selections[key] = found if found is None or rows is None else _at(rows, found)
-        return self._selections[key]
+        method, exact_size = member_set.method, self._view.policy.exact_zone_size
+        packs = method is Selection.PACK  # for which more counts than how many members each node can hold
+        demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
+        found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+        return found if found is None or rows is None else _at(rows, found)
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the demand fits the zones when no pod runs there; without zones it does not."""
@@ -81,15 +183,11 @@ class NodeSearch:
         A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without it
         (`python -m lab.bench.planner`; more than its goal of 300 ms).
         """
-        key, room = (member_set, id(score)), self._capacity.room
-        known: dict[ZoneName, float | None] = {}
-        kept = self._estimates.get(key)
-        changed = room.changed_since(kept[1]) if kept is not None and kept[0] is score else None
-        if kept is not None and changed is not None:
-            known = kept[2]
-            for number in set(self._view.zone_number[changed].tolist()):
-                known.pop(self._view.zones[number], None)
-        self._estimates[key] = (score, room.moment, known)
+        key, room = (member_set, score), self._capacity.room
+        moment, known = self._estimates.get(key, (room.moment, {}))
+        for number in set(self._view.zone_number[room.changed_since(moment)].tolist()):
+            known.pop(self._view.zones[number], None)
+        self._estimates[key] = (room.moment, known)
         for zone in zones:
             if zone not in known:
                 known[zone] = self.estimate(member_set, zone, score=score)
@@ -97,18 +195,10 @@ class NodeSearch:
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
-        zones = (zone,)
-        demand, free, content = self._prepare(member_set, zones)
-        key = (member_set, self.scores.number(zones, score), content)
-        if key not in self._values:
-            most = _SMALL if len(demand.classes) == 1 else _WHOLE_NODES
-            demand, free, rank, _ = self._over(demand, free, member_set, zones, score, most=most)
-            self._values[key] = quick_value(demand, free, rank)
-        return self._values[key]
+        demand, free, rank, _ = self._prepare(member_set, (zone,), score)
+        return quick_value(demand, free, rank)
 
-    def mean_points(
-        self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected, *, score: ScorePolicy
-    ) -> float | None:
+    def mean_points(self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected) -> float | None:
         """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
         at = [row for rows in selected.rows for row in rows]
         ps = [mc.role is Role.PS for (mc, _), rows in zip(member_set.classes, selected.rows, strict=True) for _ in rows]
@@ -121,26 +211,34 @@ class NodeSearch:
         counted, total = _counted_pairs(None if member_set.all_reduce else tuple(ps), len(at), fresh)
         if not total:
             return None
-        points = self.scores.links(zones, score).points_among(np.array(at, np.int64))
+        points = self.scores.links(zones, member_set.score).points_among(np.array(at, np.int64))
         return float(points[counted].sum() / total)
 
     def _prepare(
-        self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, as_places: bool = True
-    ) -> tuple[Demand, Ints, bytes]:
-        """The demand over the zones' nodes, what is free there now, and what stands for the room in keys.
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, *, as_places: bool = True
+    ) -> tuple[Demand, Ints, Floats, Ints | None]:
+        """The demand beside placed members over the zones' nodes, what is free there now, and their ranks.
 
-        `as_places`: for a single class without host ports all that counts is how many members each node can hold.
+        Of many nodes only those with room; then the last is their indexes. `as_places`: for a single class without host
+        ports all that counts is how many members each node can hold.
         """
-        rows = self._view.rows(zones)
-        if as_places and len(member_set.classes) == 1:
-            member_class, count = member_set.classes[0]
-            if not member_class.constraints.host_ports:
-                room = np.minimum(self._capacity.counts(member_class).take(rows), count)
-                return *in_places(room, count, all_reduce=member_set.all_reduce), _digest(room.tobytes())
-        free = _with_ports(member_set, self._capacity.room.free[rows])
-        classes = self._classes(member_set, rows, When.NOW)
-        content = _digest(b"".join((free.tobytes(), *(c.allowed.tobytes() for c in classes))))
-        return Demand(classes, member_set.all_reduce), free, content
+        rows, most = self._view.rows(zones), _WHOLE_NODES
+        [(member_class, count), *others] = member_set.classes
+        anchors = self.scores.anchors(member_set, zones, score)
+        placed = None if anchors is None else on_grid(anchors)
+        if as_places and not others and not member_class.constraints.host_ports:
+            room, most = np.minimum(self._capacity.counts(member_class).take(rows), count), _SMALL
+            demand, free = in_places(room, count, all_reduce=member_set.all_reduce, placed=placed)
+        else:
+            free = _with_ports(member_set, self._capacity.room.free[rows])
+            demand = Demand(self._classes(member_set, rows, When.NOW), member_set.all_reduce, placed)
+        if len(free) <= most:
+            return demand, free, self.scores.whole_rank(zones, score), None
+        links = self.scores.links(zones, score)
+        open_rows = thinned(demand, free, links)
+        whole = len(open_rows) == len(free) <= _WHOLE_NODES
+        rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(open_rows)
+        return at_rows(demand, open_rows), free[open_rows], rank, open_rows
 
     def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...]:
         """The demand's classes over `rows` and the columns of `_with_ports`."""
@@ -202,10 +300,6 @@ def _at(rows: Ints, found: Selected) -> Selected:
     return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
 
 
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).digest()
-
-
 @lru_cache(maxsize=64)
 def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
     """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
@@ -244,3 +338,19 @@ def _kept(alike: NDArray[np.bool_], features: Ints, most: int) -> Ints:
     ordered = group[order]
     place_in_group = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     return np.array(np.sort(order[(ordered < 0) | (place_in_group < most)]))
+
+
+def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:
+    """A cache with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
+
+    For 5,000 nodes this takes a fifth of a second: the service does it in a thread while it answers from the old data,
+    and takes the cache over in one step. Cost: O(measured² of each zone + pairs).
+    """
+    view = ClusterView(replace(snapshot, network=network), policy, PlannerCache())
+    scores = RunScores(view)
+    for score in {policy.score, scores.common_reference(view.zones, policy.score)}:
+        for zone in view.zones:
+            scores.links((zone,), score)
+    if not network.estimates:
+        scores.crossings()
+    return view.cache

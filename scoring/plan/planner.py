@@ -34,12 +34,19 @@ from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
 from scoring.plan.namespace_quota import NamespaceQuota
-from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, place_anywhere, place_minimum, with_more
+from scoring.plan.placement import (
+    asks_uncounted,
+    could_ever_start,
+    has_room,
+    kind_of,
+    place_anywhere,
+    place_minimum,
+    with_more,
+)
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
 from scoring.plan.run import Run, begin_run, take_commitments
 from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
-from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import is_wide
 
 

@@ -34,9 +34,9 @@ from scoring.model.snapshot import Claim
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
+from scoring.plan.placement import kind_of
 from scoring.plan.result import Refused, Reservation
 from scoring.plan.run import Run
-from scoring.plan.zone_order import kind_of
 from scoring.selection.demand import ClassDemand, Demand
 from scoring.selection.greedy import fit
 
@@ -96,7 +96,7 @@ class StarvationReservations:
         kind = resource_class(demand)
         if kind in self._kept:
             return 0
-        member_set = kind_of(self._run, demand).members
+        member_set = kind_of(self._run, demand)
         rows = self._former(demand, member_set)
         if rows is None:
             rows = self._best(demand, member_set)
@@ -141,7 +141,7 @@ class StarvationReservations:
             free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
             for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
-                if _fits(run, kind.members, run.table.zones[zone], free, When.NOW):
+                if _fits(run, kind, run.table.zones[zone], free, When.NOW):
                     why = "for which others leave" if kept.claims else "which is STARVING"
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)

@@ -23,7 +23,7 @@ from extender.scheduling.planning.plan_report import PlanReport
 from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.pair_scores import warmed
+from scoring.plan.node_search import warmed
 
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are looked at again without an event
 _TIMED_LOOK_S = 1.0

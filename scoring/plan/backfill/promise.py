@@ -32,10 +32,10 @@ from scoring.plan.backfill.endings import Endings, rounded
 from scoring.plan.backfill.start_search import StartSearch
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
+from scoring.plan.placement import kind_of
 from scoring.plan.result import Admission, Promise, Refused, Reservation
 from scoring.plan.run import Run
 from scoring.plan.starvation_reservations import resource_class
-from scoring.plan.zone_order import kind_of
 
 _FAR: Final = np.iinfo(np.int64).max // 4
 

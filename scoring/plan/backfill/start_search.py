@@ -14,9 +14,9 @@ from scoring.plan.backfill.earliest import Promised, amounts_of, demand_over, ea
 from scoring.plan.backfill.endings import ROUNDING_S, Endings
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
+from scoring.plan.placement import kind_of
 from scoring.plan.result import Promise
 from scoring.plan.run import Run
-from scoring.plan.zone_order import kind_of
 from scoring.selection.demand import ClassDemand, rooms
 
 

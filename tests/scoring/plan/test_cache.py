@@ -15,7 +15,7 @@ from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selec
 from scoring.model.snapshot import Commitment, NodeTable, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
-from scoring.plan.pair_scores import warmed
+from scoring.plan.node_search import warmed
 from scoring.score.links import Links, among
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.example_counts import FEW

@@ -10,7 +10,7 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import PlannerCache, Run, begin_run, plan, zone_order
+from scoring.plan import PlannerCache, Run, begin_run, placement, plan
 from scoring.plan.node_search import thinned
 from scoring.selection import select_on_grid
 from scoring.selection.demand import ClassDemand, Demand, in_places
@@ -37,7 +37,7 @@ def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int
     run, found = large(measured, 700 - measured)
     asks = run.view.demand(next(iter(found.gangs.values())))
     members = run.view.member_set(asks.need, asks)
-    chosen = run.search.place(members, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
+    chosen = run.search.place(members, (ZoneName("a"),))
     [(one, count)] = members.classes
     request = run.view.vector(one)
     demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
@@ -85,15 +85,15 @@ def test_what_is_left_out_of_many_nodes() -> None:
 
 def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last resort of a spread: of more nodes than that the zones with most room, and none without room."""
-    monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 6)
+    monkeypatch.setattr(placement, "_MOST_TOGETHER", 6)
     found = snapshot(NODES, [TWO_ZONES], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
     run = begin_run(found, POLICY, PlannerCache())
     demand = run.view.demand(TWO_ZONES)
     fits = run.capacity.zone_fits(run.view.member_set(demand.need, demand))
-    assert zone_order._together(run, run.zones, fits) == ("a", "b")
-    assert zone_order._together(run, run.zones[:2], fits) == ("a", "b")
-    monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 9)
-    assert zone_order._together(run, run.zones, fits) == ("a", "b", "c")
+    assert placement._together(run, run.zones, fits) == ("a", "b")
+    assert placement._together(run, run.zones[:2], fits) == ("a", "b")
+    monkeypatch.setattr(placement, "_MOST_TOGETHER", 9)
+    assert placement._together(run, run.zones, fits) == ("a", "b", "c")
 
 
 def test_equally_good_zones_are_chosen_by_name() -> None:
