@@ -23,7 +23,7 @@ from scoring.plan import Plan, PlannerCache, Waiting, begin_run
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.starvation_reservations import WANTS_ROOM
+from scoring.plan.result import WANTS_ROOM
 from scoring.preempt.candidates import Candidate, candidates
 from scoring.preempt.cluster_without import Without
 from scoring.preempt.smallest import Limits, smallest

@@ -12,9 +12,9 @@ from scoring.model import Gang, Node, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.plan import Plan, PlannerCache, plan, starvation_reservations
-from scoring.plan.running_gangs import Running, RunningGangs
-from scoring.plan.starvation_reservations import reserved_nodes
+from scoring.plan import Plan, PlannerCache, plan, reservations
+from scoring.plan.cache import RunningEntries, RunningGangs
+from scoring.plan.reservations import reserved_nodes
 from scoring.queue.states import HOLD_S, JobState
 from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -146,7 +146,7 @@ def test_a_reservation_stays_where_it_is() -> None:
 
 def test_one_reservation_for_each_resource_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPU jobs have one zone reserved among them; a GPU job's reservation is beside it, within the same share."""
-    monkeypatch.setattr(starvation_reservations, "SHARE", 0.9)
+    monkeypatch.setattr(reservations, "SHARE", 0.9)
     nodes = [*EIGHT, node("c0", zone="c", cpu="2", gpu=1)]
     gangs = [gang("x", 4, cpu="2"), gang("y", 4, cpu="2", created_s=1.0), gang("z", 1, gpu=1, cpu="2", created_s=2.0)]
     busy = [*full_but(), pod("on-c0", node="c0", cpu="1")]
@@ -209,7 +209,7 @@ def test_a_namespace_gets_no_more_than_its_share() -> None:
 
 
 def test_what_runs_counts_and_the_rest_is_cut() -> None:
-    """Running members are in the share; beyond the minimum only as many join as the share allows."""
+    """RunningEntries members are in the share; beyond the minimum only as many join as the share allows."""
     policy = queue(share_cap=0.5)
     runs = gang("runs", members=[bound(pod("r", cpu="1"), "n0")])
     asks = gang("asks", 8, cpu="1", min_member=2)
@@ -303,7 +303,7 @@ def runs(name: str, *nodes: str, said_s: float | None = 60.0, since_s: float | N
     return replace(gang(name, members=members, min_member=len(members)), length_s=said_s)
 
 
-def read(kept: RunningGangs, *gangs: Gang, stamp: object = 1) -> Running:
+def read(kept: RunningGangs, *gangs: Gang, stamp: object = 1) -> RunningEntries:
     return kept.read(gangs, TABLE, stamp)
 
 
