@@ -210,30 +210,28 @@ class KnownDemands(msgspec.Struct):
 
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
-        known = self.known.get(gang.key)
-        same = known is not None and known[0] is gang and known[1] is policy
-        if nodes is not self._nodes:
-            self._nodes, self._number = nodes, self._number + 1
-        if known is not None and same and known[2] == self._number:
-            return known[3]
-        lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
-        made = known[3] if known is not None and same and known[3].lost == lost else demand_of(gang, policy, lost=lost)
-        self.known[gang.key] = (gang, policy, self._number, made, made.pending and is_ours_to_start(gang))
-        return made
+        return self._entry(gang, policy, nodes)[3]
 
     def pending(self, gangs: Iterable[Gang], policy: Policy, nodes: Mapping[NodeName, int]) -> list[GangDemand]:
         """What gangs that are ours to start ask for, if there is anything to place."""
-        found: list[GangDemand] = []
+        entries = [self._entry(gang, policy, nodes) for gang in gangs]
+        return [demand for _, _, _, demand, to_plan in entries if to_plan]
+
+    def _entry(
+        self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]
+    ) -> tuple[Gang, Policy, int, GangDemand, bool]:
         if nodes is not self._nodes:
             self._nodes, self._number = nodes, self._number + 1
-        for gang in gangs:
-            known = self.known.get(gang.key)
-            if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
-                self.of(gang, policy, nodes)
-                known = self.known[gang.key]
-            if known[4]:
-                found.append(known[3])
-        return found
+        known = self.known.get(gang.key)
+        if known is None or known[0] is not gang or known[1] is not policy:
+            known = None
+        elif known[2] == self._number:
+            return known
+        lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
+        demand = known[3] if known is not None and known[3].lost == lost else demand_of(gang, policy, lost=lost)
+        entry = (gang, policy, self._number, demand, demand.pending and is_ours_to_start(gang))
+        self.known[gang.key] = entry
+        return entry
 
 
 def is_ours_to_start(gang: Gang) -> bool:

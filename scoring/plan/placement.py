@@ -28,8 +28,7 @@ from scoring.plan.demand import ByClass, GangDemand, MemberSet, Tiers, countable
 from scoring.plan.result import Placed, Refused
 from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
-from scoring.score.between_zones import mean_between
-from scoring.score.zone_distance import fewest_zones, rank_zones, zone_distances
+from scoring.score.zone_distance import fewest_zones, mean_between, rank_zones, zone_distances
 
 _SPREADS_TRIED = 16
 """Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""

@@ -209,7 +209,7 @@ def test_a_namespace_gets_no_more_than_its_share() -> None:
 
 
 def test_what_runs_counts_and_the_rest_is_cut() -> None:
-    """RunningEntries members are in the share; beyond the minimum only as many join as the share allows."""
+    """Running members are in the share; beyond the minimum only as many join as the share allows."""
     policy = queue(share_cap=0.5)
     runs = gang("runs", members=[bound(pod("r", cpu="1"), "n0")])
     asks = gang("asks", 8, cpu="1", min_member=2)
