@@ -19,6 +19,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
+from scoring.selection.demand import ClassDemand, Demand
 
 
 class ClusterView:
@@ -190,6 +191,11 @@ class Capacity:
             if node in index:
                 taken.setdefault(index[node], set()).update(ports)
         return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
+
+    def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:
+        """The members over all nodes, as selections want them; but for host ports that they want of each other's."""
+        asked = [(one.role, self._view.vector(one), self.mask(one, when), count) for one, count in members.classes]
+        return Demand(tuple([ClassDemand(*one) for one in asked]), members.all_reduce)
 
     def counts(self, member_class: MemberClass) -> Ints:
         """Members of the class that fit each node now (nodes,). Not to be written."""

@@ -11,12 +11,13 @@ not known is said, with the reason, and is never a made-up time. A gang of unkno
 `MOST` gangs are looked at.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, ZoneName
@@ -25,12 +26,12 @@ from scoring.model.policy import Policy
 from scoring.network.matrix import Ints
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import When
-from scoring.plan.demand import GangDemand
+from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.endings import ROUNDING_S, Endings
 from scoring.plan.placement import kind_of
 from scoring.plan.result import WANTS_ROOM, Plan, Reservation, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
-from scoring.selection.demand import ClassDemand, Demand, rooms
+from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
 
 MOST: Final = 64
@@ -41,7 +42,7 @@ _MOST_TRIES: Final = 64
 """Moments that are looked at beside promises to others"""
 
 
-class Promised(msgspec.Struct):
+class Promised(msgspec.Struct, frozen=True):
     """Room that a gang is promised: for it alone from `start_s` to `end_s`."""
 
     rows: Ints
@@ -50,6 +51,11 @@ class Promised(msgspec.Struct):
     """(k, resources)"""
     start_s: float
     end_s: float
+
+    def used(self) -> "Promised | None":
+        """The same on the rows of which it has something; `None`: it asks for nothing that is counted."""
+        used = np.flatnonzero(self.amounts.any(axis=1))
+        return replace(self, rows=self.rows[used], amounts=self.amounts[used]) if len(used) else None
 
     def on(self, rows: Ints) -> Ints | None:
         """The amounts on other rows, ascending; (rows, resources). `None`: none are there."""
@@ -65,23 +71,23 @@ class Promised(msgspec.Struct):
 
 
 def earliest(
-    demand: Demand,
+    run: Run,
+    kind: MemberSet,
     rows: Ints,
-    free: Ints,
     endings: Endings,
     promised: Sequence[Promised] = (),
     *,
-    now_s: float,
     runs_s: float = float("inf"),
     before_s: float = float("inf"),
-) -> tuple[float, Ints] | None:
-    """The moment, Unix seconds, and the members by class and row (classes, k); `None`: none before `before_s`.
+) -> Promised | None:
+    """The first moment with room for all members on `rows` (k,), ascending; `None`: there is none before `before_s`.
 
-    `rows` (k,), ascending, with room `free` (k, resources) now; `demand` is over these rows; `runs_s`: how long the
-    gang would run. Cost: O(log ends · k), and O(promises · k) for each moment beside these.
+    `runs_s`: how long the gang would run. Cost: O(log ends · k), and O(promises · k) for each moment beside these.
     """
+    demand, free = at_rows(run.capacity.demand(kind, When.AT_START), rows), run.capacity.room.free[rows]
     place, amounts, ends_s = endings.over(rows)
     beside = [(one, there) for one in promised if (there := one.on(rows)) is not None]
+    now_s = endings.now_s
     moments = np.unique(np.concatenate([[now_s], np.maximum(ends_s, now_s), [one.end_s for one, _ in beside]]))
     at_s = moments[(moments >= now_s) & (moments < before_s)].tolist()
 
@@ -106,12 +112,12 @@ def earliest(
         for one, there in beside:
             if one.start_s < begin_s + runs_s and one.end_s > begin_s:
                 left -= there
-        if (found := _fit(demand, left)) is not None:
-            return begin_s, found
+        if (counts := _fit(demand, left)) is not None:
+            return Promised(rows, _amounts(demand, counts), begin_s, begin_s + runs_s)
     return None
 
 
-def amounts_of(demand: Demand, counts: Ints) -> Ints:
+def _amounts(demand: Demand, counts: Ints) -> Ints:
     """What members by class and row take; (rows, resources)."""
     return np.asarray(sum(counts[c][:, None] * one.request for c, one in enumerate(demand.classes)))
 
@@ -123,92 +129,60 @@ def _fit(demand: Demand, free: Ints) -> Ints | None:
     return fit(demand, free)
 
 
-def demand_over(classes: Iterable[ClassDemand], rows: Ints, all_reduce: bool) -> Demand:
-    """The demand with its classes' allowed nodes cut to `rows`."""
-    cut = [ClassDemand(one.role, one.request, one.allowed[rows], one.count) for one in classes]
-    return Demand(tuple(cut), all_reduce)
+def promised_start(
+    run: Run, demand: GangDemand, endings: Endings, before: Reservation | None
+) -> tuple[Reservation, Promised] | None:
+    """When and where one gang can start at the earliest, and the room for it. Cost: O(nodes + ends) a zone.
 
-
-def classes_of(run: Run, demand: GangDemand) -> tuple[ClassDemand, ...]:
-    """Classes of the gang's minimum over all nodes."""
-    return tuple(
-        ClassDemand(one.role, run.view.vector(one), run.capacity.mask(one, When.AT_START), len(pods))
-        for one, pods in demand.need
-    )
-
-
-class StartSearch:
-    """When and where one gang can start at the earliest, and the nodes for it there.
-
-    The nodes of the promise before are kept, unless another zone is sooner than was promised first. One count over all
-    nodes shows which zones can be sooner at all; only in these the moment is searched (`earliest`).
+    The nodes of the promise `before`, if there is one, are kept, unless another zone is sooner than was promised first.
+    One count over all nodes shows which zones can be sooner at all; only in these the moment is searched.
     """
+    kind, table = kind_of(run, demand), run.table
+    if not kind.classes:
+        return None
+    former: Promised | None = None
+    if before is not None and before.zones[0] in kind.allowed:
+        rows = np.array(sorted({table.index[name] for name in before.nodes if name in table.index}), np.int64)
+        former = earliest(run, kind, rows, endings) if len(rows) else None
+    first_s = before.first_s if before is not None and former is not None else None
+    limit_s = float("inf")
+    if former is not None and first_s is not None:
+        limit_s = min(former.start_s, float(np.nextafter(first_s, np.inf)))
+    best, zones = former, _likely(run, kind, endings, limit_s)
+    while zones:
+        found = earliest(run, kind, table.zones[zones.pop(0)], endings, before_s=limit_s)
+        if found is not None:
+            best, limit_s = found, found.start_s
+            sooner = _likely(run, kind, endings, limit_s)
+            zones = [zone for zone in zones if zone in sooner]
+    if best is not None and best is former and first_s is not None and best.start_s > first_s + ROUNDING_S:
+        best = replace(best, amounts=_most(run, kind, best.rows))
+    at = best.used() if best is not None else None
+    if at is None:
+        return None
+    first_s = at.start_s if first_s is None else first_s
+    nodes = tuple(table.names[row] for row in at.rows.tolist())
+    zone, after = run.view.zones_of(nodes[:1]), endings.last_before(at.rows, at.start_s)
+    promise = Reservation(demand.gang.key, zone, nodes, at.start_s, first_s, after)
+    return promise, replace(at, start_s=min(at.start_s, first_s))
 
-    def __init__(self, run: Run, endings: Endings, demand: GangDemand, *, now_s: float) -> None:
-        self._run, self._endings, self._demand, self._now_s = run, endings, demand, now_s
-        self._classes = classes_of(run, demand)
 
-    def find(self, before: Reservation | None) -> tuple[Reservation, Promised] | None:
-        """The promise, and the room for it; `before`: the one before, if there is any. Cost: O(nodes + ends) a zone."""
-        if not self._classes:
-            return None
-        run, allowed = self._run, kind_of(self._run, self._demand).allowed
-        best: tuple[float, Ints, Ints] | None = None  # start, rows, amounts
-        first_s = None
-        if before is not None and before.zones[0] in allowed:
-            rows = np.array(sorted({run.table.index[name] for name in before.nodes if name in run.table.index}), int)
-            if len(rows):
-                best = self._earliest(rows)
-                first_s = before.first_s if best is not None else None
-        kept = best
-        limit_s = float("inf") if best is None or first_s is None else min(best[0], np.nextafter(first_s, np.inf))
-        zones = self._likely(allowed, limit_s)
-        while zones:
-            found = self._earliest(run.table.zones[zones.pop(0)], before_s=limit_s)
-            if found is not None:
-                best, limit_s = found, found[0]
-                sooner = self._likely(allowed, limit_s)
-                zones = [zone for zone in zones if zone in sooner]
-        if best is None:
-            return None
-        start_s, rows, amounts = best
-        if best is kept and first_s is not None and start_s > first_s + ROUNDING_S:
-            amounts = self._most(rows)
-        used = np.flatnonzero(amounts.any(axis=1))
-        if not len(used):
-            return None  # it asks for nothing that is counted
-        return self._promise(start_s, rows[used], amounts[used], start_s if first_s is None else first_s)
+def _most(run: Run, kind: MemberSet, rows: Ints) -> Ints:
+    """All that the members could take on each of these nodes: what is kept of them while the promise is late.
 
-    def _most(self, rows: Ints) -> Ints:
-        """All that the members could take on each of these nodes: what is kept of them while the promise is late.
+    Why: as it is late, fewer of its nodes or other places on them may do at last, and what others were given of the
+    rest would make it later when that moment is late as well.
+    """
+    sizes, over = run.table.allocatable[rows], at_rows(run.capacity.demand(kind, When.AT_START), rows)
+    return np.minimum(_amounts(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
 
-        Why: as it is late, fewer of its nodes or other places on them may do at last, and what others were given of the
-        rest would make it later when that moment is late as well.
-        """
-        sizes, over = self._run.table.allocatable[rows], demand_over(self._classes, rows, self._demand.all_reduce)
-        return np.minimum(amounts_of(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
 
-    def _promise(self, start_s: float, rows: Ints, amounts: Ints, first_s: float) -> tuple[Reservation, Promised]:
-        run, length_s = self._run, self._demand.gang.length_s
-        nodes = tuple(run.table.names[row] for row in rows.tolist())
-        zones, after = run.view.zones_of(nodes[:1]), self._endings.last_before(rows, start_s)
-        promise = Reservation(self._demand.gang.key, zones, nodes, start_s, first_s, after)
-        ends_s = float("inf") if length_s is None else start_s + length_s
-        return promise, Promised(rows, amounts, min(start_s, first_s), ends_s)
-
-    def _likely(self, allowed: Sequence[ZoneName], before_s: float) -> list[ZoneName]:
-        """The zones with room before this moment, as far as counting shows."""
-        run = self._run
-        free, able = run.capacity.room.free + self._endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
-        for one in self._classes:
-            sums = np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones))
-            able &= sums >= one.count
-        return [zone for zone, at in zip(allowed, run.view.columns(tuple(allowed)), strict=True) if able[at]]
-
-    def _earliest(self, rows: Ints, *, before_s: float = float("inf")) -> tuple[float, Ints, Ints] | None:
-        over, free = demand_over(self._classes, rows, self._demand.all_reduce), self._run.capacity.room.free[rows]
-        found = earliest(over, rows, free, self._endings, now_s=self._now_s, before_s=before_s)
-        return None if found is None else (found[0], rows, amounts_of(over, found[1]))
+def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> list[ZoneName]:
+    """The allowed zones with room before this moment, as far as counting shows."""
+    free, able = run.capacity.room.free + endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
+    for one in run.capacity.demand(kind, When.AT_START).classes:
+        able &= np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones)) >= one.count
+    return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
 
 
 # -- of all gangs that wait --------------------------------------------------------------------------------------------
@@ -288,14 +262,13 @@ class _Forward:
 
     def start(self, key: GangKey) -> ExpectedStart:
         """When the gang starts."""
-        run, demand = self._run, self._run.view.demand(self._run.snapshot.gangs[key])
+        demand = self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
-        classes = classes_of(run, demand)
         if not demand.need or demand.siblings:
             return ExpectedStart(key, unknown=Unknown.NOT_FOR_ROOM)
         if self._reserving not in (None, key) and key != self._promised:
             return ExpectedStart(key, unknown=Unknown.RESERVED, after=self._reserving)
-        found = self._earliest(demand, classes)
+        found = self._earliest(demand)
         if found is None:
             return self._in_the_way(demand)
         after = self._after(found.rows, found.start_s)
@@ -304,32 +277,20 @@ class _Forward:
             self._ahead_unknown = key
         return ExpectedStart(key, found.start_s, after, promised=key == self._promised)
 
-    def _earliest(self, demand: GangDemand, classes: tuple[ClassDemand, ...]) -> Promised | None:
+    def _earliest(self, demand: GangDemand) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""
         run, promise, length_s = self._run, self._plan.promise, demand.gang.length_s
-        runs_s = float("inf") if length_s is None else length_s
-        places = [run.table.zones[zone] for zone in kind_of(run, demand).allowed]
+        kind, ahead = kind_of(run, demand), [room for _, room in self._ahead]
+        places = [run.table.zones[zone] for zone in kind.allowed]
         if promise is not None and promise.gang == demand.gang.key:
             index = run.table.index
             places = [np.array(sorted(index[name] for name in promise.nodes if name in index), np.int64)]
         best: Promised | None = None
         for rows in places:
-            over = demand_over(classes, rows, demand.all_reduce)
-            found = earliest(
-                over,
-                rows,
-                run.capacity.room.free[rows],
-                self.endings,
-                [room for _, room in self._ahead],
-                now_s=self._now_s,
-                runs_s=runs_s,
-                before_s=best.start_s if best is not None else float("inf"),
-            )
-            if found is not None:
-                amounts = amounts_of(over, found[1])
-                used = np.flatnonzero(amounts.any(axis=1))
-                if len(used):
-                    best = Promised(rows[used], amounts[used], found[0], found[0] + runs_s)
+            before_s = best.start_s if best is not None else float("inf")
+            runs_s = float("inf") if length_s is None else length_s
+            found = earliest(run, kind, rows, self.endings, ahead, runs_s=runs_s, before_s=before_s)
+            best = (found.used() if found is not None else None) or best
         return best
 
     def _after(self, rows: Ints, start_s: float) -> GangKey | None:

@@ -26,7 +26,7 @@ from scoring.plan.demand import MemberSet
 from scoring.score.links import LinkPoints, Links, among, among_sets, toward
 from scoring.score.zone_distance import Crossings, crossings
 from scoring.selection import select_on_grid
-from scoring.selection.demand import ClassDemand, Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
+from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
 from scoring.selection.greedy import fit, quick_value
 
 _FEW = 512
@@ -171,9 +171,7 @@ class NodeSearch:
         if len(member_set.classes) == 1 and len(zones) == 1:
             return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
         rows = self._view.rows(zones)
-        classes = self._classes(member_set, rows, When.EMPTY)
-        free = _with_ports(member_set, self._view.table.allocatable[rows])
-        return fit(Demand(classes, member_set.all_reduce), free) is not None
+        return fit(*self._demand(member_set, rows, self._view.table.allocatable[rows], When.EMPTY)) is not None
 
     def estimates(
         self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
@@ -230,8 +228,8 @@ class NodeSearch:
             room, most = np.minimum(self._capacity.counts(member_class).take(rows), count), _SMALL
             demand, free = in_places(room, count, all_reduce=member_set.all_reduce, placed=placed)
         else:
-            free = _with_ports(member_set, self._capacity.room.free[rows])
-            demand = Demand(self._classes(member_set, rows, When.NOW), member_set.all_reduce, placed)
+            demand, free = self._demand(member_set, rows, self._capacity.room.free[rows], When.NOW)
+            demand = replace(demand, placed=placed)
         if len(free) <= most:
             return demand, free, self.scores.whole_rank(zones, score), None
         links = self.scores.links(zones, score)
@@ -240,59 +238,22 @@ class NodeSearch:
         rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(open_rows)
         return at_rows(demand, open_rows), free[open_rows], rank, open_rows
 
-    def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...]:
-        """The demand's classes over `rows` and the columns of `_with_ports`."""
-        ports = _ports_of(member_set)
-        classes: list[ClassDemand] = []
-        for member_class, count in member_set.classes:
-            request = self._view.vector(member_class)
-            own = {(port.protocol, port.port) for port in member_class.constraints.host_ports}
-            request = np.append(request, [int(port in own) for port in ports]) if ports else request
-            classes.append(
-                ClassDemand(member_class.role, request, self._capacity.mask(member_class, when)[rows], count)
-            )
-        return tuple(classes)
+    def _demand(self, members: MemberSet, rows: Ints, free: Ints, when: When) -> tuple[Demand, Ints]:
+        """The demand over `rows`, and what is free there, with each host port as one more resource.
 
-    def _over(
-        self,
-        demand: Demand,
-        free: Ints,
-        member_set: MemberSet,
-        zones: tuple[ZoneName, ...],
-        score: ScorePolicy,
-        *,
-        most: int,
-    ) -> tuple[Demand, Ints, Floats, Ints | None]:
-        """The demand beside placed members and the ranks of nodes; of more than `most` only those with room.
-
-        Then the last is their indexes.
+        Every node has one of it, as nodes where it is taken are masked. Conservative only for one port on two addresses
+        of a node.
         """
-        anchors = self.scores.anchors(member_set, zones, score)
-        if anchors is not None:
-            demand = replace(demand, placed=on_grid(anchors))
-        if len(free) <= most:
-            return demand, free, self.scores.whole_rank(zones, score), None
-        links = self.scores.links(zones, score)
-        rows = thinned(demand, free, links)
-        whole = len(rows) == len(free) <= _WHOLE_NODES
-        rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(rows)
-        return at_rows(demand, rows), free[rows], rank, rows
-
-
-def _ports_of(members: MemberSet) -> list[tuple[str, int]]:
-    """The (protocol, port) that members of the set want on their nodes, sorted."""
-    return sorted(
-        {(p.protocol, p.port) for member_class, _ in members.classes for p in member_class.constraints.host_ports}
-    )
-
-
-def _with_ports(members: MemberSet, free: Ints) -> Ints:
-    """Each wanted port as one more resource, of which every node has one; nodes where it is taken are masked.
-
-    Conservative only for one port on two addresses of a node.
-    """
-    ports = _ports_of(members)
-    return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
+        demand = at_rows(self._capacity.demand(members, when), rows)
+        wanted = [{(port.protocol, port.port) for port in one.constraints.host_ports} for one, _ in members.classes]
+        ports = sorted(set[tuple[str, int]]().union(*wanted))
+        if not ports:
+            return demand, free
+        classes = tuple(
+            replace(one, request=np.append(one.request, [int(port in own) for port in ports]))
+            for one, own in zip(demand.classes, wanted, strict=True)
+        )
+        return replace(demand, classes=classes), np.hstack([free, np.ones((len(free), len(ports)), np.int64)])
 
 
 def _at(rows: Ints, found: Selected) -> Selected:

@@ -46,11 +46,11 @@ from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.endings import Endings, rounded
-from scoring.plan.expected_starts import Promised, StartSearch
+from scoring.plan.expected_starts import Promised, promised_start
 from scoring.plan.placement import kind_of
 from scoring.plan.result import WANTS_ROOM, Admission, Refused, Reservation
 from scoring.plan.run import Run
-from scoring.selection.demand import ClassDemand, Demand
+from scoring.selection.demand import at_rows
 from scoring.selection.greedy import fit
 
 _FAR: Final = np.iinfo(np.int64).max // 4
@@ -236,11 +236,7 @@ class StarvationReservations:
 
 def _fits(run: Run, member_set: MemberSet, rows: Ints, free: Ints, when: When) -> bool:
     """Whether the demand fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
-    classes: list[ClassDemand] = []
-    for member_class, count in member_set.classes:
-        request = run.view.vector(member_class)
-        classes.append(ClassDemand(member_class.role, request, run.capacity.mask(member_class, when)[rows], count))
-    return fit(Demand(tuple(classes), member_set.all_reduce), free[rows]) is not None
+    return fit(at_rows(run.capacity.demand(member_set, when), rows), free[rows]) is not None
 
 
 def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: GangKey | None = None) -> set[NodeName]:
@@ -335,7 +331,7 @@ class BackfillRoom:
             self._endings = Endings(self._run, now_s=self._now_s)
             self._endings.read(admitted)
         before = self._before if self._before is not None and self._before.gang == demand.gang.key else None
-        found = StartSearch(self._run, self._endings, demand, now_s=self._now_s).find(before)
+        found = promised_start(self._run, demand, self._endings, before)
         if found is None:
             return None
         promise, at = found
