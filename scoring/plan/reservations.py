@@ -37,7 +37,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scoring.feasibility.room import fit_counts, rows_with, scatter_add
+from scoring.feasibility.room import rows_with, scatter_add
 from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
@@ -88,34 +88,23 @@ class StarvationReservations:
     def reserve(self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool) -> Refused:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
-        Gives the refusal in its final words.
+        Gives the refusal in its final words. Cost: O(nodes · classes · log nodes).
         """
         if claim is not None:
             self._claim(demand, claim)
             givers = ", ".join(claim.givers) or "others"
             return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
-        nodes = self._starving(demand) if starving else 0
-        if not nodes:
-            return self.explained(demand, refused)
-        zones = ", ".join(self.made[demand.gang.key].zones)
-        return Refused(refused.reason, f"{refused.detail}; {nodes} nodes of zone {zones} are held for it")
-
-    def _starving(self, demand: GangDemand) -> int:
-        """Reserve room for a STARVING gang that was refused, if the rules allow it; gives the number of nodes.
-
-        All that is free there is taken from the run. Cost: O(nodes · classes · log nodes).
-        """
-        kind = resource_class(demand)
-        if kind in self._kept:
-            return 0
-        member_set = kind_of(self._run, demand)
-        rows = self._former(demand, member_set)
-        if rows is None:
-            rows = self._best(demand, member_set)
-        if rows is None:
-            return 0
-        self._kept[kind] = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
-        return len(rows)
+        resources = resource_class(demand)
+        if starving and resources not in self._kept:
+            kind = kind_of(self._run, demand)
+            rows = self._former(demand, kind)
+            rows = self._best(demand, kind) if rows is None else rows
+            if rows is not None and len(rows):
+                kept = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
+                self._kept[resources] = kept
+                zones = ", ".join(kept.reserved.zones)
+                return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it")
+        return self._explained(demand, refused)
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
         """Take this room of these rows from the run."""
@@ -125,31 +114,16 @@ class StarvationReservations:
         return _ReservedRoom(Reservation(demand.gang.key, run.view.zones_of(names), names), rows, room, claims)
 
     def _claim(self, demand: GangDemand, claim: Claim) -> None:
-        """Keep for the gang what is free by now of the room that others leave for it. Cost: O(nodes)."""
-        run = self._run
-        needed = np.zeros_like(run.capacity.room.free)
-        rows: set[int] = set()
-        for member_class, pods in demand.need:
-            request = run.view.vector(member_class)
-            for pod in pods:
-                row = run.table.index.get(claim.assignment.get(pod.uid, NodeName("")))
-                if row is not None:
-                    needed[row] += request
-                    rows.add(row)
-        at = np.array(sorted(rows), np.int64)
-        room = np.minimum(needed[at], np.maximum(run.capacity.room.free[at], 0))
-        self._claimed[demand.gang.key] = self._keep(demand, at, room, claims=True)
+        """Keep for the gang what is free by now of the room that others leave for it. Cost: O(members)."""
+        table, free = self._run.table, self._run.capacity.room.free
+        rows, needed = table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)
+        room = np.minimum(needed, np.maximum(free[rows], 0))
+        self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
 
-    def explained(self, demand: GangDemand, refused: Refused) -> Refused:
-        """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were held."""
-        if not self or refused.reason not in WANTS_ROOM:
-            return refused
-        return self._explain(demand) or refused
-
-    def _explain(self, demand: GangDemand) -> Refused | None:
-        """The refusal of a gang that would have room if nothing were held; `None`: it would not."""
+    def _explained(self, demand: GangDemand, refused: Refused) -> Refused:
+        """The refusal, as `Reason.RESERVED` where the gang would have room if nothing were held."""
         run, kind = self._run, kind_of(self._run, demand)
-        for kept in self._all():
+        for kept in self._all() if refused.reason in WANTS_ROOM else ():
             free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
             for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
@@ -157,86 +131,74 @@ class StarvationReservations:
                     why = "for which others leave" if kept.claims else "which is STARVING"
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return Refused(Reason.RESERVED, detail)
-        return None
-
-    def __bool__(self) -> bool:
-        """Whether anything is held."""
-        return bool(self._kept or self._claimed)
+        return refused
 
     def _all(self) -> tuple[_ReservedRoom, ...]:
         return (*self._kept.values(), *self._claimed.values())
 
-    def _former(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
+    def _former(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
         """Rows of the gang's reservation in the previous plan, if it can still serve."""
-        reserved = self._before.get(demand.gang.key)
+        reserved, table = self._before.get(demand.gang.key), self._run.table
         if reserved is None:
             return None
-        index = self._run.table.index
-        rows = np.array(sorted(index[name] for name in reserved.nodes if name in index), np.int64)
-        allowed = set(self._run.view.candidate_zones(demand))
-        if not allowed.issuperset(self._run.table.nodes[row].zone for row in rows.tolist()):
+        rows = np.array(sorted(table.index[name] for name in reserved.nodes if name in table.index), np.int64)
+        if not set(kind.allowed).issuperset(table.nodes[row].zone for row in rows.tolist()):
             return None
-        return rows if self._within_share(len(rows), member_set, rows) and self._could_fit(member_set, rows) else None
+        budget = self._budget()
+        if len(rows) > budget and (budget <= 0 or self._kept or self._could_fit(kind, rows[:budget])):
+            return None
+        return rows if self._could_fit(kind, rows) else None
 
-    def _best(self, demand: GangDemand, member_set: MemberSet) -> Ints | None:
+    def _best(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
         """Rows to reserve: in the zone that has most room for the gang already, by name among equals."""
         run = self._run
-        allowed = kind_of(run, demand).allowed
-        room = dict(zip(run.zones, run.capacity.zone_members(member_set).tolist(), strict=True))
-        sets: list[tuple[ZoneName, ...]] = [(zone,) for zone in sorted(allowed, key=lambda zone: (-room[zone], zone))]
-        if demand.options.zone_policy is ZonePolicy.PREFERRED and allowed:
-            sets.append(tuple(allowed))  # no single zone can ever hold it: all together
+        room = dict(zip(run.zones, run.capacity.zone_members(kind).tolist(), strict=True))
+        sets: list[tuple[ZoneName, ...]] = [(z,) for z in sorted(kind.allowed, key=lambda zone: (-room[zone], zone))]
+        if demand.options.zone_policy is ZonePolicy.PREFERRED and kind.allowed:
+            sets.append(kind.allowed)  # no single zone can ever hold it: all together
+        usable = np.zeros(len(run.table.nodes), np.bool_)  # Nodes that some member may go to
+        for member_class, _ in kind.classes:
+            usable |= run.capacity.mask(member_class, When.EMPTY)
         for zones in sets:
-            rows = self._usable(member_set, zones)
-            if self._could_fit(member_set, rows):
-                return self._part(member_set, rows)
+            rows = run.view.rows(zones)
+            rows = rows[usable[rows]]
+            if self._could_fit(kind, rows):
+                return self._part(kind, rows)
         return None
 
-    def _usable(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Ints:
-        """Rows of the zones' nodes that some member may go to."""
-        rows = self._run.view.rows(zones)
-        allowed = np.zeros(len(rows), np.bool_)
-        for member_class, _ in member_set.classes:
-            allowed |= self._run.capacity.mask(member_class, When.EMPTY)[rows]
-        return rows[allowed]
-
-    def _part(self, member_set: MemberSet, rows: Ints) -> Ints | None:
+    def _part(self, kind: MemberSet, rows: Ints) -> Ints | None:
         """As many of `rows` as may be held, those with most room for the gang first; `None`: none may."""
         budget = self._budget()
         if len(rows) <= budget:
             return rows
         members = np.zeros(len(self._run.table.nodes), np.int64)
-        for member_class, count in member_set.classes:
+        for member_class, count in kind.classes:
             request = self._run.view.vector(member_class)
-            members += np.minimum(fit_counts(self._run.capacity.room.free, request), count)
+            members += np.minimum(self._run.capacity.room.counts(request), count)
         ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
-        if budget > 0 and self._could_fit(member_set, ordered[:budget]):
+        if budget > 0 and self._could_fit(kind, ordered[:budget]):
             return np.sort(ordered[:budget])
         if self._kept or budget <= 0:
             return None
         enough, too_few = len(ordered), 0
         while enough - too_few > 1:
             middle = (enough + too_few) // 2
-            fits = self._could_fit(member_set, ordered[:middle])
+            fits = self._could_fit(kind, ordered[:middle])
             enough, too_few = (middle, too_few) if fits else (enough, middle)
         return np.sort(ordered[: enough + self._run.policy.spares])
-
-    def _within_share(self, nodes: int, member_set: MemberSet, rows: Ints) -> bool:
-        budget = self._budget()
-        return nodes <= budget or (budget > 0 and not self._kept and not self._could_fit(member_set, rows[:budget]))
 
     def _budget(self) -> int:
         """How many more nodes may be reserved; at least one while none is."""
         return max(int(SHARE * len(self._run.table.nodes)), 1) - sum(len(kept.rows) for kept in self._kept.values())
 
-    def _could_fit(self, member_set: MemberSet, rows: Ints) -> bool:
+    def _could_fit(self, kind: MemberSet, rows: Ints) -> bool:
         """Whether the demand would fit these nodes if no pod ran there."""
-        return _fits(self._run, member_set, rows, self._run.table.allocatable, When.EMPTY)
+        return _fits(self._run, kind, rows, self._run.table.allocatable, When.EMPTY)
 
 
-def _fits(run: Run, member_set: MemberSet, rows: Ints, free: Ints, when: When) -> bool:
+def _fits(run: Run, kind: MemberSet, rows: Ints, free: Ints, when: When) -> bool:
     """Whether the demand fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
-    return fit(at_rows(run.capacity.demand(member_set, when), rows), free[rows]) is not None
+    return fit(at_rows(run.capacity.demand(kind, when), rows), free[rows]) is not None
 
 
 def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: GangKey | None = None) -> set[NodeName]:
