@@ -234,13 +234,6 @@ def test_tables_are_emptied_at_their_limit() -> None:
     assert remember(table, 4, lambda: -1, limit=3) == 16
 
 
-def test_none_is_remembered_too() -> None:
-    """That there is no answer is an answer."""
-    table: dict[str, int | None] = {}
-    assert remember(table, "k", lambda: None) is None
-    assert remember(table, "k", lambda: 1) is None
-
-
 def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores are kept until their pairs exceed the bound; one larger block is kept alone."""
     monkeypatch.setattr("scoring.plan.cache.MOST_PAIRS", 20)

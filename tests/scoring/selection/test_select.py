@@ -171,11 +171,6 @@ def test_subset(want: tuple[tuple[int, ...], ...], demand: Demand, free: tuple[i
         assert rows_of(method, demand, free, rank) == want
 
 
-def test_workers_do_not_gain_from_workers_of_a_ps_job() -> None:
-    """Only counted pairs pull."""
-    assert joined([Role.WORKER], Role.WORKER, 3, NEAR_3).tolist() == [[0.0] * 4]
-
-
 PACK = {  # case: (rows of the workers, members, free CPUs, ranks that differ from 50)
     "one node": ((1, 1, 1), 3, (2, 3, 2), {(0, 2): 99.0}),
     "the most idle of two": ((1, 1, 1), 3, (3, 8, 3), {}),
