@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scoring.model import Role
 from scoring.model.policy import Ratios, ScorePolicy
 from scoring.network.matrix import Block, Floats, Ints
-from scoring.selection import ClassDemand, Demand
+from scoring.selection.demand import ClassDemand, Demand
 
 LOSS_RATIO = st.one_of(st.sampled_from([0.0, 0.00001, 0.001, 0.02, 0.1, 1.0]), st.floats(0.0, 1.0))
 DELAY_MS = st.one_of(st.sampled_from([0.0, 0.1, 10.0, 40.0, 500.0]), st.floats(0.0, 10_000.0))

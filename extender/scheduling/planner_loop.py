@@ -29,7 +29,7 @@ from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.model.policy import Preempting
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.pair_scores import warmed
+from scoring.plan.node_search import warmed
 from scoring.preempt.decide import Preemption, preemption
 from scoring.repair.stranded_pods import Loss, stranded
 from scoring.verbs.places import PlanPlaces

@@ -18,8 +18,7 @@ from scoring.model.policy import Order, QueuePolicy
 from scoring.model.resources import CPU, MEMORY
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.namespace_quota import namespace_of
-from scoring.plan.queue_order import QueueOrder, SortKey
+from scoring.plan.queue_order import QueueOrder, SortKey, namespace_of
 from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, Transitions, period, state_of, transitions_of
 from scoring.queue.weights import Weight
 

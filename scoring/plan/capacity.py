@@ -19,6 +19,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.demand import ByClass, GangDemand, MemberSet
+from scoring.selection.demand import ClassDemand, Demand
 
 
 class ClusterView:
@@ -55,9 +56,18 @@ class ClusterView:
 
     def member_set(self, members: ByClass, demand: GangDemand, near: Sequence[tuple[Role, NodeName]] = ()) -> MemberSet:
         """`members`, to be placed beside the gang's placed ones and those of `near`."""
-        classes = tuple([(member_class, len(pods)) for member_class, pods in members])
-        siblings = tuple(sorted((*demand.siblings, *near)))
-        return MemberSet(classes, siblings, demand.all_reduce, sum([count for _, count in classes]))
+        allowed = self.candidate_zones(demand)
+        return MemberSet(
+            classes=tuple([(member_class, len(pods)) for member_class, pods in members]),
+            siblings=tuple(sorted((*demand.siblings, *near))),
+            all_reduce=demand.all_reduce,
+            size=sum([len(pods) for _, pods in members]),
+            method=demand.options.selection,
+            score=self.score(demand),
+            allowed=allowed,
+            columns=self.columns(allowed),
+            home=frozenset(self.zones_of(node for _, node in demand.siblings)),
+        )
 
     def candidate_zones(self, demand: GangDemand) -> tuple[ZoneName, ...]:
         """Zones the gang may use: its placed members' (it stays whole), else those it allows, else all with a name."""
@@ -182,6 +192,11 @@ class Capacity:
                 taken.setdefault(index[node], set()).update(ports)
         return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
 
+    def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:
+        """The members over all nodes, as selections want them; but for host ports that they want of each other's."""
+        asked = [(one.role, self._view.vector(one), self.mask(one, when), count) for one, count in members.classes]
+        return Demand(tuple([ClassDemand(*one) for one in asked]), members.all_reduce)
+
     def counts(self, member_class: MemberClass) -> Ints:
         """Members of the class that fit each node now (nodes,). Not to be written."""
         return self._counted(member_class)[0]
@@ -226,7 +241,7 @@ class Capacity:
         self._now[member_class] = made = (moment, fits, self._by_zone(fits))
         return made[1:]
 
-    def zone_counts(self, member_class: MemberClass, when: When) -> Ints:
+    def zone_counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
         """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""
         if when is When.NOW:
             return self._counted(member_class)[1]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from scoring.feasibility.quorum import minimum_members, quorum_of
 from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
-from scoring.model.policy import GangOptions, Policy, ScorePolicy, ZonePolicy, gang_options
+from scoring.model.policy import GangOptions, Policy, ScorePolicy, Selection, ZonePolicy, gang_options
 from scoring.network.matrix import Ints
 from scoring.plan.result import Refused
 
@@ -72,18 +72,8 @@ class GangDemand(msgspec.Struct, frozen=True):
         return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
-class MemberSet(msgspec.Struct, frozen=True):
-    """Members to place together: classes with their counts, and the siblings they want to be near."""
-
-    classes: tuple[tuple[MemberClass, int], ...]
-    siblings: tuple[tuple[Role, NodeName], ...]
-    all_reduce: bool
-    size: int
-    """Number of members"""
-
-
 class Tiers(msgspec.Struct, frozen=True):
-    """Feasible zones, as far as their order does not depend on the room."""
+    """Zones with room, as far as their order does not depend on how much room there is."""
 
     common: ScorePolicy
     """What the best are compared by."""
@@ -93,33 +83,40 @@ class Tiers(msgspec.Struct, frozen=True):
     """Those that come after them in any case."""
 
 
-class Kind(msgspec.Struct):
-    """What gangs that ask for the same share, for one node table, network and policy."""
+class MemberSet(msgspec.Struct, eq=False):
+    """Members to place together beside siblings, and what is known of all gangs that ask for the same."""
 
-    members: MemberSet
+    classes: tuple[tuple[MemberClass, int], ...]
+    """With their counts"""
+    siblings: tuple[tuple[Role, NodeName], ...]
+    all_reduce: bool
+    size: int
+    """Number of members"""
+    method: Selection
     score: ScorePolicy
     allowed: tuple[ZoneName, ...]
+    """Zones that it may use"""
     columns: Ints
-    """Of the allowed zones, among all of the run's, ascending"""
+    """Of these, among all of the run's, ascending"""
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
     refused: tuple[object, object, Refused] | None = None
-    """Whose room it is about, at which moment, and the answer to the first of them that was refused; no moment:
-    room only shrinks during a run, so it holds for all of them in the same words"""
+    """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
+    shrinks during a run, so it holds for all of them in the same words"""
     could_fit: bool | None = None
     """Whether it would fit the empty cluster, once that was looked at"""
     tiers: dict[tuple[ZoneName, ...], Tiers] = {}
-    """feasible zones → their order"""
+    """Zones with room → their order"""
 
 
-class Kinds(msgspec.Struct):
-    """Kinds of gangs for one node table, network and policy."""
+class MemberSets(msgspec.Struct):
+    """Minimum sets for one node table, network and policy."""
 
     stamp: object = None
     """Stands for these"""
-    by_content: dict[object, Kind] = {}
-    by_demand: dict[int, tuple[object, Kind]] = {}
-    """id of a demand → the demand, kept alive, and its kind"""
+    by_content: dict[object, MemberSet] = {}
+    by_demand: dict[int, tuple[object, MemberSet]] = {}
+    """id of a demand → the demand, kept alive, and its minimum set"""
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
@@ -213,30 +210,28 @@ class KnownDemands(msgspec.Struct):
 
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
-        known = self.known.get(gang.key)
-        same = known is not None and known[0] is gang and known[1] is policy
-        if nodes is not self._nodes:
-            self._nodes, self._number = nodes, self._number + 1
-        if known is not None and same and known[2] == self._number:
-            return known[3]
-        lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
-        made = known[3] if known is not None and same and known[3].lost == lost else demand_of(gang, policy, lost=lost)
-        self.known[gang.key] = (gang, policy, self._number, made, made.pending and is_ours_to_start(gang))
-        return made
+        return self._entry(gang, policy, nodes)[3]
 
     def pending(self, gangs: Iterable[Gang], policy: Policy, nodes: Mapping[NodeName, int]) -> list[GangDemand]:
         """What gangs that are ours to start ask for, if there is anything to place."""
-        found: list[GangDemand] = []
+        entries = [self._entry(gang, policy, nodes) for gang in gangs]
+        return [demand for _, _, _, demand, to_plan in entries if to_plan]
+
+    def _entry(
+        self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]
+    ) -> tuple[Gang, Policy, int, GangDemand, bool]:
         if nodes is not self._nodes:
             self._nodes, self._number = nodes, self._number + 1
-        for gang in gangs:
-            known = self.known.get(gang.key)
-            if known is None or known[0] is not gang or known[2] != self._number or known[1] is not policy:
-                self.of(gang, policy, nodes)
-                known = self.known[gang.key]
-            if known[4]:
-                found.append(known[3])
-        return found
+        known = self.known.get(gang.key)
+        if known is None or known[0] is not gang or known[1] is not policy:
+            known = None
+        elif known[2] == self._number:
+            return known
+        lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
+        demand = known[3] if known is not None and known[3].lost == lost else demand_of(gang, policy, lost=lost)
+        entry = (gang, policy, self._number, demand, demand.pending and is_ours_to_start(gang))
+        self.known[gang.key] = entry
+        return entry
 
 
 def is_ours_to_start(gang: Gang) -> bool:

@@ -1,39 +1,191 @@
-"""When each waiting gang is expected to start: the queue played forward over the ends of what runs.
+"""When a gang that waits can start, by the ends of what runs: one that is promised a start, and all, as people see it.
 
-Why beside the plan's promise: one gang has that, and this is said of many, and decides nothing.
+The earliest moment at which a gang has room for all members of its minimum on some nodes: room only comes free as gangs
+end, so it is found by halving. Room that is promised to others while the gang would run counts as taken for all of that
+time; then later moments are looked at too.
 
-Gang by gang, in the order of the plan: the earliest moment with room for its minimum in one zone, beside those ahead,
-which then take it for as long as they run. The promised gang has its promised nodes.
-
-Rules: what is not known is said, with the reason, and is never a made-up time. A gang of unknown length never ends
-here. At most `MOST` gangs are looked at.
+`expected_starts` plays the queue forward: gang by gang, in the order of the plan, the earliest moment with room for its
+minimum in one zone, beside those ahead, which then take it for as long as they run. The promised gang has its promised
+nodes. Why beside the plan's promise: one gang has that, and this is said of many, and decides nothing. Rules: what is
+not known is said, with the reason, and is never a made-up time. A gang of unknown length never ends here. At most
+`MOST` gangs are looked at.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, ZoneName
 from scoring.model import Gang, Reason, Snapshot
 from scoring.model.policy import Policy
 from scoring.network.matrix import Ints
-from scoring.plan.backfill.earliest import Promised, amounts_of, demand_over, earliest
-from scoring.plan.backfill.endings import Endings
-from scoring.plan.backfill.start_search import classes_of
 from scoring.plan.cache import PlannerCache
-from scoring.plan.demand import GangDemand
-from scoring.plan.result import Plan, Waiting
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand, MemberSet
+from scoring.plan.endings import ROUNDING_S, Endings
+from scoring.plan.placement import kind_of
+from scoring.plan.result import WANTS_ROOM, Plan, Reservation, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
-from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.zone_order import kind_of
-from scoring.selection import ClassDemand
+from scoring.selection.demand import Demand, at_rows, rooms
+from scoring.selection.greedy import fit
 
 MOST: Final = 64
 """Gangs in the order of the queue; of those behind them it is not known"""
 _FOR_ROOM: Final = WANTS_ROOM | {Reason.RESERVED}
 _NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
+_MOST_TRIES: Final = 64
+"""Moments that are looked at beside promises to others"""
+
+
+class Promised(msgspec.Struct, frozen=True):
+    """Room that a gang is promised: for it alone from `start_s` to `end_s`."""
+
+    rows: Ints
+    """(k,), ascending"""
+    amounts: Ints
+    """(k, resources)"""
+    start_s: float
+    end_s: float
+
+    def used(self) -> "Promised | None":
+        """The same on the rows of which it has something; `None`: it asks for nothing that is counted."""
+        used = np.flatnonzero(self.amounts.any(axis=1))
+        return replace(self, rows=self.rows[used], amounts=self.amounts[used]) if len(used) else None
+
+    def on(self, rows: Ints) -> Ints | None:
+        """The amounts on other rows, ascending; (rows, resources). `None`: none are there."""
+        if not len(rows) or not len(self.rows) or rows[-1] < self.rows[0] or rows[0] > self.rows[-1]:
+            return None
+        place = np.minimum(np.searchsorted(rows, self.rows), len(rows) - 1)
+        some = rows[place] == self.rows
+        if not some.any():
+            return None
+        found = np.zeros((len(rows), self.amounts.shape[1]), np.int64)
+        found[place[some]] = self.amounts[some]
+        return found
+
+
+def earliest(
+    run: Run,
+    kind: MemberSet,
+    rows: Ints,
+    endings: Endings,
+    promised: Sequence[Promised] = (),
+    *,
+    runs_s: float = float("inf"),
+    before_s: float = float("inf"),
+) -> Promised | None:
+    """The first moment with room for all members on `rows` (k,), ascending; `None`: there is none before `before_s`.
+
+    `runs_s`: how long the gang would run. Cost: O(log ends · k), and O(promises · k) for each moment beside these.
+    """
+    demand, free = at_rows(run.capacity.demand(kind, When.AT_START), rows), run.capacity.room.free[rows]
+    place, amounts, ends_s = endings.over(rows)
+    beside = [(one, there) for one in promised if (there := one.on(rows)) is not None]
+    now_s = endings.now_s
+    moments = np.unique(np.concatenate([[now_s], np.maximum(ends_s, now_s), [one.end_s for one, _ in beside]]))
+    at_s = moments[(moments >= now_s) & (moments < before_s)].tolist()
+
+    def room(number: int) -> Ints:
+        """(k, resources) at a moment, if nothing is promised to others."""
+        until = int(np.searchsorted(ends_s, at_s[number], side="right"))
+        total = free.copy()
+        scatter_add(total, place[:until], amounts[:until])
+        return total
+
+    if not at_s or _fit(demand, room(len(at_s) - 1)) is None:
+        return None
+    low, high = 0, len(at_s) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _fit(demand, room(middle)) is None:
+            low = middle + 1
+        else:
+            high = middle
+    for number in range(low, min(len(at_s), low + _MOST_TRIES)):
+        begin_s, left = at_s[number], room(number)
+        for one, there in beside:
+            if one.start_s < begin_s + runs_s and one.end_s > begin_s:
+                left -= there
+        if (counts := _fit(demand, left)) is not None:
+            return Promised(rows, _amounts(demand, counts), begin_s, begin_s + runs_s)
+    return None
+
+
+def _amounts(demand: Demand, counts: Ints) -> Ints:
+    """What members by class and row take; (rows, resources)."""
+    return np.asarray(sum(counts[c][:, None] * one.request for c, one in enumerate(demand.classes)))
+
+
+def _fit(demand: Demand, free: Ints) -> Ints | None:
+    """Members by class and row; `None`: there is no room. Counting comes first, as it is quick."""
+    if any(int(rooms(one, free).sum()) < one.count for one in demand.classes):
+        return None
+    return fit(demand, free)
+
+
+def promised_start(
+    run: Run, demand: GangDemand, endings: Endings, before: Reservation | None
+) -> tuple[Reservation, Promised] | None:
+    """When and where one gang can start at the earliest, and the room for it. Cost: O(nodes + ends) a zone.
+
+    The nodes of the promise `before`, if there is one, are kept, unless another zone is sooner than was promised first.
+    One count over all nodes shows which zones can be sooner at all; only in these the moment is searched.
+    """
+    kind, table = kind_of(run, demand), run.table
+    if not kind.classes:
+        return None
+    former: Promised | None = None
+    if before is not None and before.zones[0] in kind.allowed:
+        rows = np.array(sorted({table.index[name] for name in before.nodes if name in table.index}), np.int64)
+        former = earliest(run, kind, rows, endings) if len(rows) else None
+    first_s = before.first_s if before is not None and former is not None else None
+    limit_s = float("inf")
+    if former is not None and first_s is not None:
+        limit_s = min(former.start_s, float(np.nextafter(first_s, np.inf)))
+    best, zones = former, _likely(run, kind, endings, limit_s)
+    while zones:
+        found = earliest(run, kind, table.zones[zones.pop(0)], endings, before_s=limit_s)
+        if found is not None:
+            best, limit_s = found, found.start_s
+            sooner = _likely(run, kind, endings, limit_s)
+            zones = [zone for zone in zones if zone in sooner]
+    if best is not None and best is former and first_s is not None and best.start_s > first_s + ROUNDING_S:
+        best = replace(best, amounts=_most(run, kind, best.rows))
+    at = best.used() if best is not None else None
+    if at is None:
+        return None
+    first_s = at.start_s if first_s is None else first_s
+    nodes = tuple(table.names[row] for row in at.rows.tolist())
+    zone, after = run.view.zones_of(nodes[:1]), endings.last_before(at.rows, at.start_s)
+    promise = Reservation(demand.gang.key, zone, nodes, at.start_s, first_s, after)
+    return promise, replace(at, start_s=min(at.start_s, first_s))
+
+
+def _most(run: Run, kind: MemberSet, rows: Ints) -> Ints:
+    """All that the members could take on each of these nodes: what is kept of them while the promise is late.
+
+    Why: as it is late, fewer of its nodes or other places on them may do at last, and what others were given of the
+    rest would make it later when that moment is late as well.
+    """
+    sizes, over = run.table.allocatable[rows], at_rows(run.capacity.demand(kind, When.AT_START), rows)
+    return np.minimum(_amounts(over, np.stack([rooms(one, sizes) for one in over.classes])), sizes)
+
+
+def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> list[ZoneName]:
+    """The allowed zones with room before this moment, as far as counting shows."""
+    free, able = run.capacity.room.free + endings.freed_before(before_s), np.ones(len(run.zones), np.bool_)
+    for one in run.capacity.demand(kind, When.AT_START).classes:
+        able &= np.bincount(run.view.zone_number, weights=rooms(one, free), minlength=len(run.zones)) >= one.count
+    return [zone for zone, at in zip(kind.allowed, kind.columns, strict=True) if able[at]]
+
+
+# -- of all gangs that wait --------------------------------------------------------------------------------------------
 
 
 class Unknown(StrEnum):
@@ -110,14 +262,13 @@ class _Forward:
 
     def start(self, key: GangKey) -> ExpectedStart:
         """When the gang starts."""
-        run, demand = self._run, self._run.view.demand(self._run.snapshot.gangs[key])
+        demand = self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
-        classes = classes_of(run, demand)
         if not demand.need or demand.siblings:
             return ExpectedStart(key, unknown=Unknown.NOT_FOR_ROOM)
         if self._reserving not in (None, key) and key != self._promised:
             return ExpectedStart(key, unknown=Unknown.RESERVED, after=self._reserving)
-        found = self._earliest(demand, classes)
+        found = self._earliest(demand)
         if found is None:
             return self._in_the_way(demand)
         after = self._after(found.rows, found.start_s)
@@ -126,32 +277,20 @@ class _Forward:
             self._ahead_unknown = key
         return ExpectedStart(key, found.start_s, after, promised=key == self._promised)
 
-    def _earliest(self, demand: GangDemand, classes: tuple[ClassDemand, ...]) -> Promised | None:
+    def _earliest(self, demand: GangDemand) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""
         run, promise, length_s = self._run, self._plan.promise, demand.gang.length_s
-        runs_s = float("inf") if length_s is None else length_s
-        places = [run.table.zones[zone] for zone in kind_of(run, demand).allowed]
+        kind, ahead = kind_of(run, demand), [room for _, room in self._ahead]
+        places = [run.table.zones[zone] for zone in kind.allowed]
         if promise is not None and promise.gang == demand.gang.key:
             index = run.table.index
             places = [np.array(sorted(index[name] for name in promise.nodes if name in index), np.int64)]
         best: Promised | None = None
         for rows in places:
-            over = demand_over(classes, rows, demand.all_reduce)
-            found = earliest(
-                over,
-                rows,
-                run.capacity.room.free[rows],
-                self.endings,
-                [room for _, room in self._ahead],
-                now_s=self._now_s,
-                runs_s=runs_s,
-                before_s=best.start_s if best is not None else float("inf"),
-            )
-            if found is not None:
-                amounts = amounts_of(over, found[1])
-                used = np.flatnonzero(amounts.any(axis=1))
-                if len(used):
-                    best = Promised(rows[used], amounts[used], found[0], found[0] + runs_s)
+            before_s = best.start_s if best is not None else float("inf")
+            runs_s = float("inf") if length_s is None else length_s
+            found = earliest(run, kind, rows, self.endings, ahead, runs_s=runs_s, before_s=before_s)
+            best = (found.used() if found is not None else None) or best
         return best
 
     def _after(self, rows: Ints, start_s: float) -> GangKey | None:

@@ -4,40 +4,30 @@ Why not all nodes are looked at: pairs grow with the square of a zone, in a busy
 thousand nodes that are measured nowhere and hold equally many members only the first few by name can ever be taken.
 What has no room changes nothing for a single class, whichever way it is chosen. Rules: up to `_FEW` nodes with room all
 of them stay, so that the result is that of a search over all; above, where no search tries every start anyway, of nodes
-that are alike as many stay as there are members, and `_SPARE` more. What is found is kept for the run under the whole
-content it was found from, because many gangs of a queue are alike.
+that are alike as many stay as there are members, and `_SPARE` more. Pair scores of one version of the network data are
+kept from run to run; what is made of them for one gang is not.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from scoring.ids import ZoneName
+from scoring.ids import NodeName, ZoneName
 from scoring.model import Role
-from scoring.model.policy import ScorePolicy, Selection
-from scoring.network.matrix import Floats, Ints
+from scoring.model.policy import Policy, ScorePolicy, Selection
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Floats, Ints, NetworkMatrix
+from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet
-from scoring.plan.pair_scores import PairScores
-from scoring.score.links import Links
-from scoring.selection import (
-    ClassDemand,
-    Demand,
-    Selected,
-    Single,
-    on_grid,
-    quick_single,
-    quick_value,
-    select_on_grid,
-    select_single,
-)
-from scoring.selection.demand import at_rows, pairs_count, rooms
-from scoring.selection.quick import fit
+from scoring.score.links import LinkPoints, Links, among, among_sets, toward
+from scoring.score.zone_distance import Crossings, crossings
+from scoring.selection import select_on_grid
+from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
+from scoring.selection.greedy import fit, quick_value
 
 _FEW = 512
 _SPARE = 2
@@ -47,51 +37,132 @@ _WHOLE_NODES = 1_000
 """Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
 
 
-class _Prepared(msgspec.Struct, frozen=True):
-    """A demand over the nodes of some zones, as it stands after what has been taken there."""
+class RunScores:
+    """The pair scores of one run's network data."""
 
-    single: Single | None
-    """Set for a single class without host ports; its `placed` is left to the caller that knows the score policy."""
-    classes: tuple[ClassDemand, ...]
-    """Empty when `single` is set: how many members each node can hold is all that counts then."""
-    free: Ints
-    content: bytes
-    """Stands for the room in keys."""
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._number: dict[object, int] = {}
+        """(zones, score policy) → what stands for them in keys of the run: both take long to hash"""
+        self._links: dict[int, Links] = {}
+        """number → pair scores"""
+        self._ranks: dict[int, Floats] = {}
+        """number → rank of all pairs"""
+        self._common: dict[object, ScorePolicy] = {}
+        """(zones, score policy) → the same policy with one reference rate for all of them"""
+
+    def number(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> int:
+        """Stands for the zones' nodes and the score policy in keys of this run."""
+        return self._number.setdefault((zones, score), len(self._number))
+
+    def knows(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> bool:
+        """Whether `links` costs nothing now."""
+        key = (self._view.snapshot.network.version, self._view.names(zones), score)
+        return self.number(zones, score) in self._links or key in self._view.cache.scores
+
+    def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
+        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
+        number = self.number(zones, score)
+        if number not in self._links:
+            names, network = self._view.names(zones), self._view.snapshot.network
+            key = (network.version, names, score)
+            self._links[number] = self._view.cache.links(key, lambda: among(network, names, score))
+        return self._links[number]
+
+    def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
+        """Make `links` ready, quicker than all pairs for several zones."""
+        view = self._view
+        names, network = view.names(zones), view.snapshot.network
+        key = (network.version, names, score)
+        if len(zones) > 1 and key not in view.cache.scores and not network.estimates:
+            sets = view.zone_number[view.rows(zones)]
+            made = among_sets(network, names, sets, self.crossings(), score)
+            view.cache.links(key, lambda: made)
+        self.links(zones, score)
+
+    def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
+        """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
+        if score.reference_bps is not None:
+            return score
+        key = (tuple(zones), score)
+        if key not in self._common:
+            rates = [self.links((zone,), score).reference_bps for zone in zones]
+            known = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
+            self._common[key] = replace(score, reference_bps=max(known)) if known else score
+        return self._common[key]
+
+    def crossings(self) -> Crossings:
+        """What leads from zone to zone, by their places in the run's `zones`; looked for when it is new."""
+        view = self._view
+        network, index, number = view.snapshot.network, view.table.index, view.zone_number
+        key = (network.version, view.layout)
+        return remember(view.cache.crossings, key, lambda: crossings(network, index, number), limit=2)
+
+    def measured(self) -> NDArray[np.bool_]:
+        """(nodes,): which nodes are measured anywhere, as `links.measured` has it. Not to be written."""
+        table, network = self._view.table, self._view.snapshot.network
+
+        def look() -> NDArray[np.bool_]:
+            found = np.full(len(table.names), network.estimates)
+            for ends in network.endpoint_of.values():
+                found[[table.index[node] for node in ends if node in table.index]] = True
+            return found
+
+        return remember(self._view.cache.measured, (network.version, self._view.layout), look, limit=2)
+
+    def connected(self, ends: Collection[NodeName]) -> NDArray[np.bool_]:
+        """(nodes,): nodes that may be linked to some of `ends` otherwise than one that is measured nowhere."""
+        table, number = self._view.table, self._view.zone_number
+        at = [table.index[node] for node in ends]
+        found = self.measured().copy()
+        if not self._view.snapshot.network.estimates:
+            near = set(number[at].tolist())
+            linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
+            found &= np.isin(number, list(near | linked))
+        found[at] = True
+        return found
+
+    def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
+        """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
+        number = self.number(zones, score)
+        if number not in self._ranks:
+            self._ranks[number] = self.links(zones, score).rank_among(None)
+        return self._ranks[number]
+
+    def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
+        """Pair scores between `names` and `ends`, shape (names, ends)."""
+        network = self._view.snapshot.network
+        key = (network.version, names, ends, score)
+        return self._view.cache.links_toward(key, lambda: toward(network, names, ends, score))
+
+    def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
+        """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
+        if not members.siblings:
+            return None
+        rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
+        return placed_gain(
+            [member_class.role for member_class, _ in members.classes],
+            all_reduce=members.all_reduce,
+            placed=[role for role, _ in members.siblings],
+            rank=rank,
+        )
 
 
 class NodeSearch:
     """Finds places; nothing here takes room."""
 
     def __init__(self, view: ClusterView, capacity: Capacity) -> None:
-        self._view, self._capacity, self.scores = view, capacity, PairScores(view)
-        self._selections: dict[Hashable, Selected | None] = {}
-        """(demand, zones, score policy, room, method) → chosen rows"""
-        self._values: dict[Hashable, float | None] = {}
-        """(demand, zone, score policy, room) → quick estimate of the best value"""
-        self._estimates: dict[Hashable, tuple[ScorePolicy, int, dict[ZoneName, float | None]]] = {}
-        """(demand, id of a score policy) → the policy, a moment of the room, and zone → its estimate then"""
+        self._view, self._capacity, self.scores = view, capacity, RunScores(view)
+        self._estimates: dict[object, tuple[int, dict[ZoneName, float | None]]] = {}
+        """(demand, score policy) → a moment of the room, and zone → its estimate then"""
 
-    def place(
-        self, member_set: MemberSet, zones: tuple[ZoneName, ...], *, method: Selection, score: ScorePolicy
-    ) -> Selected | None:
+    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Selected | None:
         """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
-        packed = method is Selection.PACK  # for which more counts than how many members each node can hold
-        made = self._whole(member_set, zones) if packed else self._prepare(member_set, zones)
-        exact_size = self._view.policy.exact_zone_size
-
-        def search() -> Selected | None:
-            if made.single is not None:
-                one, rank, rows = self._open(made.single, member_set, zones, score)
-                found = None if one is None else select_single(method, one, rank, exact_size=exact_size)
-            else:
-                demand, free, rank, rows = self._several(made, member_set, zones, score)
-                found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
-            return found if found is None or rows is None else _at(rows, found)
-
-        key = (member_set, self.scores.number(zones, score), made.content, method)
-        if key not in self._selections:
-            self._selections[key] = search()
-        return self._selections[key]
+        method, exact_size = member_set.method, self._view.policy.exact_zone_size
+        packs = method is Selection.PACK  # for which more counts than how many members each node can hold
+        demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
+        found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+        return found if found is None or rows is None else _at(rows, found)
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the demand fits the zones when no pod runs there; without zones it does not."""
@@ -100,9 +171,7 @@ class NodeSearch:
         if len(member_set.classes) == 1 and len(zones) == 1:
             return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
         rows = self._view.rows(zones)
-        classes = self._classes(member_set, rows, When.EMPTY)
-        free = _with_ports(member_set, self._view.table.allocatable[rows])
-        return fit(Demand(classes, member_set.all_reduce), free) is not None
+        return fit(*self._demand(member_set, rows, self._view.table.allocatable[rows], When.EMPTY)) is not None
 
     def estimates(
         self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
@@ -112,15 +181,11 @@ class NodeSearch:
         A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without it
         (`python -m lab.bench.planner`; more than its goal of 300 ms).
         """
-        key, room = (member_set, id(score)), self._capacity.room
-        known: dict[ZoneName, float | None] = {}
-        kept = self._estimates.get(key)
-        changed = room.changed_since(kept[1]) if kept is not None and kept[0] is score else None
-        if kept is not None and changed is not None:
-            known = kept[2]
-            for number in set(self._view.zone_number[changed].tolist()):
-                known.pop(self._view.zones[number], None)
-        self._estimates[key] = (score, room.moment, known)
+        key, room = (member_set, score), self._capacity.room
+        moment, known = self._estimates.get(key, (room.moment, {}))
+        for number in set(self._view.zone_number[room.changed_since(moment)].tolist()):
+            known.pop(self._view.zones[number], None)
+        self._estimates[key] = (room.moment, known)
         for zone in zones:
             if zone not in known:
                 known[zone] = self.estimate(member_set, zone, score=score)
@@ -128,24 +193,10 @@ class NodeSearch:
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
-        zones = (zone,)
-        made = self._prepare(member_set, zones)
+        demand, free, rank, _ = self._prepare(member_set, (zone,), score)
+        return quick_value(demand, free, rank)
 
-        def look() -> float | None:
-            if made.single is not None:
-                one, rank, _ = self._open(made.single, member_set, zones, score)
-                return None if one is None else quick_single(one, rank)
-            demand, free, rank, _ = self._several(made, member_set, zones, score)
-            return quick_value(demand, free, rank)
-
-        key = (member_set, self.scores.number(zones, score), made.content)
-        if key not in self._values:
-            self._values[key] = look()
-        return self._values[key]
-
-    def mean_points(
-        self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected, *, score: ScorePolicy
-    ) -> float | None:
+    def mean_points(self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected) -> float | None:
         """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
         at = [row for rows in selected.rows for row in rows]
         ps = [mc.role is Role.PS for (mc, _), rows in zip(member_set.classes, selected.rows, strict=True) for _ in rows]
@@ -158,97 +209,56 @@ class NodeSearch:
         counted, total = _counted_pairs(None if member_set.all_reduce else tuple(ps), len(at), fresh)
         if not total:
             return None
-        points = self.scores.links(zones, score).points_among(np.array(at, np.int64))
+        points = self.scores.links(zones, member_set.score).points_among(np.array(at, np.int64))
         return float(points[counted].sum() / total)
 
-    def _prepare(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared:
-        """The demand with the room that the zones have now."""
-        if len(member_set.classes) == 1:
-            member_class, count = member_set.classes[0]
-            if not member_class.constraints.host_ports:
-                room = np.minimum(self._capacity.counts(member_class).take(self._view.rows(zones)), count)
-                paired = pairs_count(member_class.role, member_class.role, all_reduce=member_set.all_reduce)
-                return _Prepared(Single(room, count, paired), (), room, _digest(room.tobytes()))
-        return self._whole(member_set, zones)
-
-    def _whole(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> _Prepared:
-        """The same with all that is free on each node."""
-        rows = self._view.rows(zones)
-        free = _with_ports(member_set, self._capacity.room.free[rows])
-        classes = self._classes(member_set, rows, When.NOW)
-        content = _digest(b"".join((free.tobytes(), *(c.allowed.tobytes() for c in classes))))
-        return _Prepared(None, classes, free, content)
-
-    def _classes(self, member_set: MemberSet, rows: Ints, when: When) -> tuple[ClassDemand, ...]:
-        """The demand's classes over `rows` and the columns of `_with_ports`."""
-        ports = _ports_of(member_set)
-        classes: list[ClassDemand] = []
-        for member_class, count in member_set.classes:
-            request = self._view.vector(member_class)
-            own = {(port.protocol, port.port) for port in member_class.constraints.host_ports}
-            request = np.append(request, [int(port in own) for port in ports]) if ports else request
-            classes.append(
-                ClassDemand(member_class.role, request, self._capacity.mask(member_class, when)[rows], count)
-            )
-        return tuple(classes)
-
-    def _open(
-        self, one: Single, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
-    ) -> tuple[Single | None, Floats, Ints | None]:
-        """The same among the nodes with room, the ranks of these, and their indexes, where that makes it smaller.
-
-        `None`: there is no room.
-        """
-        anchors = self.scores.anchors(member_set, zones, score)
-        placed = None if anchors is None else on_grid(anchors[0])
-        if len(one.room) <= _SMALL:
-            return one if placed is None else replace(one, placed=placed), self.scores.whole_rank(zones, score), None
-        if int(one.room.sum()) < one.count:
-            return None, np.zeros((0, 0)), None
-        links = self.scores.links(zones, score)
-        rows = open_nodes(one, links, placed)
-        if len(rows) == len(one.room):
-            whole = len(rows) <= _WHOLE_NODES
-            rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(None)
-            return replace(one, placed=placed), rank, None
-        near = None if placed is None else placed[rows]
-        return Single(one.room[rows], one.count, one.paired, near), links.rank_among(rows), rows
-
-    def _several(
-        self, made: _Prepared, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy
+    def _prepare(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, *, as_places: bool = True
     ) -> tuple[Demand, Ints, Floats, Ints | None]:
-        """Demand, free room and ranks of a demand of several classes; where it was narrowed also the rows left."""
-        demand = Demand(made.classes, member_set.all_reduce, self.scores.anchors(member_set, zones, score))
-        if len(made.free) <= _WHOLE_NODES:
-            return demand, made.free, self.scores.whole_rank(zones, score), None
+        """The demand beside placed members over the zones' nodes, what is free there now, and their ranks.
+
+        Of many nodes only those with room; then the last is their indexes. `as_places`: for a single class without host
+        ports all that counts is how many members each node can hold.
+        """
+        rows, most = self._view.rows(zones), _WHOLE_NODES
+        [(member_class, count), *others] = member_set.classes
+        anchors = self.scores.anchors(member_set, zones, score)
+        placed = None if anchors is None else on_grid(anchors)
+        if as_places and not others and not member_class.constraints.host_ports:
+            room, most = np.minimum(self._capacity.counts(member_class).take(rows), count), _SMALL
+            demand, free = in_places(room, count, all_reduce=member_set.all_reduce, placed=placed)
+        else:
+            demand, free = self._demand(member_set, rows, self._capacity.room.free[rows], When.NOW)
+            demand = replace(demand, placed=placed)
+        if len(free) <= most:
+            return demand, free, self.scores.whole_rank(zones, score), None
         links = self.scores.links(zones, score)
-        rows = thinned(demand, made.free, links)
-        return at_rows(demand, rows), made.free[rows], links.rank_among(rows), rows
+        open_rows = thinned(demand, free, links)
+        whole = len(open_rows) == len(free) <= _WHOLE_NODES
+        rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(open_rows)
+        return at_rows(demand, open_rows), free[open_rows], rank, open_rows
 
+    def _demand(self, members: MemberSet, rows: Ints, free: Ints, when: When) -> tuple[Demand, Ints]:
+        """The demand over `rows`, and what is free there, with each host port as one more resource.
 
-def _ports_of(members: MemberSet) -> list[tuple[str, int]]:
-    """The (protocol, port) that members of the set want on their nodes, sorted."""
-    return sorted(
-        {(p.protocol, p.port) for member_class, _ in members.classes for p in member_class.constraints.host_ports}
-    )
-
-
-def _with_ports(members: MemberSet, free: Ints) -> Ints:
-    """Each wanted port as one more resource, of which every node has one; nodes where it is taken are masked.
-
-    Conservative only for one port on two addresses of a node.
-    """
-    ports = _ports_of(members)
-    return np.hstack([free, np.ones((len(free), len(ports)), np.int64)]) if ports else free
+        Every node has one of it, as nodes where it is taken are masked. Conservative only for one port on two addresses
+        of a node.
+        """
+        demand = at_rows(self._capacity.demand(members, when), rows)
+        wanted = [{(port.protocol, port.port) for port in one.constraints.host_ports} for one, _ in members.classes]
+        ports = sorted(set[tuple[str, int]]().union(*wanted))
+        if not ports:
+            return demand, free
+        classes = tuple(
+            replace(one, request=np.append(one.request, [int(port in own) for port in ports]))
+            for one, own in zip(demand.classes, wanted, strict=True)
+        )
+        return replace(demand, classes=classes), np.hstack([free, np.ones((len(free), len(ports)), np.int64)])
 
 
 def _at(rows: Ints, found: Selected) -> Selected:
     """The answer in indexes of all nodes."""
     return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
-
-
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).digest()
 
 
 @lru_cache(maxsize=64)
@@ -263,19 +273,11 @@ def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[
     return counted, int(counted.sum())
 
 
-def open_nodes(one: Single, links: Links, placed: Floats | None) -> Ints:
-    """Indexes of nodes with room for one class, ascending, without those that others stand for. Cost: O(n log n)."""
-    rows = one.room.nonzero()[0]
-    if len(rows) <= _FEW:
-        return rows
-    columns = [one.room[rows]]
-    if placed is not None:
-        columns.append(placed[rows].view(np.int64))  # equal bits: the gain from placed members is equal
-    return rows[_kept(links.kind[rows] == links.alike, np.column_stack(columns), one.count + _SPARE)]
-
-
 def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
-    """The same for several classes, of which nodes are alike that have the same room and allow the same."""
+    """Indexes of nodes with room for a class, ascending, without those that others stand for. Cost: O(n log n).
+
+    Nodes are alike that have the same room, allow the same and gain the same, bit by bit, from placed members.
+    """
     rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
     if len(rows) <= _FEW:
         return rows
@@ -297,3 +299,19 @@ def _kept(alike: NDArray[np.bool_], features: Ints, most: int) -> Ints:
     ordered = group[order]
     place_in_group = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     return np.array(np.sort(order[(ordered < 0) | (place_in_group < most)]))
+
+
+def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:
+    """A cache with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
+
+    For 5,000 nodes this takes a fifth of a second: the service does it in a thread while it answers from the old data,
+    and takes the cache over in one step. Cost: O(measured² of each zone + pairs).
+    """
+    view = ClusterView(replace(snapshot, network=network), policy, PlannerCache())
+    scores = RunScores(view)
+    for score in {policy.score, scores.common_reference(view.zones, policy.score)}:
+        for zone in view.zones:
+            scores.links((zone,), score)
+    if not network.estimates:
+        scores.crossings()
+    return view.cache

@@ -3,12 +3,15 @@
 Steps for a gang's minimum set:
 1. Candidate zones: those its placed members are in; else (and with zone policy `preferred`) those it allows.
 2. Drop zones without room for all of it.
-3. Order the rest (`scoring.plan.zone_order`).
+3. Order the rest: where placed members are, nearest to the users, the gang's own order, best achievable network, least
+   fragmentation, name. Found zone by zone, because mostly the first one is the answer.
 4. In the first zone where the selection method finds nodes for all members, that is the answer.
-5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together.
+5. Otherwise, with zone policy `preferred` and after the wait: the fewest zones that hold it together, of equally few
+   the best connected ones.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations, islice
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,12 +22,32 @@ from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import ScorePolicy, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
+from scoring.plan.cache import remember
 from scoring.plan.capacity import When
-from scoring.plan.demand import ByClass, GangDemand, Kind, MemberSet, countable
+from scoring.plan.demand import ByClass, GangDemand, MemberSet, Tiers, countable
 from scoring.plan.result import Placed, Refused
 from scoring.plan.run import Run
-from scoring.plan.zone_order import in_order, kind_of, sets_to_try
 from scoring.queue.states import waiting_since_s
+from scoring.score.zone_distance import fewest_zones, mean_between, rank_zones, zone_distances
+
+_SPREADS_TRIED = 16
+"""Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""
+_MOST_TOGETHER = 4_000
+"""Nodes of all allowed zones up to which they are tried together as the last resort."""
+
+
+def kind_of(run: Run, demand: GangDemand) -> MemberSet:
+    """The gang's minimum set, one object for all gangs that ask for the same; made when it is asked for first."""
+    seen = run.kinds.by_demand.get(id(demand))
+    if seen is not None:
+        return seen[1]
+    classes = tuple([(member_class, len(pods)) for member_class, pods in demand.need])
+    key = (classes, demand.siblings, demand.all_reduce, demand.options)
+    known = run.kinds.by_content.get(key)
+    if known is None:
+        known = run.kinds.by_content[key] = run.view.member_set(demand.need, demand)
+    run.kinds.by_demand[id(demand)] = (demand, known)
+    return known
 
 
 def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
@@ -68,18 +91,17 @@ def with_more(run: Run, demand: GangDemand, placed: Placed) -> Placed:
 def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
     """Place the gang's whole minimum set, or say why not."""
     kind = kind_of(run, demand)
-    member_set, score, allowed = kind.members, kind.score, kind.allowed
-    if not allowed:
+    if not kind.allowed:
         return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, demand))
-    rooms = run.capacity.zone_rooms(member_set)
-    enough = rooms[kind.columns] >= member_set.size
+    rooms = run.capacity.zone_rooms(kind)
+    enough = rooms[kind.columns] >= kind.size
     if not enough.any():
-        known = rooms[kind.columns] if len(member_set.classes) == 1 else None
+        known = rooms[kind.columns] if len(kind.classes) == 1 else None
         return _spread_or_wait(run, demand, kind, now_s=now_s, rooms=known)
     room = dict(zip(run.zones, rooms.tolist(), strict=True))
-    feasible = tuple([zone for zone, fits in zip(allowed, enough.tolist(), strict=True) if fits])
-    for zone in in_order(run, demand, kind, feasible, room):
-        placed = place_in(run, demand, demand.need, member_set, (zone,), score=score)
+    feasible = tuple([zone for zone, fits in zip(kind.allowed, enough.tolist(), strict=True) if fits])
+    for zone in _in_order(run, demand, kind, feasible, room):
+        placed = _place_in(run, demand.need, kind, (zone,))
         if placed is not None:
             return placed
     return _spread_or_wait(run, demand, kind, now_s=now_s)
@@ -90,7 +112,7 @@ def has_room(run: Run, demand: GangDemand) -> bool:
     kind = kind_of(run, demand)
     if demand.options.zone_policy is ZonePolicy.PREFERRED:
         return True
-    return bool((run.capacity.zone_rooms(kind.members)[kind.columns] >= kind.members.size).any())
+    return bool((run.capacity.zone_rooms(kind)[kind.columns] >= kind.size).any())
 
 
 def place_more(
@@ -98,13 +120,12 @@ def place_more(
 ) -> Placed | None:
     """Place as many members beyond the minimum as fit into `zones`, class by class, beside siblings and `near`."""
     nodes: dict[PodUid, NodeName] = {}
-    beside, score = list(near), run.view.score(demand)
+    beside = list(near)
     for member_class, pods in demand.more:
-        fits = run.capacity.zone_fits(run.view.member_set(((member_class, pods[:1]),), demand))[0]
+        fits = run.capacity.zone_counts(member_class)
         count = min(len(pods), int(sum(fits[run.zones.index(zone)] for zone in zones)))
         members: ByClass = ((member_class, pods[:count]),)
-        member_set = run.view.member_set(members, demand, beside)
-        placed = place_in(run, demand, members, member_set, tuple(zones), score=score) if count else None
+        placed = _place_in(run, members, run.view.member_set(members, demand, beside), tuple(zones)) if count else None
         if placed is not None:
             nodes |= placed.nodes
             beside.extend((member_class.role, node) for node in placed.nodes.values())
@@ -116,49 +137,44 @@ def place_rest(run: Run, demand: GangDemand) -> Placed | None:
 
     They go together, into the zone that takes most of them.
     """
-    member_set = run.view.member_set(demand.more, demand)
-    held = dict(zip(run.zones, run.capacity.zone_members(member_set).tolist(), strict=True))
-    allowed = run.view.candidate_zones(demand)
-    most = max((held[zone] for zone in allowed), default=0)
+    kind = run.view.member_set(demand.more, demand)
+    held = dict(zip(run.zones, run.capacity.zone_members(kind).tolist(), strict=True))
+    most = max((held[zone] for zone in kind.allowed), default=0)
     if not most:
         return None
-    room = dict(zip(run.zones, run.capacity.zone_rooms(member_set).tolist(), strict=True))
-    kind = Kind(member_set, run.view.score(demand), allowed, run.view.columns(allowed), frozenset())
-    order = in_order(run, demand, kind, tuple(zone for zone in allowed if held[zone] == most), room)
-    best = next(zone for zone in order if zone is not None)
-    return place_more(run, demand, (best,), ())
+    room = dict(zip(run.zones, run.capacity.zone_rooms(kind).tolist(), strict=True))
+    order = _in_order(run, demand, kind, tuple(zone for zone in kind.allowed if held[zone] == most), room)
+    return place_more(run, demand, (next(order),), ())
 
 
 def _spread_or_wait(
-    run: Run, demand: GangDemand, kind: Kind, *, now_s: float, rooms: Ints | None = None
+    run: Run, demand: GangDemand, kind: MemberSet, *, now_s: float, rooms: Ints | None = None
 ) -> Placed | Refused:
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
-    member_set, allowed = kind.members, kind.allowed
     preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
     uncounted = asks_uncounted(run, demand)
     if not possible(run, demand, kind):
-        return impossible(member_set.size)
+        return impossible(kind.size)
     if preferred and not demand.siblings:
         since_s = max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
         if (left_s := run.policy.spill_wait_s - (now_s - since_s)) > 0.0:
             return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
     if preferred and (placed := _spread(run, demand, kind)) is not None:
         return placed
-    if run.snapshot.exclusions and run.capacity.zones_for(member_set.classes, refusals=False)[kind.columns].any():
+    if run.snapshot.exclusions and run.capacity.zones_for(kind.classes, refusals=False)[kind.columns].any():
         return Refused(Reason.UNCOUNTED if uncounted else Reason.FILTERED, _FILTERED)
-    held = run.capacity.zone_members(member_set)[kind.columns] if rooms is None else np.minimum(rooms, member_set.size)
-    best = len(allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
+    held = run.capacity.zone_members(kind)[kind.columns] if rooms is None else np.minimum(rooms, kind.size)
+    best = len(kind.allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
     reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
     reason = Reason.UNCOUNTED if uncounted else reason  # nobody leaves for what may not exist
-    return no_room(reason, allowed[best], int(held[best]), member_set.size)
+    return no_room(reason, kind.allowed[best], int(held[best]), kind.size)
 
 
-def _spread(run: Run, demand: GangDemand, kind: Kind) -> Placed | None:
+def _spread(run: Run, demand: GangDemand, kind: MemberSet) -> Placed | None:
     """Place the gang's minimum set over some of the zones it may use; `None`: it finds no place."""
-    sets = sets_to_try(run, demand, kind.members, kind.allowed)
-    for zones in sets:
+    for zones in _sets_to_try(run, kind):
         run.scores.compare(zones, kind.score)
-        placed = place_in(run, demand, demand.need, kind.members, zones, score=kind.score)
+        placed = _place_in(run, demand.need, kind, zones)
         if placed is not None:
             return placed
     return None
@@ -185,7 +201,7 @@ def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
     return Refused(reason, f"most room in zone {zone or '(none)'}: {members} of {size} members")
 
 
-def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
+def _was_there(run: Run, kind: MemberSet, *, together: bool) -> bool:
     """Whether there was room, in one allowed zone or in all `together`, before gangs ahead were given theirs."""
     given = np.zeros(len(run.zones), np.bool_)
     given[run.view.zone_number[run.capacity.rows_taken()]] = True
@@ -193,7 +209,7 @@ def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     if not len(taken):
         return False
     able, enough = np.ones(len(taken), np.bool_), together
-    for member_class, count in kind.members.classes:
+    for member_class, count in kind.classes:
         at_start = run.capacity.zone_counts(member_class, When.AT_START)
         able &= at_start[taken] >= count
         enough = enough and bool(at_start[kind.columns].sum() >= count)
@@ -202,13 +218,13 @@ def _was_there(run: Run, kind: Kind, *, together: bool) -> bool:
     return True
 
 
-def possible(run: Run, demand: GangDemand, kind: Kind) -> bool:
+def possible(run: Run, demand: GangDemand, kind: MemberSet) -> bool:
     """Whether the gang would fit an empty cluster: in one allowed zone, or over all of them with `preferred`."""
     if demand.siblings:
         return True  # it ran here before; what is missing is room or a node, and both may come back
     if kind.could_fit is None:
         preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
-        kind.could_fit = run.search.fits_empty(kind.members, kind.allowed) if preferred else _fits_one(run, kind)
+        kind.could_fit = run.search.fits_empty(kind, kind.allowed) if preferred else _fits_one(run, kind)
     return kind.could_fit
 
 
@@ -220,13 +236,13 @@ def could_ever_start(run: Run, demand: GangDemand) -> bool:
     return demand.options.zone_policy is ZonePolicy.PREFERRED and _fits_one(run, kind)
 
 
-def _fits_one(run: Run, kind: Kind) -> bool:
+def _fits_one(run: Run, kind: MemberSet) -> bool:
     """Whether the gang would fit one of its zones if no pod ran there."""
-    rooms = run.capacity.zone_rooms(kind.members, When.EMPTY)[kind.columns].tolist()
-    if len(kind.members.classes) == 1:
-        return any(room >= kind.members.size for room in rooms)
+    rooms = run.capacity.zone_rooms(kind, When.EMPTY)[kind.columns].tolist()
+    if len(kind.classes) == 1:
+        return any(room >= kind.size for room in rooms)
     return any(
-        room >= kind.members.size and run.search.fits_empty(kind.members, (zone,))
+        room >= kind.size and run.search.fits_empty(kind, (zone,))
         for zone, room in zip(kind.allowed, rooms, strict=True)
     )
 
@@ -238,18 +254,10 @@ def _no_zone_detail(run: Run, demand: GangDemand) -> str:
     return "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"
 
 
-def place_in(
-    run: Run,
-    demand: GangDemand,
-    members: ByClass,
-    member_set: MemberSet,
-    zones: tuple[ZoneName, ...],
-    *,
-    score: ScorePolicy,
-) -> Placed | None:
+def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Placed | None:
     """Place `members`, of which `member_set` was made, in `zones`, and take their room; `None`: they do not fit."""
     rows = run.view.rows(zones)
-    selected = run.search.place(member_set, zones, method=demand.options.selection, score=score)
+    selected = run.search.place(member_set, zones)
     if selected is None:
         return None
     nodes: dict[PodUid, NodeName] = {}
@@ -258,5 +266,108 @@ def place_in(
         at: list[int] = rows.take(chosen).tolist() if chosen else []
         used |= run.capacity.take_rows(member_class, at)
         nodes.update(zip([pod.uid for pod in pods], [run.table.names[row] for row in at], strict=True))
-    points = run.search.mean_points(member_set, zones, selected, score=score)
+    points = run.search.mean_points(member_set, zones, selected)
     return Placed(tuple(sorted(used)), nodes, points)
+
+
+# -- the order of zones ------------------------------------------------------------------------------------------------
+
+
+def _in_order(
+    run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
+) -> Iterator[ZoneName]:
+    """`zones`, which all have `room`, in the order they are tried."""
+    if kind.home:
+        yield from _by_network(run, demand, kind, tuple(zone for zone in zones if zone in kind.home), room)
+        zones = tuple(zone for zone in zones if zone not in kind.home)
+    yield from _by_network(run, demand, kind, zones, room)
+
+
+def _by_network(
+    run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
+) -> Iterator[ZoneName]:
+    if len(zones) < 2:
+        yield from zones
+        return
+    tiers = kind.tiers.get(zones)
+    if tiers is None:
+        tiers = kind.tiers[zones] = _tiers(run, demand, kind, zones)
+    if len(tiers.best) > 1:
+        estimates = run.search.estimates(kind, tiers.best, score=tiers.common)
+        keys = [(np.inf if (value := estimates[zone]) is None else -value, room[zone], zone) for zone in tiers.best]
+        yield from (zone for _, _, zone in sorted(keys))
+    else:
+        yield from tiers.best
+    yield from tiers.others
+
+
+def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...]) -> Tiers:
+    near = demand.options.near
+    distances = None
+    if near is not None:
+        network = run.snapshot.network
+        distances = remember(
+            run.cache.distances,
+            (network.version, run.table.version, near, run.policy.zone_distance_ms),
+            lambda: zone_distances(near, run.table, network, run.policy),
+        )
+    ranks = rank_zones(zones, options=demand.options, distances=distances)
+    best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
+    common = kind.score
+    if len(best) > 1:
+        for zone in best if kind.score.reference_bps is None else ():
+            if not run.scores.knows((zone,), kind.score):
+                run.scores.links((zone,), kind.score)
+        common = run.scores.common_reference(best, kind.score)
+    return Tiers(common, best, [zone for _, _, zone in ranks[len(best) :]])
+
+
+def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:
+    """Sets of the allowed zones that may hold the gang's minimum set together, in the order they are tried."""
+    fits = run.capacity.zone_fits(kind)
+    rooms = {zone: fits[:, run.zones.index(zone)].tolist() for zone in kind.allowed}
+    counts = [count for _, count in kind.classes]
+    home = tuple(sorted(kind.home))
+    between = _between(run, [zone for zone in kind.allowed if any(rooms[zone]) or zone in home], kind.score)
+    found = fewest_zones(rooms, counts, between=lambda a, b: between[min(a, b), max(a, b)], home=home)
+    sets = list(islice(found, _SPREADS_TRIED))
+    # Counts per class do not see that classes compete for the same nodes: all zones together are the last try.
+    return [*sets, _together(run, kind.allowed, fits)] if sets else []
+
+
+def _together(run: Run, allowed: Sequence[ZoneName], fits: Ints) -> tuple[ZoneName, ...]:
+    """All allowed zones; of more than `_MOST_TOGETHER` nodes those with most room, as many as stay below that."""
+    size = {zone: len(run.table.zones[zone]) for zone in allowed}
+    if sum(size.values()) <= _MOST_TOGETHER:
+        return tuple(allowed)
+    room = dict(zip(run.zones, fits.sum(axis=0).tolist(), strict=True))
+    chosen: list[ZoneName] = []
+    for zone in sorted(allowed, key=lambda zone: (-room[zone], zone)):
+        if room[zone] and sum(size[one] for one in chosen) + size[zone] <= _MOST_TOGETHER:
+            chosen.append(zone)
+    return tuple(zone for zone in allowed if zone in chosen)
+
+
+def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> dict[tuple[ZoneName, ZoneName], float]:
+    """Mean points between each two of `zones`, the smaller name first."""
+    network, cache = run.snapshot.network, run.cache
+    known = None if network.estimates else run.scores.crossings()
+    means: dict[tuple[ZoneName, ZoneName], float] = {}
+    place = {zone: i for i, zone in enumerate(run.zones)}
+    unknown: float | None = None
+    for pair in combinations(sorted(zones), 2):
+        at = (place[pair[0]], place[pair[1]])
+        one, other = ((zone,) for zone in pair)
+        if known is not None and at not in known:
+            if unknown is None:
+                unknown = mean_between(network, run.view.names(one)[:1], run.view.names(other)[:1], score, across={})
+            means[pair] = unknown
+            continue
+        key = (network.version, run.view.names(one), run.view.names(other), score)
+        mean = cache.means.get(key)
+        if mean is None:
+            across = known[at] if known is not None else None
+            mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
+            cache.means[key] = mean
+        means[pair] = mean
+    return means

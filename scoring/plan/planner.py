@@ -7,10 +7,10 @@ Steps:
 1. Demand: what each gang asks for (`demand`).
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
-4. Namespace quota: a gang that would go over it waits (`namespace_quota`).
+4. Namespace quota: a gang that would go over it waits (`queue_order`).
 5. Reservations: the first gang that finds no room is promised a start by the ends of what runs, and others fill the gap
-   (`backfill`); a STARVING gang without known ends keeps what is free (`starvation_reservations`).
-6. Zone order: which zones are tried first (`zone_order`).
+   ; a STARVING gang without known ends keeps what is free (`reservations`).
+6. Zone order: which zones are tried first (`placement`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
    asked for, together (`placement`). Counting comes first: a gang for which some class of its members has less room in
    every zone than its minimum needs is refused, and nothing is searched.
@@ -29,17 +29,22 @@ from scoring.ids import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
-from scoring.plan.backfill import KeptRoom, promised_first
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
-from scoring.plan.namespace_quota import NamespaceQuota
-from scoring.plan.placement import asks_uncounted, could_ever_start, has_room, place_anywhere, place_minimum, with_more
-from scoring.plan.queue_order import QueueOrder
-from scoring.plan.result import Admission, Placed, Plan, Promise, Refused, Reservation, Waiting
+from scoring.plan.placement import (
+    asks_uncounted,
+    could_ever_start,
+    has_room,
+    kind_of,
+    place_anywhere,
+    place_minimum,
+    with_more,
+)
+from scoring.plan.queue_order import NamespaceQuota, QueueOrder
+from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
+from scoring.plan.result import WANTS_ROOM, Admission, Placed, Plan, Refused, Reservation, Waiting
 from scoring.plan.run import Run, begin_run, take_commitments
-from scoring.plan.starvation_reservations import WANTS_ROOM, StarvationReservations
-from scoring.plan.zone_order import kind_of
 from scoring.queue.service_levels import is_wide
 
 
@@ -100,7 +105,7 @@ class _Turns:
         self._later = LaterPlaces(run, kept)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
-        self._room = KeptRoom(run, self._previous.promise, now_s=now_s) if backfills else None
+        self._room = BackfillRoom(run, self._previous.promise, now_s=now_s) if backfills else None
         self._reserved: StarvationReservations | None = None
         """Made for the first gang that room is kept for"""
         self._by_ends: dict[object, tuple[object, Refused, Refused]] = {}
@@ -120,11 +125,11 @@ class _Turns:
     def reservations(self) -> Mapping[GangKey, Reservation]:
         """Room that is kept for gangs that wait."""
         starving = self._reserved.made if self._reserved is not None else {}
-        promised = self._room.reservation if self._room is not None else None
-        return starving if promised is None else {**starving, promised.gang: promised}
+        promise = self.promise
+        return starving if promise is None else {**starving, promise.gang: promise}
 
     @property
-    def promise(self) -> Promise | None:
+    def promise(self) -> Reservation | None:
         """The start that a gang is promised."""
         return self._room.promise if self._room is not None else None
 
@@ -218,7 +223,7 @@ class _Turns:
             or place_anywhere(run, demand, now_s=self._now_s)
         )
 
-    def _by_end_times(self, room: KeptRoom, demand: GangDemand, refused: Refused) -> Placed | Refused:
+    def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: Refused) -> Placed | Refused:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
         key, before = demand.gang.key, self._before.get(demand.gang.key)
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
@@ -248,7 +253,7 @@ class _Turns:
         if promise is None:
             return refused
         after = f"after {promise.after} ends" if promise.after is not None else "next"
-        return Refused(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zone}")
+        return Refused(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zones[0]}")
 
     def _reserve(self, demand: GangDemand, refused: Refused) -> Refused:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""

@@ -11,6 +11,9 @@ import msgspec
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.reasons import Reason
 
+WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
+"""Reasons that a reservation can end."""
+
 
 class Admission(msgspec.Struct, frozen=True):
     """Gang `gang` may start (or be completed) as `members` say."""
@@ -37,32 +40,24 @@ class Waiting(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Promise(msgspec.Struct, frozen=True):
-    """When gang `gang`, the first that waits, starts, by the ends of what runs (`scoring.plan.backfill`); Unix seconds.
-
-    It is late by no more than the longest time by which a gang ahead outlives its length.
-    """
-
-    gang: GangKey
-    start_s: float
-    """As it is expected now"""
-    first_s: float
-    """As it was promised first"""
-    zone: ZoneName
-    nodes: tuple[NodeName, ...]
-    after: GangKey | None = None
-    """The gang whose end it waits for last"""
-
-
 class Reservation(msgspec.Struct, frozen=True):
     """Room that no new gang is given, because gang `gang` waits for it.
 
-    It is STARVING (docs/safety.md S14), or promised a start there; then others are given what they leave before it.
+    It is STARVING (docs/safety.md S14), or promised a start there by the ends of what runs; then others are given what
+    they leave before it. A promised start is late by no more than the longest time by which a gang ahead outlives its
+    length. Times are Unix seconds; infinite: no start is promised.
     """
 
     gang: GangKey
     zones: tuple[ZoneName, ...]
+    """One, if a start is promised"""
     nodes: tuple[NodeName, ...]
+    start_s: float = float("inf")
+    """As it is expected now"""
+    first_s: float = float("inf")
+    """As it was promised first"""
+    after: GangKey | None = None
+    """The gang whose end it waits for last"""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -78,8 +73,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Gangs of which some members have a node and others of the minimum set do not."""
     reservations: Mapping[GangKey, Reservation] = {}
     """Waiting gang → what is reserved for it"""
-    promise: Promise | None = None
-    """The start that one of the waiting gangs is promised"""
+    promise: Reservation | None = None
+    """That of `reservations` with a promised start"""
 
     def starts_in_s(self, gang: GangKey, *, now_s: float) -> float:
         """Seconds until the gang's promised start; infinity: none is promised."""

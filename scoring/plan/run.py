@@ -14,9 +14,8 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import Capacity, ClusterView
-from scoring.plan.demand import Kinds
-from scoring.plan.node_search import NodeSearch
-from scoring.plan.pair_scores import PairScores
+from scoring.plan.demand import MemberSets
+from scoring.plan.node_search import NodeSearch, RunScores
 from scoring.plan.result import Admission
 
 
@@ -28,12 +27,12 @@ class Run(msgspec.Struct):
     cache: PlannerCache
     view: ClusterView
     capacity: Capacity
-    scores: PairScores
+    scores: RunScores
     search: NodeSearch
     table: NodeTable
     zones: tuple[ZoneName, ...]
     """All, in the order in which results are indexed"""
-    kinds: Kinds
+    kinds: MemberSets
     """What gangs ask for → what they share"""
 
 

@@ -21,8 +21,9 @@ from scoring.model.policy import Policy, Preempting
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Waiting, begin_run
 from scoring.plan.demand import GangDemand
+from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.starvation_reservations import WANTS_ROOM
+from scoring.plan.result import WANTS_ROOM
 from scoring.preempt.candidates import Candidate, candidates
 from scoring.preempt.cluster_without import Without
 from scoring.preempt.smallest import Limits, smallest
@@ -100,7 +101,7 @@ def preemption(
         by_level = levels and (order.starving(ask) or not is_wide(gang, run.table, policy.service, total=total))
         had = level_of_waiting(gang.key, seen, policy.service)
         standing = (gang.priority, had, by_level)
-        kind = (run.view.member_set(ask.need, ask), ask.options, standing, seen is snapshot or gang.key)
+        kind = (id(kind_of(run, ask)), standing, seen is snapshot or gang.key)
         if kind in hopeless:
             continue
         able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)

@@ -24,12 +24,10 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_admissions, take_commitments, take_members
-from scoring.plan.namespace_quota import NamespaceQuota
-from scoring.plan.placement import place_minimum, place_more
-from scoring.plan.queue_order import QueueOrder
-from scoring.plan.result import Placed
-from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
-from scoring.plan.zone_order import kind_of
+from scoring.plan.placement import kind_of, place_minimum, place_more
+from scoring.plan.queue_order import NamespaceQuota, QueueOrder
+from scoring.plan.reservations import reserved_nodes
+from scoring.plan.result import WANTS_ROOM, Placed
 from scoring.scaling.change import Change, No, Refusal, ScaleOut, all_placed, by_job, resizable
 from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
 

@@ -8,16 +8,9 @@ import numpy as np
 
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import ClassDemand, Demand, Selected, Single, on_grid, placed_gain, selected, value_of
-from scoring.selection.pack import pack
-from scoring.selection.paper import paper
-from scoring.selection.quick import quick_single, quick_value
+from scoring.selection.demand import Demand, Selected, in_places, on_grid, rooms, selected, value_of
+from scoring.selection.published import pack, paper
 from scoring.selection.subset import subset
-
-__all__ = [
-    "ClassDemand", "Demand", "Selected", "Single", "on_grid", "placed_gain", "quick_single", "quick_value",
-    "select_on_grid", "select_single",
-]  # fmt: skip
 
 
 def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Selected | None:
@@ -32,16 +25,11 @@ def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, 
         return Selected(tuple(() for _ in demand.classes), 0.0)
     if not len(free):
         return None
-    asked = Demand(
-        tuple(demand.classes[c] for c in wanted),
-        demand.all_reduce,
-        None if demand.placed is None else on_grid(demand.placed[list(wanted)]),
-    )
+    placed = None if demand.placed is None else on_grid(demand.placed[list(wanted)])
+    asked = Demand(tuple(demand.classes[c] for c in wanted), demand.all_reduce, placed)
     if len(wanted) == 1 and method is not Selection.PACK:
-        single = select_single(method, Single.of(asked, free), rank, exact_size=exact_size)
-        if single is None or len(demand.classes) == 1:
-            return single
-        return Selected(tuple(single.rows[0] if one.count else () for one in demand.classes), single.value)
+        room, count = rooms(asked.classes[0], free), asked.size
+        asked, free = in_places(room, count, all_reduce=asked.all_reduce, placed=placed)
     match method:
         case Selection.SUBSET:
             counts = subset(asked, free, rank, exact_size=exact_size)
@@ -54,13 +42,3 @@ def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, 
     full = np.zeros((len(demand.classes), len(free)), np.int64)
     full[list(wanted)] = counts
     return selected(full, value_of(asked, counts, rank))
-
-
-def select_single(method: Selection, wanted: Single, rank: Floats, *, exact_size: int) -> Selected | None:
-    """`select_on_grid` for one class by `subset` or `paper`; `rank` is on the grid. `None`: there is no room."""
-    demand, free = wanted.as_demand()
-    if method is Selection.PAPER:
-        counts = paper(demand, free, rank)
-    else:
-        counts = subset(demand, free, rank, exact_size=exact_size)
-    return None if counts is None else selected(counts, value_of(demand, counts, rank))

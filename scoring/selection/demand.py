@@ -48,30 +48,14 @@ class Selected(msgspec.Struct, frozen=True):
     value: float  # Sum of rank over the pairs that count, including those with members that already have a node
 
 
-class Single(msgspec.Struct, frozen=True):
-    """`count` members of one class; `room` (n,) says how many of them each node can hold, at most `count`.
+def in_places(room: Ints, count: int, *, all_reduce: bool, placed: Floats | None = None) -> tuple[Demand, Ints]:
+    """The demand for `count` members of one class, and what is free, where `room` (n,) of them fit on each node.
 
     All that matters of a node then is how many members it can hold, so a caller that keeps those numbers
-    (`scoring.feasibility.room`) need not count them again. Ranks come on the grid.
+    (`scoring.feasibility.room`) need not count them again.
     """
-
-    room: Ints
-    count: int
-    paired: bool  # Whether pairs of these members count; else only the gain from members that are placed already does
-    placed: Floats | None = None  # (n,), on the grid; see `Demand.placed`
-
-    @classmethod
-    def of(cls, demand: Demand, free: Ints) -> "Single":
-        """The demand's only class; its `placed` must be on the grid."""
-        one = demand.classes[0]
-        paired = pairs_count(one.role, one.role, all_reduce=demand.all_reduce)
-        return cls(rooms(one, free), one.count, paired, None if demand.placed is None else demand.placed[0])
-
-    def as_demand(self) -> tuple[Demand, Ints]:
-        """The same as a demand and the free resources, of which there is one: places for members."""
-        role = Role.WORKER if self.paired else Role.PS
-        one = ClassDemand(role, np.ones(1, np.int64), np.ones(len(self.room), np.bool_), self.count)
-        return Demand((one,), self.paired, None if self.placed is None else self.placed[None]), self.room[:, None]
+    one = ClassDemand(Role.OTHER, np.ones(1, np.int64), np.ones(len(room), np.bool_), count)
+    return Demand((one,), all_reduce, placed), room[:, None]
 
 
 def pairs_count(one: Role, other: Role, *, all_reduce: bool) -> bool:

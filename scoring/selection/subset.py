@@ -1,26 +1,46 @@
 """The default selection: the placement with the highest sum of pair scores that can be found in a millisecond or few.
 
 Why not the paper's own: from one reference node the greedy choice depends on the order of the list and on that node
-(PAPERS N3). Steps: 1 leave out nodes without room; 2 no network data: pack; 3 few placements: try all; 4 greedy from
-every start; 5 improve the best by moves; 6 compare with `paper`, so as never to be worse.
+(PAPERS N3). Steps: 1 leave out nodes without room; 2 no network data: pack; 3 few placements: try all (zones of a dozen
+nodes are common, and then nothing is left to argue about); 4 greedy from every start, or around the ps; 5 improve the
+best by moves; 6 compare with `paper`, so as never to be worse.
+
+In a job with ps all pairs lead to these: once they have nodes, the gain of each node is fixed and the best nodes for
+the workers are simply the best ones, so only the places of the ps need a search. With one class of ps and one of
+workers, and no more places for the ps than the budget, the answer is the optimum and says so; else ps and workers of
+the best few are placed again around each other until nothing changes.
 """
 
-import numpy as np
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
 
+import numpy as np
+from numpy.typing import NDArray
+
+from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
-from scoring.selection.demand import Demand, at_rows, rooms, value_of, values_of
-from scoring.selection.exact import exact_mixed
-from scoring.selection.greedy import choose_starts, different, fill_by_gain, grow_mixed
+from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
+from scoring.selection.greedy import (
+    batch_rooms,
+    choose_starts,
+    different,
+    fill_by_gain,
+    fit,
+    grow_mixed,
+    order_by_request,
+)
 from scoring.selection.improve import improve
-from scoring.selection.pack import pack_idle
-from scoring.selection.paper import paper
-from scoring.selection.quick import fit
-from scoring.selection.star import star
+from scoring.selection.published import pack_idle, paper
 
 GROW_BUDGET = 1_500_000  # Start × node × round steps of one greedy search: about 3 ms
 KEPT = 2  # Different greedy results that are improved
 MOST_MOVES = 32
+MOST_PLACEMENTS = 4000  # Placements that are tried at most: about a millisecond
+MOST_TABLES = 64  # Placements of all but the last class, for each of which the last one's are listed
 STAR_BUDGET = 20_000  # Centre × node steps of a search around ps
+STAR_KEPT = 6  # Different placements whose ps are placed again around their workers
+STAR_ROUNDS = 4  # Times that this is done at most; it rarely changes anything after two
 
 
 def subset(demand: Demand, free: Ints, rank: Floats, *, exact_size: int) -> Ints | None:
@@ -85,3 +105,163 @@ def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
     if placed is not None and placed.size and not (placed == placed.flat[0]).all():
         return False
     return bool(((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all())
+
+
+# -- few placements ----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def placements_of(room: tuple[int, ...], count: int) -> int:
+    """How many ways there are to put `count` equal members into the rooms. Cost: O(n·count).
+
+    >>> placements_of((1, 1, 1, 1), 2), placements_of((2, 1), 2)
+    (6, 2)
+    """
+    ways = np.zeros(count + 1)
+    ways[0] = 1.0
+    for one in room:
+        sums = np.concatenate(([0.0], np.cumsum(ways)))
+        ways = np.array([sums[c + 1] - sums[max(0, c - one)] for c in range(count + 1)])
+    return int(min(ways[count], 1e18))
+
+
+@lru_cache(maxsize=256)
+def placements(room: tuple[int, ...], count: int) -> Ints:
+    """All of them, (placements, n), fuller first rows first. Not to be written.
+
+    >>> placements((2, 1, 1), 2).tolist()
+    [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 1, 1]]
+    """
+    if sum(room) < count:
+        return np.zeros((0, len(room)), np.int64)
+    after = [sum(room[i:]) for i in range(len(room) + 1)]
+    done, left = np.zeros((1, 0), np.int64), np.array([count])
+    for one, (_, rest) in zip(room, pairwise(after), strict=True):
+        parts = [
+            (np.column_stack((done, np.full(len(done), m)))[keep], (left - m)[keep], keep.nonzero()[0])
+            for m in range(one, -1, -1)
+            if (keep := (left >= m) & (left - m <= rest)).any()
+        ]
+        order = np.argsort(np.concatenate([at for _, _, at in parts]), kind="stable")
+        done = np.concatenate([part for part, _, _ in parts])[order]
+        left = np.concatenate([still for _, still, _ in parts])[order]
+    return np.array(done[left == 0])
+
+
+def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+    """The best placement where all pairs count, (classes, n); `None`: too many to try, or none fits.
+
+    Ties: fuller first rows.
+    """
+    bounds = [placements_of(tuple(rooms(one, free).tolist()), one.count) for one in demand.classes]
+    if prod(bounds) > MOST_PLACEMENTS or prod(bounds[:-1]) > MOST_TABLES:
+        return None
+    found = np.zeros((1, len(demand.classes), len(free)), np.int64)
+    for c, one in enumerate(demand.classes):
+        room = batch_rooms(demand, found, c, free)
+        grown = []
+        for counts, limits in zip(found, room, strict=True):
+            if limits.sum() >= one.count:
+                ways = placements(tuple(limits.tolist()), one.count)
+                more = np.repeat(counts[None], len(ways), axis=0)
+                more[:, c] = ways
+                grown.append(more)
+        if not grown:
+            return None
+        found = np.concatenate(grown)
+    return np.array(found[int(values_of(demand, found, rank).argmax())])
+
+
+# -- around ps ---------------------------------------------------------------------------------------------------------
+
+
+def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints, bool]:
+    """Whole placements, (k, classes, n), best first; and whether the first is the optimum. Cost: O(budget·log n)."""
+    order = order_by_request(demand, free)
+    centre = [c for c in order if demand.classes[c].role is Role.PS]
+    rim = [c for c in order if demand.classes[c].role is not Role.PS]
+    places, complete = _centres(demand, free, rank, centre, budget=budget)
+    tried = [_around(demand, places, one, free, rank) for one in ((rim,) if len(rim) < 2 else (rim, rim[::-1]))]
+    counts = np.concatenate([plans for plans, _ in tried])
+    values = np.concatenate([sums for _, sums in tried])
+    optimal = complete and len(rim) == 1
+    kept = different(counts, np.argsort(-values, kind="stable"), most=1 if optimal else STAR_KEPT)
+    counts, values = counts[kept], values[kept]
+    for _ in range(0 if optimal else STAR_ROUNDS):
+        again = counts.copy()
+        for c in (*centre, *rim):
+            again[:, c] = 0
+            _place(demand, again, c, free, rank)
+        new_values = np.where(_whole(demand, again), values_of(demand, again, rank), -np.inf)
+        better = new_values > values
+        if not better.any():
+            break
+        counts = np.where(better[:, None, None], again, counts)
+        values = np.where(better, new_values, values)
+    best_first = np.argsort(-values, kind="stable")
+    return counts[best_first[values[best_first] > -np.inf]], optimal
+
+
+def _around(demand: Demand, places: Ints, rim: list[int], free: Ints, rank: Floats) -> tuple[Ints, Floats]:
+    """Everything else around these places of the ps, class after class; and the values, −∞ where it does not fit."""
+    counts = places.copy()
+    values = np.zeros(len(counts)) if demand.placed is None else (counts * demand.placed).sum(axis=(1, 2))
+    for c in rim:
+        values = values + _place(demand, counts, c, free, rank)
+    return counts, np.where(_whole(demand, counts), values, -np.inf)
+
+
+def _whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
+    return np.array(np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1))
+
+
+def _place(demand: Demand, counts: Ints, c: int, free: Ints, rank: Floats) -> Floats:
+    """Put all members of class `c` on the best nodes beside what is there, in place; the value that adds."""
+    gain = np.tensordot(links(demand)[c], counts, axes=(0, 1)) @ rank
+    if demand.placed is not None:
+        gain = gain + demand.placed[c]
+    counts[:, c] = fill_by_gain(gain, batch_rooms(demand, counts, c, free), demand.classes[c].count)
+    return np.asarray((counts[:, c] * gain).sum(axis=1))
+
+
+def _centres(demand: Demand, free: Ints, rank: Floats, centre: list[int], *, budget: int) -> tuple[Ints, bool]:
+    """Places for the ps, (starts, classes, n), and whether these are all there are."""
+    shape = (len(demand.classes), len(free))
+    if not centre:
+        return np.zeros((1, *shape), np.int64), True
+    room = rooms(demand.classes[centre[0]], free)
+    if len(centre) == 1:
+        every = _every_place(room, demand.classes[centre[0]].count, most=max(2, budget // len(free)))
+        if every is not None:
+            counts = np.zeros((len(every), *shape), np.int64)
+            counts[:, centre[0]] = every
+            return counts, True
+    starts = np.flatnonzero(room)
+    starts = starts[choose_starts(rank[starts][:, starts], room[starts], budget=budget // 2)]
+    counts = np.zeros((2 * len(starts), *shape), np.int64)
+    near = np.concatenate((rank[starts], rank[starts]))
+    for c in centre:  # the first half packs the ps around each start, the second half spreads them, one per node
+        packed = batch_rooms(demand, counts, c, free)
+        spread = np.minimum(packed, 1)
+        enough = spread.sum(axis=1) >= demand.classes[c].count
+        enough[: len(starts)] = False
+        counts[:, c] = fill_by_gain(near, np.where(enough[:, None], spread, packed), demand.classes[c].count)
+    return counts, False
+
+
+def _every_place(room: Ints, count: int, *, most: int) -> Ints | None:
+    """All places of one or two ps, or of more on few nodes; `None`: more than `most`, or not looked for."""
+    n = len(room)
+    if count > 2:
+        few = n <= 12 and placements_of(tuple(room.tolist()), count) <= most
+        return placements(tuple(room.tolist()), count) if few else None
+    if n**count > 2 * most:
+        return None
+    one = two = np.flatnonzero(room)
+    if count == 2:
+        one, two = np.nonzero(np.triu((room > 0)[:, None] & (room > 0), k=1) | np.diag(room > 1))
+    places = np.zeros((len(one), n), np.int64)
+    places[np.arange(len(one)), one] = 1
+    if count == 2:
+        places[np.arange(len(one)), two] += 1
+    return places

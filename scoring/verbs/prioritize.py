@@ -23,7 +23,7 @@ from scoring.model.policy import ScorePolicy, gang_options
 from scoring.network.matrix import Floats, Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.cache import remember
-from scoring.plan.starvation_reservations import reserved_nodes
+from scoring.plan.reservations import reserved_nodes
 from scoring.score.links import toward
 from scoring.selection.demand import pairs_count
 

@@ -32,7 +32,7 @@ from extender.controllers.elastic.words import cause_of_growth, post_why_none_sh
 from extender.runtime.slices import Steps, in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
-from scoring.plan.starvation_reservations import WANTS_ROOM
+from scoring.plan.result import WANTS_ROOM
 from scoring.scaling.adjust import adjust
 from scoring.scaling.change import ScaleIn
 from scoring.scaling.job import Condition, ElasticJob, JobKey, Options

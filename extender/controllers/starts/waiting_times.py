@@ -12,7 +12,7 @@ from extender.runtime.slices import Steps
 from scoring.ids import GangKey
 from scoring.model import Gang, GangSource
 from scoring.plan import Plan
-from scoring.plan.namespace_quota import namespace_of
+from scoring.plan.queue_order import namespace_of
 from scoring.queue.states import has_started, running_since_s, waiting_since_s
 
 

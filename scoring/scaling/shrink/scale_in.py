@@ -34,10 +34,9 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan import plan as planned
 from scoring.plan.demand import GangDemand, whole_of
+from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
-from scoring.plan.result import Placed
-from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.plan.zone_order import kind_of
+from scoring.plan.result import WANTS_ROOM, Placed
 from scoring.preempt.cluster_without import Without
 from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
 from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job, resizable

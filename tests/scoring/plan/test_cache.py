@@ -15,7 +15,7 @@ from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selec
 from scoring.model.snapshot import Commitment, NodeTable, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
-from scoring.plan.pair_scores import warmed
+from scoring.plan.node_search import warmed
 from scoring.score.links import Links, among
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.example_counts import FEW
@@ -232,13 +232,6 @@ def test_tables_are_emptied_at_their_limit() -> None:
         assert remember(table, i, lambda i=i: i * i, limit=3) == i * i  # type: ignore[misc]
     assert table == {3: 9, 4: 16}
     assert remember(table, 4, lambda: -1, limit=3) == 16
-
-
-def test_none_is_remembered_too() -> None:
-    """That there is no answer is an answer."""
-    table: dict[str, int | None] = {}
-    assert remember(table, "k", lambda: None) is None
-    assert remember(table, "k", lambda: 1) is None
 
 
 def test_scores_count_by_pairs(monkeypatch: pytest.MonkeyPatch) -> None:

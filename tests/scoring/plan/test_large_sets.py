@@ -10,9 +10,10 @@ from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
-from scoring.plan import PlannerCache, Run, begin_run, plan, zone_order
-from scoring.plan.node_search import open_nodes
-from scoring.selection import ClassDemand, Demand, Single, select_on_grid
+from scoring.plan import PlannerCache, Run, begin_run, placement, plan
+from scoring.plan.node_search import thinned
+from scoring.selection import select_on_grid
+from scoring.selection.demand import ClassDemand, Demand, in_places
 from tests.builders import gang, mesh, node, pod, snapshot
 
 POLICY = Policy(spill_wait_s=0.0)
@@ -36,7 +37,7 @@ def test_of_many_nodes_that_are_alike_only_the_first_are_looked_at(measured: int
     run, found = large(measured, 700 - measured)
     asks = run.view.demand(next(iter(found.gangs.values())))
     members = run.view.member_set(asks.need, asks)
-    chosen = run.search.place(members, (ZoneName("a"),), method=Selection.SUBSET, score=POLICY.score)
+    chosen = run.search.place(members, (ZoneName("a"),))
     [(one, count)] = members.classes
     request = run.view.vector(one)
     demand = Demand((ClassDemand(one.role, request, run.capacity.mask(one), count),), True)
@@ -74,26 +75,25 @@ def test_what_is_left_out_of_many_nodes() -> None:
     run, _ = large(5, 700)
     links = run.scores.links((ZoneName("a"),), POLICY.score)
     room = np.array([2] * 605 + [1] * 100)
-    one = Single(room, 4, paired=True)
-    assert open_nodes(one, links, None).tolist() == [*range(5 + 6), *range(605, 605 + 6)]
-    near = np.zeros(705)
-    near[300] = 7.0
-    assert 300 in open_nodes(one, links, near).tolist()
-    few = Single(np.where(np.arange(705) < 512, room, 0), 4, paired=True)
-    assert open_nodes(few, links, None).tolist() == list(range(512))
+    assert thinned(*in_places(room, 4, all_reduce=True), links).tolist() == [*range(5 + 6), *range(605, 605 + 6)]
+    near = np.zeros((1, 705))
+    near[0, 300] = 7.0
+    assert 300 in thinned(*in_places(room, 4, all_reduce=True, placed=near), links).tolist()
+    few = np.where(np.arange(705) < 512, room, 0)
+    assert thinned(*in_places(few, 4, all_reduce=True), links).tolist() == list(range(512))
 
 
 def test_all_zones_together_are_not_more_nodes_than_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last resort of a spread: of more nodes than that the zones with most room, and none without room."""
-    monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 6)
+    monkeypatch.setattr(placement, "_MOST_TOGETHER", 6)
     found = snapshot(NODES, [TWO_ZONES], pods=[pod("x", cpu="2", node="c0"), pod("y", cpu="1", node="a1")])
     run = begin_run(found, POLICY, PlannerCache())
     demand = run.view.demand(TWO_ZONES)
     fits = run.capacity.zone_fits(run.view.member_set(demand.need, demand))
-    assert zone_order._together(run, run.zones, fits) == ("a", "b")
-    assert zone_order._together(run, run.zones[:2], fits) == ("a", "b")
-    monkeypatch.setattr(zone_order, "_MOST_TOGETHER", 9)
-    assert zone_order._together(run, run.zones, fits) == ("a", "b", "c")
+    assert placement._together(run, run.zones, fits) == ("a", "b")
+    assert placement._together(run, run.zones[:2], fits) == ("a", "b")
+    monkeypatch.setattr(placement, "_MOST_TOGETHER", 9)
+    assert placement._together(run, run.zones, fits) == ("a", "b", "c")
 
 
 def test_equally_good_zones_are_chosen_by_name() -> None:

@@ -107,15 +107,6 @@ def test_a_long_queue_is_told_the_same_objects_again() -> None:
     assert all(again.waiting[key] is first.waiting[key] for key in first.waiting)
 
 
-def test_gangs_of_many_kinds_are_told_the_same() -> None:
-    """A gang of more classes than are counted together."""
-    nodes = [node(f"n{i}", zone="a", cpu="4") for i in range(3)]
-    many = gang("g", members=[pod(f"w{i}", gang="g", cpu=f"{i + 1}") for i in range(6)])
-    full = [bound(pod(f"x{i}", cpu="3", gang=None), f"n{i}") for i in range(3)]
-    found = plan(snapshot(nodes, [many], pods=full), Policy(), now_s=0.0)
-    assert found.waiting[many.key].reason is Reason.IMPOSSIBLE
-
-
 def test_a_gang_that_asks_for_more_than_its_minimum_is_told_in_its_turn() -> None:
     """Not what is left once those behind it have had their room."""
     nodes = [node("n", cpu="3")]

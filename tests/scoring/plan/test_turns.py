@@ -12,9 +12,9 @@ from scoring.model import Gang, Node, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.plan import Plan, PlannerCache, plan, starvation_reservations
-from scoring.plan.running_gangs import Running, RunningGangs
-from scoring.plan.starvation_reservations import reserved_nodes
+from scoring.plan import Plan, PlannerCache, plan, reservations
+from scoring.plan.cache import RunningGangs
+from scoring.plan.reservations import reserved_nodes
 from scoring.queue.states import HOLD_S, JobState
 from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -146,7 +146,7 @@ def test_a_reservation_stays_where_it_is() -> None:
 
 def test_one_reservation_for_each_resource_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """CPU jobs have one zone reserved among them; a GPU job's reservation is beside it, within the same share."""
-    monkeypatch.setattr(starvation_reservations, "SHARE", 0.9)
+    monkeypatch.setattr(reservations, "SHARE", 0.9)
     nodes = [*EIGHT, node("c0", zone="c", cpu="2", gpu=1)]
     gangs = [gang("x", 4, cpu="2"), gang("y", 4, cpu="2", created_s=1.0), gang("z", 1, gpu=1, cpu="2", created_s=2.0)]
     busy = [*full_but(), pod("on-c0", node="c0", cpu="1")]
@@ -303,34 +303,20 @@ def runs(name: str, *nodes: str, said_s: float | None = 60.0, since_s: float | N
     return replace(gang(name, members=members, min_member=len(members)), length_s=said_s)
 
 
-def read(kept: RunningGangs, *gangs: Gang, stamp: object = 1) -> Running:
-    return kept.read(gangs, TABLE, stamp)
+def test_entries_of_all_gangs_of_known_length_are_read_once() -> None:
+    """A gang of two nodes has two entries; one of unknown length none, and neither has one that waits.
 
-
-def test_entries_of_all_gangs_of_known_length() -> None:
-    """A gang of two nodes has two entries; one of unknown length none, and neither has one that waits."""
-    waits = replace(gang("waits", 1), length_s=9.0)
-    found = read(RunningGangs(), runs("a", "n1", "n2"), runs("b", "n1", said_s=None), waits, runs("c", "n2"))
-    assert found.gangs == ("default/a", "default/c")
-    assert (found.rows.tolist(), found.owner.tolist()) == ([0, 1, 1], [0, 0, 1])
-    assert found.amounts[:, TABLE.axis.index("cpu")].tolist() == [2000, 2000, 2000]
-    assert found.length_s.tolist() == [60.0] * 2
-
-
-def test_an_unknown_start_is_nan() -> None:
-    assert np.isnan(read(RunningGangs(), runs("a", "n1", since_s=None)).since_s).all()
-
-
-def test_nothing_is_read_again_while_all_gangs_are_the_same_objects() -> None:
-    kept, gangs = RunningGangs(), (runs("a", "n1"), runs("b", "n2"))
-    assert read(kept, *gangs) is read(kept, *gangs)
-
-
-def test_what_changed_is_read_again() -> None:
-    """Another object of the same gang, a gang that is gone, other nodes."""
-    kept, one = RunningGangs(), runs("b", "n2")
-    read(kept, runs("a", "n1"), one)
-    assert read(kept, runs("a", "n2"), one).rows.tolist() == [1, 1]
-    assert read(kept, one).gangs == ("default/b",)
-    first = read(kept, one, stamp=1)
-    assert read(kept, one, stamp=2) is not first
+    Read again is what changed: another object of the same gang, a gang that is gone, other nodes.
+    """
+    kept, waits = RunningGangs(), replace(gang("waits", 1), length_s=9.0)
+    gangs = [runs("a", "n1", "n2"), runs("b", "n1", said_s=None), waits, runs("c", "n2", since_s=None)]
+    first = kept.read(gangs, TABLE, 1)
+    assert first.gangs == ("default/a", "default/c")
+    assert (first.rows.tolist(), first.owner.tolist()) == ([0, 1, 1], [0, 0, 1])
+    assert first.amounts[:, TABLE.axis.index("cpu")].tolist() == [2000, 2000, 2000]
+    assert first.length_s.tolist() == [60.0] * 2
+    assert np.isnan(first.since_s).tolist() == [False, True]
+    assert kept.read(gangs, TABLE, 1) is first
+    assert kept.read([runs("a", "n2"), *gangs[1:]], TABLE, 1).rows.tolist() == [1, 1]
+    assert kept.read(gangs[1:], TABLE, 1).gangs == ("default/c",)
+    assert kept.read(gangs[1:], TABLE, 2) is not kept.read(gangs[1:], TABLE, 3)

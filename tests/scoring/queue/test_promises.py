@@ -13,7 +13,7 @@ from scoring.ids import GangKey
 from scoring.model import Node
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
-from scoring.plan import starvation_reservations
+from scoring.plan import reservations
 from scoring.queue import states
 from scoring.queue.states import JobState
 from tests.builders import node
@@ -29,7 +29,7 @@ POLICY = Policy(queue=QUEUE)
 def _whole_zones() -> Iterator[None]:
     """Whole zones are held, for as long as it takes: all here is over before a hold is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starvation_reservations, "SHARE", 1.0)
+        patch.setattr(reservations, "SHARE", 1.0)
         yield
 
 
@@ -206,7 +206,7 @@ def test_no_gang_waits_without_end(case: tuple[list[Node], list[Job], float], ho
     """
     nodes, jobs, share = case
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(starvation_reservations, "SHARE", share)
+        patch.setattr(reservations, "SHARE", share)
         patch.setattr(states, "HOLD_S", hold_s)
         _starts_in_the_end(nodes, jobs, hold_s)
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from scoring.model import Role
 from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
-from scoring.selection import ClassDemand, Demand, Selected, on_grid, quick_value, select_on_grid
-from scoring.selection.demand import at_rows, value_of
+from scoring.selection import select_on_grid
+from scoring.selection.demand import ClassDemand, Demand, Selected, on_grid, value_of
+from scoring.selection.greedy import fit, quick_value
 from scoring.selection.improve import improve
-from scoring.selection.quick import fit
 from tests.strategies import Case, cases
 
 METHODS = st.sampled_from(Selection)
@@ -175,17 +175,6 @@ def test_a_large_gang_in_a_large_zone_is_bounded_and_whole() -> None:
         used = counts_of(pack, 1000).any(axis=0).sum()
         assert used <= counts_of(subset, 1000).any(axis=0).sum()
         assert (counts_of(subset, 1000).sum(axis=0) <= free[:, 0]).all()
-
-
-def test_a_part_of_the_nodes_is_the_demand_in_small() -> None:
-    """`at_rows` keeps members and picks masks and gains in the order given."""
-    demand = Demand(
-        (ClassDemand(Role.PS, np.array([1]), np.array([True, False, True]), 2),), True, np.array([[1.0, 2, 3]])
-    )
-    inner = at_rows(demand, np.array([2, 1]))
-    assert inner.classes[0].allowed.tolist() == [True, False]
-    assert inner.placed is not None
-    assert inner.placed.tolist() == [[3.0, 2.0]]
 
 
 # -- how good the selections are: hundreds of small instances against the enumerated optimum ---------------------------

@@ -8,19 +8,9 @@ from scoring.model import Role
 from scoring.model.policy import ScorePolicy, Selection
 from scoring.network.matrix import Floats
 from scoring.score.pairs import pair_scores
-from scoring.selection import (
-    ClassDemand,
-    Demand,
-    Selected,
-    Single,
-    on_grid,
-    placed_gain,
-    quick_single,
-    quick_value,
-    select_on_grid,
-    select_single,
-)
-from scoring.selection.quick import fit
+from scoring.selection import select_on_grid
+from scoring.selection.demand import ClassDemand, Demand, Selected, on_grid, placed_gain
+from scoring.selection.greedy import fit, quick_value
 from tests.builders import mesh
 
 PERFECT = 100.001
@@ -181,11 +171,6 @@ def test_subset(want: tuple[tuple[int, ...], ...], demand: Demand, free: tuple[i
         assert rows_of(method, demand, free, rank) == want
 
 
-def test_workers_do_not_gain_from_workers_of_a_ps_job() -> None:
-    """Only counted pairs pull."""
-    assert joined([Role.WORKER], Role.WORKER, 3, NEAR_3).tolist() == [[0.0] * 4]
-
-
 PACK = {  # case: (rows of the workers, members, free CPUs, ranks that differ from 50)
     "one node": ((1, 1, 1), 3, (2, 3, 2), {(0, 2): 99.0}),
     "the most idle of two": ((1, 1, 1), 3, (3, 8, 3), {}),
@@ -264,17 +249,15 @@ def test_the_paper_is_taken_where_it_is_better() -> None:
     first, second = [70.0, 5.0, 95.0, 30.0, 70.0, 30.0], [75.0, 30.0, 60.0, 70.0, 75.0]
     others = [70.0, 75.0, 55.0, 25.0, 25.0, 50.0, 70.0, 45.0, 5.0, 55.0]
     rank = symmetric(7, *first, *second, *others, own=0.0)
-    wanted = Single(np.array([2, 2, 1, 2, 2, 1, 1]), 2, paired=True)
-    found = select_single(Selection.SUBSET, wanted, rank, exact_size=0)
-    assert found == select_single(Selection.PAPER, wanted, rank, exact_size=0) == Selected(((0, 3),), 95.0)
+    demand, free = Demand((workers(2, n=7),), True), cpus(2, 2, 1, 2, 2, 1, 1)
+    found = select_on_grid(Selection.SUBSET, demand, free, rank, exact_size=0)
+    assert found == select_on_grid(Selection.PAPER, demand, free, rank, exact_size=0) == Selected(((0, 3),), 95.0)
 
 
 def test_members_without_pairs_go_where_they_gain_most() -> None:
     """Where only placed members count, the estimate is what the selection reaches; with nobody placed all is equal."""
     rank = symmetric(3, 10.0, 20.0, 30.0)
-    near = Single(np.array([1, 0, 2]), 2, paired=False, placed=np.array([5.0, 99.0, 7.0]))
-    found = select_single(Selection.SUBSET, near, rank, exact_size=12)
-    assert found is not None
-    assert (found.rows, found.value) == (((2, 2),), 14.0)
-    assert quick_single(near, rank) == 14.0
-    assert quick_single(Single(near.room, 2, paired=False), rank) == 0.0
+    near, free = Demand((workers(2, n=3),), False, np.array([[5.0, 99.0, 7.0]])), cpus(1, 0, 2)
+    assert choose(Selection.SUBSET, near, free, rank) == Selected(((2, 2),), 14.0)
+    assert quick_value(near, free, rank) == 14.0
+    assert quick_value(Demand(near.classes, False), free, rank) == 0.0

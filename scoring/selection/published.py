@@ -1,8 +1,15 @@
-"""KOD2's placement: the whole job on as few nodes as possible (PAPERS K6).
+"""The two published selections: `paper`, the literal one of PAPERS N3, and `pack`, KOD2's placement (PAPERS K6).
 
-Why besides `subset`: where the network between nodes is unknown, even or busy, staying inside a node is worth more than
-any choice between nodes, and large rooms stay free for others. Rule: fewest nodes first, network second; among nodes
-that take equally many members and are equally well connected the most idle first, and on each ps and workers together.
+`paper` is there so that results can be compared with the publication. Our reading, where that is silent: the list is
+the candidate nodes in order of name; the reference is its first node that can hold a member, it starts excluded and
+counts as chosen. In each round the score of every node that is not excluded against the node chosen *last* is added to
+its running total; the highest total is chosen and excluded, ties by list order. Roles play no part. Members that are
+placed already need no reference: their gain starts the totals. Nodes with room for several: one member per node while
+nodes last, then it starts over.
+
+`pack`: where the network between nodes is unknown, even or busy, staying inside a node is worth more than any choice
+between nodes, and large rooms stay free for others. Rule: fewest nodes first, network second; among nodes that take
+equally many members and are equally well connected the most idle first, and on each ps and workers together.
 """
 
 import numpy as np
@@ -10,14 +17,53 @@ import numpy as np
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
-from scoring.selection.greedy import choose_starts, different, grow
+from scoring.selection.greedy import choose_starts, different, fit, grow
 from scoring.selection.improve import improve
-from scoring.selection.quick import fit
 
 GROW_BUDGET = 1_000_000  # Start × node × round steps of the search for one class
 MIXED_STARTS = 3  # First nodes that are tried for several classes
 KEPT = 2
 MOST_MOVES = 24
+
+
+def paper(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
+    """Members per class and node (classes, n), classes in the demand's order; `None`: it came to no end.
+
+    Several classes may fail here although they fit: the paper's jobs have equal members. `rank` is on the grid.
+    Cost: O(members·n).
+    """
+    counts = np.zeros((len(demand.classes), len(free)), np.int64)
+    left = free.copy()
+    room = [rooms(one, left) for one in demand.classes]
+    asked = [[(r, int(need)) for r, need in enumerate(one.request) if need > 0] for one in demand.classes]
+    excluded = np.zeros(len(free))  # 0, or −∞ where this lap has chosen
+    totals = np.zeros(len(free))
+    last: int | None = None
+    for c, one in enumerate(demand.classes):
+        base = np.zeros(len(free)) if demand.placed is None else demand.placed[c]
+        closed = np.where(room[c] > 0, 0.0, -np.inf)
+        for _ in range(one.count):
+            if last is not None:
+                totals += rank[last]
+            key = totals + base + excluded + closed
+            at = int(key.argmax())
+            if key[at] == -np.inf:  # this lap is over: all room that is left is open again
+                excluded[:] = 0.0
+                totals[:] = 0.0
+                key = base + closed
+                at = int(key.argmax())
+                if key[at] == -np.inf:
+                    return None
+            counts[c, at] += 1
+            excluded[at] = -np.inf
+            last = at
+            left[at] -= one.request
+            for d, other in enumerate(demand.classes):
+                if room[d][at]:
+                    room[d][at] = min((int(left[at, r]) // need for r, need in asked[d]), default=other.count)
+            if room[c][at] <= 0:
+                closed[at] = -np.inf
+    return counts
 
 
 def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:

@@ -1,6 +1,6 @@
 """Random runs of a small cluster with back-fill: what each promised gang was promised first, and when it started.
 
-Many of them: `python -m tests.scoring.plan.backfill.random_runs 10000 [--says limit] [--order fifo]`.
+Many of them: `python -m tests.scoring.plan.random_runs 10000 [--says limit] [--order fifo]`.
 """
 
 import argparse

@@ -11,8 +11,8 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from tests.builders import bound, gang, node, pod
 from tests.example_counts import times
-from tests.scoring.plan.backfill.random_runs import SAYS, broken
 from tests.scoring.plan.planned import planned, ported
+from tests.scoring.plan.random_runs import SAYS, broken
 from tests.scoring.plan.virtual import Job, World
 
 FIFO = Policy(queue=QueuePolicy(order=Order.FIFO))
@@ -31,7 +31,7 @@ def test_the_first_gang_that_waits_is_promised_a_start() -> None:
     cluster = world()
     cluster.run(until_s=50.0)
     assert cluster.plan.promise is not None
-    assert astuple(cluster.plan.promise) == (LARGE, 100.0, 100.0, "a", ("a1", "a2"), "default/runs")
+    assert astuple(cluster.plan.promise) == (LARGE, ("a",), ("a1", "a2"), 100.0, 100.0, "default/runs")
     assert {LARGE} == set(cluster.plan.reservations)
     cluster.run()
     assert cluster.started_s[LARGE] == 100.0
@@ -110,7 +110,7 @@ def test_a_promise_is_late_by_no_more_than_lengths_were_wrong(says: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("says", ["limit", "guess"])
 def test_the_same_for_more_runs(says: str) -> None:
-    """More of them: `python -m tests.scoring.plan.backfill.random_runs 10000`."""
+    """More of them: `python -m tests.scoring.plan.random_runs 10000`."""
     promised, wrong = broken(range(12, 12 + times(48)), says)
     assert (promised > 0, wrong) == (True, [])
 

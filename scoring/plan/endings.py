@@ -33,7 +33,7 @@ class Endings:
     """What comes free, entry by entry, by rows: a row, an amount, and when; Unix seconds."""
 
     def __init__(self, run: Run, *, now_s: float) -> None:
-        self._run, self._now_s = run, now_s
+        self._run, self.now_s = run, now_s
         self._gangs: list[GangKey] = []
         self._rows: Ints = np.zeros(0, np.int64)
         self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
@@ -68,7 +68,7 @@ class Endings:
         if not rows or gang.length_s is None:
             return self._rows[:0], self._amounts[:0], self._ends_s[:0]
         since_s = running_since_s(gang)
-        ends_s = self._ends(np.array([self._now_s if since_s is None else since_s]), np.array([gang.length_s]))
+        ends_s = self._ends(np.array([self.now_s if since_s is None else since_s]), np.array([gang.length_s]))
         added = np.array(rows, np.int64), np.array(amounts, np.int64), ends_s.repeat(len(rows))
         self._added.append(added)
         self._gangs.append(gang.key)
@@ -134,5 +134,5 @@ class Endings:
 
     def _ends(self, since_s: Floats, length_s: Floats) -> Floats:
         """(gangs,): the ends of gangs that run since then (NaN: it is not known)."""
-        ran_s = np.where(np.isnan(since_s), 0.0, self._now_s - since_s)
-        return np.asarray(np.round(self._now_s + remaining_s(length_s, ran_s), 3), np.float64)
+        ran_s = np.where(np.isnan(since_s), 0.0, self.now_s - since_s)
+        return np.asarray(np.round(self.now_s + remaining_s(length_s, ran_s), 3), np.float64)

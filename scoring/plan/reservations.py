@@ -1,0 +1,342 @@
+"""Room that is kept for gangs that wait: for STARVING ones, and for one that is promised a start.
+
+**STARVING** (docs/safety.md S14): small late gangs cannot keep a large one waiting. Why: back-fill uses what a large
+gang cannot use yet, and each small gang that comes in moves the moment at which a zone has room for the large one.
+
+- A gang that is STARVING, has waited for `reserve_after_s` and was refused for want of room reserves one zone: nothing
+  new is admitted there. What runs there ends, and the room adds up.
+- One reservation for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait
+  for each other's zones), for the first gang in order.
+- At most a quarter of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
+  most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang does.
+- A reservation stays where it was in the previous plan as long as it can serve: moving it would waste what was
+  gathered.
+- Room that others leave for a gang (`scoring.model.snapshot.Claim`) is kept for it in the same way, node by node as it
+  becomes free, as much as the gang needs there; neither the class nor the share matters.
+
+With its whole zone reserved, the gang starts there no later than if no gang had come after it. It may start later than
+without the others when another zone, not reserved, would have become free first.
+
+**EASY back-fill**: the first gang that cannot start is promised a start, and what fills the gap never delays it.
+Sources: Lifka, The ANL/IBM SP scheduling system (1995); Mu'alem and Feitelson, Utilization, predictability, workloads,
+and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
+
+- The promise is the earliest start that the ends of what runs allow, in one zone, with the nodes for it. Where ends are
+  not known there is none for this gang: then the first of another resource class may have it.
+- A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
+  sooner than was promised first.
+- Of the promised nodes, others are given what will be left beside the gang. What will not be left they are given only
+  if they end before the promised start, or, when that has passed because a gang outlived its length, not at all; then
+  all that the gang could use of its nodes is kept. So a promised gang starts late by no more than the longest time by
+  which a gang ahead outlives its length.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from scoring.feasibility.room import rows_with, scatter_add
+from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
+from scoring.model.policy import ZonePolicy
+from scoring.model.reasons import Reason
+from scoring.model.snapshot import Claim, Snapshot
+from scoring.network.matrix import Ints
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand, MemberSet
+from scoring.plan.endings import Endings, rounded
+from scoring.plan.expected_starts import Promised, promised_start
+from scoring.plan.placement import kind_of
+from scoring.plan.result import WANTS_ROOM, Admission, Refused, Reservation
+from scoring.plan.run import Run
+from scoring.selection.demand import at_rows
+from scoring.selection.greedy import fit
+
+_FAR: Final = np.iinfo(np.int64).max // 4
+SHARE: Final = 0.25  # Most of the cluster's nodes that are reserved for STARVING gangs
+
+
+def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
+    """Extended resources that the gang's missing minimum asks for."""
+    return frozenset({name for mc, _ in demand.need for name, _ in mc.requests if "/" in name})
+
+
+class _ReservedRoom(msgspec.Struct, frozen=True):
+    reserved: Reservation
+    rows: Ints
+    room: Ints
+    """(rows, resources) that was free there when it was held."""
+    claims: bool = False
+    """Others leave for the gang."""
+
+
+class StarvationReservations:
+    """The reservations of one run."""
+
+    def __init__(self, run: Run, before: Mapping[GangKey, Reservation]) -> None:
+        self._run = run
+        self._before = before
+        self._kept: dict[frozenset[ResourceName], _ReservedRoom] = {}
+        self._claimed: dict[GangKey, _ReservedRoom] = {}
+
+    @property
+    def made(self) -> dict[GangKey, Reservation]:
+        """What is held, by gang."""
+        return {kept.reserved.gang: kept.reserved for kept in self._all()}
+
+    def reserve(self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool) -> Refused:
+        """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
+
+        Gives the refusal in its final words. Cost: O(nodes · classes · log nodes).
+        """
+        if claim is not None:
+            self._claim(demand, claim)
+            givers = ", ".join(claim.givers) or "others"
+            return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
+        resources = resource_class(demand)
+        if starving and resources not in self._kept:
+            kind = kind_of(self._run, demand)
+            rows = self._former(demand, kind)
+            rows = self._best(demand, kind) if rows is None else rows
+            if rows is not None and len(rows):
+                kept = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
+                self._kept[resources] = kept
+                zones = ", ".join(kept.reserved.zones)
+                return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it")
+        return self._explained(demand, refused)
+
+    def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
+        """Take this room of these rows from the run."""
+        run = self._run
+        run.capacity.room.take_places(rows, room)
+        names = tuple(run.table.names[row] for row in rows.tolist())
+        return _ReservedRoom(Reservation(demand.gang.key, run.view.zones_of(names), names), rows, room, claims)
+
+    def _claim(self, demand: GangDemand, claim: Claim) -> None:
+        """Keep for the gang what is free by now of the room that others leave for it. Cost: O(members)."""
+        table, free = self._run.table, self._run.capacity.room.free
+        rows, needed = table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)
+        room = np.minimum(needed, np.maximum(free[rows], 0))
+        self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
+
+    def _explained(self, demand: GangDemand, refused: Refused) -> Refused:
+        """The refusal, as `Reason.RESERVED` where the gang would have room if nothing were held."""
+        run, kind = self._run, kind_of(self._run, demand)
+        for kept in self._all() if refused.reason in WANTS_ROOM else ():
+            free = np.array(run.capacity.room.free)
+            free[kept.rows] += kept.room
+            for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
+                if _fits(run, kind, run.table.zones[zone], free, When.NOW):
+                    why = "for which others leave" if kept.claims else "which is STARVING"
+                    detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
+                    return Refused(Reason.RESERVED, detail)
+        return refused
+
+    def _all(self) -> tuple[_ReservedRoom, ...]:
+        return (*self._kept.values(), *self._claimed.values())
+
+    def _former(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
+        """Rows of the gang's reservation in the previous plan, if it can still serve."""
+        reserved, table = self._before.get(demand.gang.key), self._run.table
+        if reserved is None:
+            return None
+        rows = np.array(sorted(table.index[name] for name in reserved.nodes if name in table.index), np.int64)
+        if not set(kind.allowed).issuperset(table.nodes[row].zone for row in rows.tolist()):
+            return None
+        budget = self._budget()
+        if len(rows) > budget and (budget <= 0 or self._kept or self._could_fit(kind, rows[:budget])):
+            return None
+        return rows if self._could_fit(kind, rows) else None
+
+    def _best(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
+        """Rows to reserve: in the zone that has most room for the gang already, by name among equals."""
+        run = self._run
+        room = dict(zip(run.zones, run.capacity.zone_members(kind).tolist(), strict=True))
+        sets: list[tuple[ZoneName, ...]] = [(z,) for z in sorted(kind.allowed, key=lambda zone: (-room[zone], zone))]
+        if demand.options.zone_policy is ZonePolicy.PREFERRED and kind.allowed:
+            sets.append(kind.allowed)  # no single zone can ever hold it: all together
+        usable = np.zeros(len(run.table.nodes), np.bool_)  # Nodes that some member may go to
+        for member_class, _ in kind.classes:
+            usable |= run.capacity.mask(member_class, When.EMPTY)
+        for zones in sets:
+            rows = run.view.rows(zones)
+            rows = rows[usable[rows]]
+            if self._could_fit(kind, rows):
+                return self._part(kind, rows)
+        return None
+
+    def _part(self, kind: MemberSet, rows: Ints) -> Ints | None:
+        """As many of `rows` as may be held, those with most room for the gang first; `None`: none may."""
+        budget = self._budget()
+        if len(rows) <= budget:
+            return rows
+        members = np.zeros(len(self._run.table.nodes), np.int64)
+        for member_class, count in kind.classes:
+            request = self._run.view.vector(member_class)
+            members += np.minimum(self._run.capacity.room.counts(request), count)
+        ordered = np.array(sorted(rows.tolist(), key=lambda row: (-int(members[row]), row)), np.int64)
+        if budget > 0 and self._could_fit(kind, ordered[:budget]):
+            return np.sort(ordered[:budget])
+        if self._kept or budget <= 0:
+            return None
+        enough, too_few = len(ordered), 0
+        while enough - too_few > 1:
+            middle = (enough + too_few) // 2
+            fits = self._could_fit(kind, ordered[:middle])
+            enough, too_few = (middle, too_few) if fits else (enough, middle)
+        return np.sort(ordered[: enough + self._run.policy.spares])
+
+    def _budget(self) -> int:
+        """How many more nodes may be reserved; at least one while none is."""
+        return max(int(SHARE * len(self._run.table.nodes)), 1) - sum(len(kept.rows) for kept in self._kept.values())
+
+    def _could_fit(self, kind: MemberSet, rows: Ints) -> bool:
+        """Whether the demand would fit these nodes if no pod ran there."""
+        return _fits(self._run, kind, rows, self._run.table.allocatable, When.EMPTY)
+
+
+def _fits(run: Run, kind: MemberSet, rows: Ints, free: Ints, when: When) -> bool:
+    """Whether the demand fits `rows` with the room `free` (nodes, resources); host ports are not looked at."""
+    return fit(at_rows(run.capacity.demand(kind, when), rows), free[rows]) is not None
+
+
+def reserved_nodes(reservations: Mapping[GangKey, Reservation], *, besides: GangKey | None = None) -> set[NodeName]:
+    """Nodes that are held for gangs other than `besides`."""
+    return {node for key, reserved in reservations.items() if key != besides for node in reserved.nodes}
+
+
+# -- back-fill ---------------------------------------------------------------------------------------------------------
+
+
+def promised_first(demands: list[GangDemand], promise: Reservation | None, snapshot: Snapshot) -> list[GangDemand]:
+    """The same order, but the promised gang is first within its priority: else a later arrival would overtake it.
+
+    Behind what is committed, what has a claim, and gangs that run in part.
+    """
+    first = next((one for one in demands if promise is not None and one.gang.key == promise.gang), None)
+    if first is None or not first.need or first.siblings:
+        return demands
+    rest, ahead = [one for one in demands if one is not first], {*snapshot.commitments, *snapshot.claims}
+    behind = (
+        at
+        for at, one in enumerate(rest)
+        if one.gang.priority <= first.gang.priority and one.gang.key not in ahead and not one.partial
+    )
+    rest.insert(next(behind, len(rest)), first)
+    return rest
+
+
+class _PromisedRoom(msgspec.Struct, eq=False):
+    promise: Reservation
+    at: Promised
+    lacks: Ints
+    """(rows, resources): what of the promised room does not come free by then; negative: more comes than is needed"""
+
+
+class BackfillRoom:
+    """The promise of one run, and the room that is kept for it."""
+
+    def __init__(self, run: Run, before: Reservation | None, *, now_s: float) -> None:
+        self._run, self._before, self._now_s = run, before, now_s
+        self._kept: _PromisedRoom | None = None
+        self._tried: set[frozenset[ResourceName]] = set()
+        self._endings: Endings | None = None
+        self._taken = np.zeros_like(run.capacity.room.free)
+        """(nodes, resources): what is kept from the run's room now"""
+
+    @property
+    def promise(self) -> Reservation | None:
+        """What is promised, if anything is."""
+        return self._kept.promise if self._kept is not None else None
+
+    def wants(self, demand: GangDemand) -> bool:
+        """Whether the gang is to be promised a start, if it finds no room."""
+        if self._kept is not None or not demand.need or demand.siblings:
+            return False
+        return resource_class(demand) not in self._tried
+
+    def fills(self, demand: GangDemand) -> bool:
+        """Whether the room that is kept may be given to the gang: it is kept for it, or the gang ends in time."""
+        kept = self._kept
+        return kept is not None and (demand.gang.key == kept.promise.gang or self._ends_s(demand) <= kept.at.start_s)
+
+    def open(self) -> None:
+        """Give the run the room that is kept; until `close`."""
+        self._run.capacity.room.take_places((rows := rows_with(self._taken)), -self._taken[rows])
+        self._taken[rows] = 0
+
+    def close(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName] | None) -> None:
+        """Keep the room again; `nodes`: what the gang was given, `None`: nothing."""
+        if nodes is not None:
+            if self._kept is not None and demand.gang.key == self._kept.promise.gang:
+                self.open()
+                self._kept = None
+            self.started(demand, nodes)
+        self._keep()
+
+    def started(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName]) -> None:
+        """The gang was admitted: it ends, too, and what it takes comes free for a start that is later."""
+        if self._endings is None:
+            return
+        rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
+        if (kept := self._kept) is None or not len(rows):
+            return
+        place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
+        some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
+        scatter_add(kept.lacks, place[some], -amounts[some])
+
+    def try_to_promise(self, demand: GangDemand, admitted: Iterable[Admission]) -> Reservation | None:
+        """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start."""
+        self._tried.add(resource_class(demand))
+        if self._endings is None:
+            self._endings = Endings(self._run, now_s=self._now_s)
+            self._endings.read(admitted)
+        before = self._before if self._before is not None and self._before.gang == demand.gang.key else None
+        found = promised_start(self._run, demand, self._endings, before)
+        if found is None:
+            return None
+        promise, at = found
+        lacks = at.amounts - self._endings.freed(at.rows, at.start_s)
+        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, -_FAR))
+        self._keep()
+        return promise
+
+    def would_help(self, demand: GangDemand) -> bool:
+        """Whether the zone of the promise would have room for each class of the gang's minimum if nothing were kept."""
+        kept, run = self._kept, self._run
+        if kept is None or kept.promise.zones[0] not in kind_of(run, demand).allowed:
+            return False
+        rows, zone = kept.at.rows, run.zones.index(kept.promise.zones[0])
+        if not self._taken[rows].any():
+            return False
+        free = run.capacity.room.free[rows] + self._taken[rows]
+        return all(
+            run.capacity.zone_counts_if(member_class, rows, free, When.AT_START)[zone] >= len(pods)
+            for member_class, pods in demand.need
+        )
+
+    def explained(self, demand: GangDemand, refused: Refused) -> Refused:
+        """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another."""
+        kept = self._kept
+        if kept is None or demand.gang.key == kept.promise.gang or not self.would_help(demand):
+            return refused
+        zone = kept.promise.zones[0]
+        return Refused(Reason.RESERVED, f"room of zone {zone} is kept for {kept.promise.gang}, which starts next there")
+
+    def _keep(self) -> None:
+        """Take from the run's room what there is of what the promise lacks, and give back what else was kept."""
+        if (kept := self._kept) is None:
+            return
+        rows, room = kept.at.rows, self._run.capacity.room
+        there = room.free[rows] + self._taken[rows]
+        wanted = np.minimum(np.maximum(kept.lacks, 0), np.maximum(there, 0))
+        if (more := wanted - self._taken[rows]).any():
+            some = rows_with(more)
+            room.take_places(rows[some], more[some])
+            self._taken[rows] = wanted
+
+    def _ends_s(self, demand: GangDemand) -> float:
+        """When the gang ends if it starts now."""
+        length_s = demand.gang.length_s
+        return float("inf") if length_s is None else rounded(self._now_s + length_s)
