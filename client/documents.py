@@ -18,12 +18,11 @@ from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
 from extender.schemas import Problem
 from extender.schemas import network as schema
-from extender.schemas.explain import Explained, ExplainedPod
 from extender.schemas.jobs import JobInFull, Jobs
 from extender.schemas.network import DegradedLinks, KnownPairs, Network, Pairs, ProbeAgents
-from extender.schemas.plan import Supposed
-from extender.schemas.queue import Queue
-from scoring.what_if import WhatIf
+from scoring.explain.gang import Explained, ExplainedPod
+from scoring.explain.queue_report import Queue
+from scoring.what_if import Supposed, WhatIf
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0

@@ -12,7 +12,7 @@ from cli.service_options import busy
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from extender.schemas.plan import AdmittedGang, WaitingGang
+    from scoring.explain.plans import AdmittedGang, WaitingGang
 
 ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
 

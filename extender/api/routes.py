@@ -17,19 +17,18 @@ from starlette.responses import Response
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.documents.queue import supposed_document
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
-from extender.schemas.explain import Explained
 from extender.schemas.jobs import JobInFull, Jobs
 from extender.schemas.network import Link, Network
-from extender.schemas.plan import PlanInForce, Supposed
-from extender.schemas.queue import Queue
 from extender.schemas.readiness import Readiness
-from scoring.what_if import MisfitError, WhatIf
+from scoring.explain.gang import Explained
+from scoring.explain.plans import PlanInForce
+from scoring.explain.queue_report import Queue
+from scoring.what_if import MisfitError, Supposed, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 
@@ -151,13 +150,12 @@ def _documents(views: Views) -> APIRouter:
         if isinstance(body, Response):
             return body
         try:
-            what = read_what_if(body)
-            found = await views.what_ifs.suppose(what)
+            found = await views.what_ifs.suppose(read_what_if(body))
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
-        return document_response(supposed_document(found, what))
+        return document_response(found)
 
     @router.get("/record", summary="The last decisions, for `netgang plan`")
     async def record() -> Response:

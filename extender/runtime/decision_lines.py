@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from extender.ports import Clock
-from extender.schemas.explain import Past
+from scoring.explain.gang import Past
 from scoring.ids import GangKey
 
 DECISIONS: Final = "netgang.decisions"

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from extender.schemas import Record
-from extender.schemas.queue import Weight
+from scoring.explain.queue_report import GangWeight
 
 
 class Workers(Record):
@@ -72,7 +72,7 @@ class Job(Record):
     kind: str
     state: str  # WAITING, STARVING, RUNNING or COMPLETED.
     gang: str | None
-    weight: Weight | None
+    weight: GangWeight | None
     workers: Workers
     placement: Placement
     network: float | None  # Mean points of the links between its nodes.

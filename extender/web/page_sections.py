@@ -14,7 +14,7 @@ import numpy as np
 from extender.api.documents.network import degraded_links
 from extender.api.documents.views import Views
 from extender.runtime.slices import next_slice
-from extender.schemas.queue import Queue
+from scoring.explain.queue_report import Queue
 from scoring.model import Pod, Snapshot
 from scoring.model.resources import CPU, MEMORY, PODS
 

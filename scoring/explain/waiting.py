@@ -9,7 +9,7 @@ pods that wait for another scheduler probably name the wrong one: netgang then n
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from scoring.explain.gang import Explanation
+from scoring.explain.gang import Explained
 from scoring.explain.words import counted, gangs_seen_from
 from scoring.model import GangSource, Pod, Reason, Snapshot
 from scoring.model.nearest import nearest
@@ -21,15 +21,15 @@ _PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refuse
 _LABELLED: Final = frozenset({GangSource.POD_GROUP, GangSource.LABELS})
 
 
-def why_it_waits(explanation: Explanation, snapshot: Snapshot) -> str:
+def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
     """The sentences; empty when the gang does not wait. Cost: O(gangs)."""
-    waiting, cause = explanation.waiting, explanation.cause
-    if waiting is None or cause is None:
+    code, cause = explanation.code, explanation.cause
+    if code is None or cause is None:
         return ""
     parts, ahead, key = [cause.message, cause.suggestion], explanation.turn.ahead, explanation.gang
-    if waiting.reason is Reason.NO_ROOM and (count := len(ahead.waiting)):
+    if code == Reason.NO_ROOM.name and (count := len(ahead.waiting)):
         parts.append(f"{counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it.")
-    if waiting.reason is Reason.BEHIND:
+    if code == Reason.BEHIND.name:
         names = dict.fromkeys((*ahead.admitted, *ahead.starting))
         named = gangs_seen_from(key.partition("/")[0], names, _NAMED) or "gangs that are being started"
         parts.append(f"Planned ahead of it: {named}.")

@@ -13,14 +13,17 @@ from scoring.model import Gang, Pod, Resources
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
-from scoring.what_if import WhatIf
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
-_IN_THE_WAY: Final = {
-    Unknown.LENGTH: "how long {} runs is not known",
-    Unknown.RESERVED: "room is reserved for {}, of which it is not known when it starts",
+_NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
+    Unknown.NEVER: "it would not fit the empty cluster",
+    Unknown.NOT_FOR_ROOM: "it does not wait for the end of other gangs",
+    Unknown.LENGTH: "how long {after} runs is not known",
+    Unknown.RESERVED: "room is reserved for {after}, of which it is not known when it starts",
+    Unknown.OTHERS: "the room that it needs is not held by gangs whose end is known",
+    Unknown.FAR: "too many gangs wait before it",
 }
 
 
@@ -116,21 +119,6 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def supposed_text(what: WhatIf) -> str:
-    """What is supposed, in one sentence's worth of words.
-
-    >>> supposed_text(WhatIf(remove_jobs=("team/a",), settings={"queue": {}}, advance_s=240.0))
-    'team/a gone, other settings: queue, 4 min later'
-    """
-    parts = [f"{counted(sum(one.count for one in what.pods), 'more pod')}" if what.pods else ""]
-    parts.append(f"{some(what.remove_jobs)} gone" if what.remove_jobs else "")
-    for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
-        parts.append(f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}" if names else "")
-    parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
-    parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
-    return ", ".join(filter(None, parts))
-
-
 def value_text(metric: Metric, value: float) -> str:
     """A value in the unit that people read.
 
@@ -145,21 +133,20 @@ def value_text(metric: Metric, value: float) -> str:
 def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = None) -> str:
     """The sentence; `seen_from`: the namespace whose people read it; gangs of others are not named.
 
-    >>> start = ExpectedStart("team-a/bert", 3600.0, "team-b/resnet")
+    >>> start = ExpectedStart(3600.0, "team-b/resnet")
     >>> expected_text(start, now_s=0.0)
     'expected to start about 01:00Z, after team-b/resnet ends'
     >>> expected_text(start, now_s=0.0, seen_from="team-a")
     "expected to start about 01:00Z, after another namespace's gang ends"
-    >>> expected_text(ExpectedStart("a/g", after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
+    >>> expected_text(ExpectedStart(after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
     'when it starts is not known: how long a/h runs is not known'
     """
     after = (one.after or "") if one.after is None or seen_from is None else gangs_seen_from(seen_from, [one.after])
     if one.start_s is not None:
         at = moment_text(one.start_s, now_s=now_s)
         return f"expected to start about {at}{f', after {after} ends' if after else ''}"
-    why = one.unknown or Unknown.OTHERS
-    said = _IN_THE_WAY[why].format(after) if after and why in _IN_THE_WAY else why.value
-    return f"when it starts is not known: {said}"
+    why = _NOT_KNOWN[one.unknown or Unknown.OTHERS].format(after=after or "a gang that is in its way")
+    return f"when it starts is not known: {why}"
 
 
 def moment_text(at_s: float, *, now_s: float) -> str:

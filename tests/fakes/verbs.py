@@ -8,10 +8,10 @@ from typing import Any
 from extender.api.documents.network import link_document, network_document
 from extender.api.documents.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
-from extender.schemas.explain import ExplainedPod, PodPlace
 from extender.schemas.network import Link, Network
-from extender.schemas.plan import PlanInForce
 from extender.schemas.readiness import CacheSizes, Parts, Readiness
+from scoring.explain.gang import ExplainedPod, PodPlace
+from scoring.explain.plans import PlanInForce
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import msgspec
 
-from extender.api.documents.queue import weight_document
 from extender.controllers.elastic.records import Change, JobView, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import find_jobs
@@ -18,7 +17,7 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.runtime.slices import next_slice
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import jobs as schema
-from scoring.explain.queue_report import Entry, report
+from scoring.explain.queue_report import QueuedGang, report
 from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
@@ -37,7 +36,7 @@ class _Moment(msgspec.Struct, frozen=True):
     now_s: float
     snapshot: Snapshot
     run: Run
-    entries: Mapping[GangKey, Entry]
+    entries: Mapping[GangKey, QueuedGang]
 
 
 class JobsView(msgspec.Struct, frozen=True):
@@ -63,7 +62,7 @@ class JobsView(msgspec.Struct, frozen=True):
                 await next_slice()
         return schema.Jobs(
             at_s=moment.now_s,
-            counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
+            counts=dict(sorted(Counter(_state(view, moment) for view in found).items())),
             first_waiting=schema.FirstWaiting.copied(verdict, gang=verdict.beneficiary),
             jobs=tuple(shown),
             of=len(found),
@@ -81,7 +80,7 @@ class JobsView(msgspec.Struct, frozen=True):
         queue = await planner.ask(report, snapshot, planner.current, planner.policy, now_s=now_s)
         run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
-        return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
+        return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.gangs})
 
     def _short(self, view: JobView, moment: _Moment) -> schema.Job:
         key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
@@ -92,8 +91,8 @@ class JobsView(msgspec.Struct, frozen=True):
             view,
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
-            state=_state(view, moment).value,
-            weight=weight_document(entry.weight) if entry is not None else None,
+            state=_state(view, moment),
+            weight=entry.weight if entry is not None else None,
             workers=schema.Workers(
                 now=view.workers, min=view.min_workers, max=view.max_workers, min_from=view.min_source or None
             ),
@@ -118,7 +117,7 @@ class JobsView(msgspec.Struct, frozen=True):
         )
 
 
-def _state(view: JobView, moment: _Moment) -> JobState:
+def _state(view: JobView, moment: _Moment) -> str:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
     entry = moment.entries.get(view.gang) if view.gang is not None else None
     ended = view.rough_state is JobState.COMPLETED

@@ -11,7 +11,7 @@ from typing import Final
 from scoring.explain.causes.placement import placement_cause
 from scoring.explain.causes.pods import incomplete, refused
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.queue_report import Turn
+from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, two_runs
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import NodeName, PodUid
@@ -40,7 +40,7 @@ def cause_of(
     plan: Plan,
     ask: GangDemand,
     zones: Sequence[ZoneVerdict],
-    turn: Turn,
+    turn: PlaceInQueue,
     refusals: Mapping[PodUid, str],
     notes: Sequence[str],
 ) -> Cause | None:
@@ -61,7 +61,7 @@ def cause_of(
             text = f"{cause.message} It waits for room in one zone, and {waiting.detail}."
             return Cause(camel_case(Reason.SPILL_WAIT), text)
         # Whether it takes no room by its level (`scoring.queue.service_levels`).
-        by_level = run.policy.preemption is Preempting.LEVELS and turn.entry.state is not JobState.STARVING
+        by_level = run.policy.preemption is Preempting.LEVELS and turn.state != JobState.STARVING
         if cause is not None and no_room and by_level and is_wide(ask.gang, run.table, run.policy.service):
             text = (
                 f"{cause.message} It asks for more than {run.policy.service.wide_share:.0%} of the cluster: "
@@ -88,7 +88,7 @@ def cause_of(
             return Cause(camel_case(other), text, _ADVICE.get(other, ""))
 
 
-def _behind(turn: Turn) -> Cause:
+def _behind(turn: PlaceInQueue) -> Cause:
     ahead, starting = len(turn.ahead.admitted), len(turn.ahead.starting)
     if not ahead and starting:
         gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"

@@ -15,7 +15,7 @@ import numpy as np
 
 from scoring.explain.causes.barriers import ZoneRoom, barrier_words, best_zone, ports_text
 from scoring.explain.causes.reasons import Cause, CauseReason
-from scoring.explain.queue_report import Turn
+from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, quantity, shown, some, zone_text
 from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
@@ -42,7 +42,7 @@ class MissingLabel(msgspec.Struct, frozen=True):
 
 
 def placement_cause(
-    run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], turn: Turn, reason: Reason
+    run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], turn: PlaceInQueue, reason: Reason
 ) -> Cause | None:
     """The cause among nodes; `None`: nodes and room are not what is missing. Cost: O(nodes)."""
     need = ask.need or tuple((member_class, pods[:1]) for member_class, pods in ask.more[:1])
@@ -147,7 +147,7 @@ def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints)
 def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Cause | None:
     verdict = next((one for one in zones if one.zone == room.zone), None)
     short = verdict.short if verdict is not None else ()
-    needed = some([f"{quantity(one.resource, one.amount)} more {one.resource}" for one in short], _NAMED)
+    needed = some([f"{one.amount} more {one.resource}" for one in short], _NAMED)
     if room.room >= room.wanted and reason is not Reason.IMPOSSIBLE:
         if not needed:
             return None
@@ -173,11 +173,11 @@ def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> Ca
             "Lower the minimum or the requests, add nodes, or set netgang.io/zone-policy to preferred.",
         )
     if short and all(one.resource == PODS for one in short):
-        full = len({node for one in short for node, _ in one.nodes})
+        full = len({node for one in short for node in one.nodes})
         return Cause(
             CauseReason.POD_LIMIT,
             f"Nodes of {zone_text(room.zone)} have as many pods as they may have (allocatable pods): {room.text()}; "
-            f"{sum(one.amount for one in short)} more places on {counted(full, 'node')} would do{besides}.",
+            f"{short[0].amount} more places on {counted(full, 'node')} would do{besides}.",
             "Wait until pods end, or raise maxPods of the kubelets.",
         )
     more = f", {needed} would do" if needed else ""

@@ -8,11 +8,11 @@ from typing import get_type_hints
 
 import pytest
 
-from extender.schemas.explain import Explained
 from extender.web import routes
 from extender.web.page_sections import MOST_GANGS
 from extender.web.routes import Shown
 from scoring.explain.causes.reasons import Cause
+from scoring.explain.gang import Explained
 from tests.builders import mesh
 from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import node_json, running

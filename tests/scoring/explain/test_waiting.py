@@ -9,16 +9,14 @@ from msgspec import Raw
 from rich.console import Console
 
 from cli.rendering.explained import print_explanation
-from extender.api.documents.explain import explain_document, preemption_document
 from scoring.explain.gang import explain
 from scoring.explain.waiting import why_it_waits
-from scoring.explain.words import supposed_text
 from scoring.ids import NodeName
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.what_if import PodSet, WhatIf
+from scoring.what_if import PodSet, WhatIf, supposed_text
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.explain.causes.cases import CASES, Case, explained
 
@@ -92,11 +90,8 @@ def test_every_output_names_the_cause(case: Case) -> None:
     said = f"{cause.message} {cause.suggestion}".strip()
     assert not [words for words in case.says if words not in said], said
     assert "secret" not in said  # no gang of another namespace is named
-    if found.waiting is not None:
+    if found.code is not None:
         assert why_it_waits(found, state).startswith(said)  # Event, and what carries its note
-    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
-    assert document.cause is not None  # /v1/explain
-    assert (document.cause.reason, document.cause.message) == (case.reason, cause.message)
     console = Console(file=io.StringIO(), width=1000, color_system=None)
-    print_explanation(console, document)
+    print_explanation(console, found)
     assert f"{case.reason}: {said}" in console.file.getvalue()  # type: ignore[attr-defined]

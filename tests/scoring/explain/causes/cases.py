@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from scoring.explain.causes.reasons import CauseReason
-from scoring.explain.gang import Explanation, explain
+from scoring.explain.gang import Explained, explain
 from scoring.ids import NodeName
 from scoring.model import (
     Controller,
@@ -316,7 +316,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def explained(case: Case) -> tuple[Explanation, Plan, Snapshot]:
+def explained(case: Case) -> tuple[Explained, Plan, Snapshot]:
     state: Snapshot = snapshot(case.nodes, [case.wanted, *case.others], pods=case.pods, **case.rest)
     made = plan(state, case.policy, now_s=0.0)
     return explain(state, made, case.wanted, case.policy, now_s=0.0, notes=case.notes), made, state
