@@ -10,15 +10,14 @@ from typing import Final
 
 import msgspec
 
-from scoring.explain.causes.cause import cause_of
-from scoring.explain.causes.pods import NO_REFUSALS, scheduler_words, uncounted_names
-from scoring.explain.causes.reasons import Cause
+from scoring.explain.causes import cause_of, scheduler_words, uncounted_names
 from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
 from scoring.explain.words import counted
 from scoring.explain.zones import ZoneVerdict, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, Policy, Reason, Snapshot
+from scoring.model.reasons import WaitingCause
 from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
@@ -77,7 +76,7 @@ class Explained(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]  # What else stands in its way, or is not known: sentences.
     problems: tuple[str, ...]  # Annotations that were not understood.
     preemption: LeavingGangs
-    cause: Cause | None = None  # null: it does not wait.
+    cause: WaitingCause | None = None  # null: it does not wait.
     expected_start: ExpectedStart | None = None  # null: it does not wait, or was not looked at yet.
     network: GangNetwork | None = None  # What it has where it runs or is planned; null: it has no nodes.
     decisions: tuple[Past, ...] = ()  # The last ones about it, newest first.
@@ -111,7 +110,7 @@ def explain(
     now_s: float,
     cache: PlannerCache | None = None,
     held: Collection[PodUid] = (),
-    refusals: Mapping[PodUid, str] = NO_REFUSALS,
+    refusals: Mapping[PodUid, str] = {},
     notes: Sequence[str] = (),
     closest: int | None = None,
 ) -> Explained:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from scoring.model import Pod, Reason
+from scoring.model import Pod
 
 CONDITION: Final = "netgang.io/Admitted"
 MESSAGE_CHARS: Final = 512
@@ -37,9 +37,9 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
     `said`: the `key` of what it said last; empty: nothing yet.
 
     >>> from tests.builders import bound, pod
-    >>> admitted_condition(pod("a"), "NodesCordoned", "6 of 9 nodes of zone A are cordoned.", said="").key
-    'False/NodesCordoned'
-    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesCordoned").key
+    >>> admitted_condition(pod("a"), "NodesUnavailable", "6 of 9 nodes of zone A are cordoned.", said="").key
+    'False/NodesUnavailable'
+    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesUnavailable").key
     'True/Admitted'
     >>> [admitted_condition(one, None, "", said="") for one in (pod("a"), bound(pod("a"), "n1"))]
     [None, None]
@@ -51,12 +51,3 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
     if cause is None:
         return None
     return AdmittedCondition("False", cause, why if len(why) <= MESSAGE_CHARS else f"{why[: MESSAGE_CHARS - 1]}…")
-
-
-def camel_case(reason: Reason) -> str:
-    """The name of a reason as conditions write it.
-
-    >>> camel_case(Reason.NO_ALLOWED_ZONE)
-    'NoAllowedZone'
-    """
-    return "".join(word.capitalize() for word in reason.name.split("_"))

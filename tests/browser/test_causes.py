@@ -10,7 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from extender.web.page_sections import queue_section
 from scoring.explain.queue_report import report
 from tests.browser.conftest import Watched, served
-from tests.scoring.explain.causes.cases import CASES, Case, explained
+from tests.scoring.explain.cases import CASES, Case, explained
 
 
 def row_of(case: Case) -> dict[str, Any]:

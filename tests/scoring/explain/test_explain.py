@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scoring.explain.causes.reasons import CauseReason
 from scoring.explain.gang import Explained, explain
 from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.queue_report import KeptForGang
@@ -15,7 +14,7 @@ from scoring.explain.zones import ZoneVerdict
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
-from scoring.model.reasons import Reason
+from scoring.model.reasons import CauseReason, Reason
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, begin_run, plan
@@ -136,11 +135,11 @@ def test_a_wide_gang_takes_no_room_by_its_level() -> None:
     nodes = [node("a0", zone="a", cpu="4"), node("a1", zone="a", cpu="4")]
     running = gang("runs", members=[bound(pod(f"r{i}", gang="runs", cpu="4"), f"a{i}") for i in range(2)])
     policy = Policy(preemption=Preempting.LEVELS)
-    for size, now_s, why in ((3, 1.0, CauseReason.SERVICE_LEVEL), (3, 601.0, CauseReason.NO_ROOM),
-                             (2, 1.0, CauseReason.NO_ROOM)):  # fmt: skip
+    for size, now_s, said in ((3, 1.0, True), (3, 601.0, False), (2, 1.0, False)):
         found = explained(gang("g", size, cpu="1"), running, nodes=nodes, policy=policy, now_s=now_s)
         assert found.cause is not None
-        assert found.cause.reason == why
+        assert found.cause.reason == CauseReason.NO_ROOM
+        assert ("by service level" in found.cause.message) is said
 
 
 NEAR = {  # case: (problems, near, configured distances)

@@ -18,7 +18,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.what_if import PodSet, WhatIf, supposed_text
 from tests.builders import gang, node, pod, snapshot
-from tests.scoring.explain.causes.cases import CASES, Case, explained
+from tests.scoring.explain.cases import CASES, Case, explained
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
