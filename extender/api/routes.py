@@ -22,8 +22,8 @@ from extender.api.openapi import Kind, Name, Responses, answers, problem, takes,
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
-from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.network import Link, Network
+from extender.schemas.jobs import JobInFull, JobList
+from extender.schemas.network import LinkInFull, Network
 from extender.schemas.readiness import Readiness
 from scoring.explain.gang import Explained
 from scoring.explain.plans import PlanInForce
@@ -126,7 +126,9 @@ def _documents(views: Views) -> APIRouter:
     async def network(zone: _Zone = None, limit: _Limit = USUAL_NODES) -> Response:
         return document_response(views.network(zone=zone, limit=limit))
 
-    @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
+    @router.get(
+        "/network/{source}/{target}", summary="The link between two nodes", responses=answers(LinkInFull, _PROBLEMS)
+    )
     async def link(source: Name, target: Name) -> Response:
         document = views.link(source, target)
         if document is None:
@@ -173,7 +175,7 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
     @router.get(
         "/jobs",
         summary="Jobs that may be resized: workers, places, reports, demands",
-        responses=answers(Jobs, _JOB_PROBLEMS),
+        responses=answers(JobList, _JOB_PROBLEMS),
     )
     async def all_jobs(namespace: _Namespace = None, limit: _Jobs = USUAL_JOBS) -> Response:
         if jobs is None:

@@ -22,9 +22,10 @@ from scoring.model import Controller, Gang, GangSource, Reason
 from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.policy import Preempting
-from scoring.model.reasons import CauseReason, WaitingCause, camel_case
+from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
+from scoring.queue.admitted_condition import camel_case
 from scoring.queue.service_levels import is_wide
 from scoring.queue.states import JobState
 

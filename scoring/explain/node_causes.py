@@ -24,12 +24,13 @@ from scoring.feasibility.room import fit_counts
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Reason, Requirement, Resources
 from scoring.model.nearest import LIKE_VALUE, nearest
-from scoring.model.reasons import CauseReason, WaitingCause, camel_case
+from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
+from scoring.queue.admitted_condition import camel_case
 
 _NAMED: Final = 3
 _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
@@ -69,7 +70,7 @@ _OBSTACLES: Final[Mapping[str, tuple[str, str, str]]] = {  # → (cause, clause,
 }
 
 
-class Obstacle(NamedTuple):
+class NodeObstacle(NamedTuple):
     """One thing that keeps pods off nodes."""
 
     kind: str
@@ -86,7 +87,7 @@ class ZoneRoom(msgspec.Struct, frozen=True):
     wanted: int
     each: str  # What one of them asks for
     room: int
-    obstacles: tuple[Obstacle, ...]  # Those with most members first
+    obstacles: tuple[NodeObstacle, ...]  # Those with most members first
 
     @property
     def hidden(self) -> int:
@@ -107,7 +108,7 @@ class ZoneRoom(msgspec.Struct, frozen=True):
         pods = counted(self.wanted, "pod")
         return f"{zone_text(self.zone)} has room for {min(self.room, self.wanted)} of {pods}{each}"
 
-    def words(self, obstacle: Obstacle) -> tuple[str, str, str]:
+    def words(self, obstacle: NodeObstacle) -> tuple[str, str, str]:
         """Its cause, the clause and the remedy."""
         at = obstacle.at
         is_, has, lacks = ("is", "has", "lacks") if len(at) == 1 else ("are", "have", "lack")
@@ -222,7 +223,7 @@ def _best_zone(
             node = run.table.nodes[row]
             barred.setdefault(_obstacle(node, member_class.constraints, node.name in refused), []).append(row)
         obstacles = [
-            Obstacle(kind, what, tuple(run.table.names[row] for row in at), int(fits[at].sum()))
+            NodeObstacle(kind, what, tuple(run.table.names[row] for row in at), int(fits[at].sum()))
             for (kind, what), at in barred.items()
         ]
         obstacles.sort(key=lambda one: (-one.members, one.kind, one.what))

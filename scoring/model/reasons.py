@@ -157,15 +157,6 @@ class Reason(StrEnum):
     Nothing; they are tried again. Each is an open connection."""
 
 
-def camel_case(reason: Reason) -> str:
-    """The name of a reason as conditions write it.
-
-    >>> camel_case(Reason.NO_ALLOWED_ZONE)
-    'NoAllowedZone'
-    """
-    return "".join(word.capitalize() for word in reason.name.split("_"))
-
-
 class CauseReason(StrEnum):
     """What keeps a gang waiting, in CamelCase as conditions and Events have it."""
 

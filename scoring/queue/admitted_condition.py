@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from scoring.model import Pod
+from scoring.model import Pod, Reason
 
 CONDITION: Final = "netgang.io/Admitted"
 MESSAGE_CHARS: Final = 512
@@ -51,3 +51,12 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
     if cause is None:
         return None
     return AdmittedCondition("False", cause, why if len(why) <= MESSAGE_CHARS else f"{why[: MESSAGE_CHARS - 1]}…")
+
+
+def camel_case(reason: Reason) -> str:
+    """The name of a reason as conditions write it.
+
+    >>> camel_case(Reason.NO_ALLOWED_ZONE)
+    'NoAllowedZone'
+    """
+    return "".join(word.capitalize() for word in reason.name.split("_"))

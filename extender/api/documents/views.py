@@ -20,8 +20,8 @@ from extender.network.merge import NetworkStatus
 from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.bind.held_binds import Binds
 from extender.scheduling.planning.loop import Planner
-from extender.schemas.network import Link, Network, ProbeAgents
-from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
+from extender.schemas.network import LinkInFull, Network, ProbeAgents
+from extender.schemas.readiness import NetworkSources, PartStates, Readiness, Standing, Watch
 from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
 from scoring.explain.plans import PlanInForce, planned_gangs
 from scoring.explain.queue_report import Queue, report
@@ -52,7 +52,7 @@ class Views:
     network_status: Callable[[], NetworkStatus | None]
     alarms: NetworkAlarms
     probe_agents: Callable[[], ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
-    leadership: Callable[[], Leadership] | None  # How the election stands; `None`: there is none
+    leadership: Callable[[], Standing] | None  # How the election stands; `None`: there is none
     repair: Callable[[GangKey], str]  # What is wrong with a gang that lost members; empty: nothing
     preemption_blocked: Callable[[GangKey], str | None]
     recent: RecentDecisions
@@ -151,7 +151,7 @@ class Views:
             probe=self.probe_agents() or UNSET,
         )
 
-    def link(self, source: str, target: str) -> Link | None:
+    def link(self, source: str, target: str) -> LinkInFull | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
         snapshot = self.context.cache.snapshot()
         return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
@@ -171,7 +171,7 @@ class Views:
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
         problem, started = self.context.notes.problem, self.started_problem()
-        detail = Parts(
+        detail = PartStates(
             sync=sync,
             cache=self.context.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,

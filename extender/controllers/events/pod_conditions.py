@@ -29,8 +29,7 @@ from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, Pod, Reason
-from scoring.model.reasons import camel_case
-from scoring.queue.admitted_condition import AdmittedCondition, admitted_condition
+from scoring.queue.admitted_condition import AdmittedCondition, admitted_condition, camel_case
 
 PATIENCE_S: Final = 5.0  # A gang's labels and its PodGroup come one after the other
 PER_S: Final = 20.0

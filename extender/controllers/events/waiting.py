@@ -18,8 +18,8 @@ from scoring.explain.waiting import NEVER, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
-from scoring.model.reasons import camel_case
 from scoring.plan.expected_starts import ExpectedStart
+from scoring.queue.admitted_condition import camel_case
 
 PATIENCE_S = 5.0
 AGAIN_S = 1800.0
