@@ -13,7 +13,7 @@ import msgspec
 from scoring.explain.causes import cause_of, scheduler_words, uncounted_names
 from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
-from scoring.explain.words import counted
+from scoring.explain.words import counted, gangs_seen_from
 from scoring.explain.zones import ZoneVerdict, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, Policy, Reason, Snapshot
@@ -23,6 +23,8 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.score.zone_distance import near_problem
 
+NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
+_GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = frozenset(
     {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
@@ -165,6 +167,28 @@ def _counts(members: Sequence[MemberState], needed: int, *, missing: int) -> dic
         "ended": count["succeeded"] + count["failed"],
         "missing": missing,  # Without them the minimum cannot be reached
     }
+
+
+def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
+    """Its cause, what helps, behind which gangs it waits, and which leave for it; empty: it does not. Cost: O(gangs).
+
+    Events and conditions carry it, which people of the gang's namespace read: gangs of others are not named.
+    """
+    code, cause = explanation.code, explanation.cause
+    if code is None or cause is None:
+        return ""
+    parts, ahead, key = [cause.message, cause.suggestion], explanation.turn.ahead, explanation.gang
+    if code == Reason.NO_ROOM.name and (count := len(ahead.waiting)):
+        parts.append(f"{counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it.")
+    if code == Reason.BEHIND.name:
+        names = dict.fromkeys((*ahead.admitted, *ahead.starting))
+        named = gangs_seen_from(key.partition("/")[0], names, _GANGS_NAMED) or "gangs that are being started"
+        parts.append(f"Planned ahead of it: {named}.")
+    if (claim := snapshot.claims.get(key)) is not None and claim.givers:
+        leave = "leaves" if len(claim.givers) == 1 else "leave"
+        givers = gangs_seen_from(key.partition("/")[0], claim.givers, _GANGS_NAMED)
+        parts.append(f"{givers} {leave} for it, and the room is reserved.")
+    return " ".join(filter(None, parts))
 
 
 def wants_nodes(waiting: Waiting | None) -> bool:

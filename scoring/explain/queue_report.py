@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from scoring.explain.words import expected_text
 from scoring.feasibility.quorum import quorum_of
@@ -274,16 +274,10 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
     mine = plan.waiting.get(key) or plan.admitted.get(key)
     entry = queued_gang(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
     starves = entry.starves_in_s is not None and mine is not None
+    alike = {name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__}
     return PlaceInQueue(
-        state=entry.state,
-        queue=entry.queue,
-        rank=entry.rank,
+        **alike,
         of=len(plan.admitted) + len(plan.waiting),
-        priority=entry.priority,
-        weight=entry.weight,
-        waiting_since_s=entry.waiting_since_s,
-        waited_s=entry.waited_s,
-        starves_in_s=entry.starves_in_s,
         ahead=_ahead(run.snapshot, plan, key, allowed, rank=mine.rank if mine else 0),
         reservation=_kept(run.snapshot, plan, ask, run.policy.queue, starves=starves, now_s=now_s),
     )

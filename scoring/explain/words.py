@@ -5,11 +5,13 @@ is still true an hour later.
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Final
 
 from scoring.ids import ZoneName
-from scoring.model import Gang, Pod, Resources
+from scoring.model import Gang, GangSource, Pod, Resources
+from scoring.model.nearest import nearest
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
@@ -17,6 +19,8 @@ from scoring.plan.expected_starts import ExpectedStart, Unknown
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
 _NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
     Unknown.NEVER: "it would not fit the empty cluster",
     Unknown.NOT_FOR_ROOM: "it does not wait for the end of other gangs",
@@ -173,3 +177,29 @@ def _controller(pod: Pod) -> str:
     if pod.owner is not None:
         return f"{pod.owner.kind} {pod.owner.name}"
     return pod.run.name if pod.run is not None else pod.name
+
+
+def probably_wrong_scheduler(
+    pod: Pod, ours: AbstractSet[str], at_work: AbstractSet[str], *, now_s: float
+) -> str | None:
+    """What to say about a pod that waits and is marked as a gang's; `None`: nothing.
+
+    `at_work`: schedulers that have placed a pod which still exists. The annotations of Volcano's gangs are used by its
+    scheduler, too, so with those the default scheduler is no sign of a mistake. `now_s`: Unix seconds.
+    """
+    name, names = pod.scheduler_name, ", ".join(sorted(ours))
+    if pod.group is None or pod.group.source is GangSource.NATIVE or name in ours:
+        return None
+    meant = nearest(name, ours)
+    if meant is not None and name not in at_work:
+        return f"The gang's pods have schedulerName {name}: did you mean {meant}?"
+    if now_s - pod.created_s < _PATIENCE_S:
+        return None
+    if name == _DEFAULT_SCHEDULER and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
+        return (
+            f"The pods have labels of a gang and schedulerName {name}, so netgang does not start them together: "
+            f"set schedulerName to {names}, unless a plugin of that scheduler reads these labels."
+        )
+    if name not in at_work:
+        return f"The gang's pods have schedulerName {name}, and no pod of the cluster was placed by it: is it {names}?"
+    return None

@@ -9,8 +9,7 @@ from msgspec import Raw
 from rich.console import Console
 
 from cli.rendering.explained import print_explanation
-from scoring.explain.gang import explain
-from scoring.explain.waiting import why_it_waits
+from scoring.explain.gang import explain, why_it_waits
 from scoring.ids import NodeName
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy

@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from scoring.explain.gang import explain
+from scoring.explain.gang import explain, why_it_waits
 from scoring.explain.queue_report import report
-from scoring.explain.waiting import why_it_waits
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang
 from scoring.model.policy import Order, Policy, QueuePolicy
