@@ -306,21 +306,20 @@ def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: t
     """The cause when no node of the allowed zones has a label; nodes of other zones, or of none, may have it."""
     elsewhere = _missing_label(run, constraints, range(len(run.table.nodes)))
     missing = elsewhere or missing
-    everywhere = elsewhere is not None or len(allowed) == len(run.zones)
     where = zone_text(allowed[0]) if len(allowed) == 1 else f"zones {some(allowed, _NAMED)}"
-    where = "the cluster" if everywhere else where
     meant = f" (did you mean {missing.meant}?)" if missing.meant else ""
-    known = f"; nodes have {some(missing.known, _NAMED)}" if missing.known and not missing.meant else ""
-    text = f"No node of {where} has label {missing.line}, which the pods ask for{meant}"
+    more = f"; nodes have {some(missing.known, _NAMED)}" if missing.known and not missing.meant else ""
     advice = "Correct nodeSelector or node affinity of the pod template, or label nodes."
-    if everywhere:
-        return WaitingCause(CauseReason.LABEL, f"{text}{known}.", advice)
     zoneless = () if NO_ZONE in allowed else run.table.zones.get(NO_ZONE, ())
-    if len(zoneless) and _missing_label(run, constraints, list(zoneless)) is None:
-        label = run.policy.zone_label
-        advice = f"Give these nodes label {label}, or set netgang.io/zone-policy to preferred."
-        return WaitingCause(CauseReason.LABEL, f"{text}; nodes without zone label {label} do.", advice)
-    return WaitingCause(CauseReason.LABEL, f"{text}{known}; nodes of other zones do.", advice)
+    if elsewhere is not None or len(allowed) == len(run.zones):
+        where = "the cluster"
+    elif len(zoneless) and _missing_label(run, constraints, list(zoneless)) is None:
+        more = f"; nodes without zone label {run.policy.zone_label} do"
+        advice = f"Give these nodes label {run.policy.zone_label}, or set netgang.io/zone-policy to preferred."
+    else:
+        more += "; nodes of other zones do"
+    text = f"No node of {where} has label {missing.line}, which the pods ask for{meant}{more}."
+    return WaitingCause(CauseReason.LABEL, text, advice)
 
 
 def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:

@@ -7,7 +7,6 @@ a closed set are `str`, because a client may be older than the service that it a
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -23,7 +22,7 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.namespace_quota import namespace_of
-from scoring.plan.queue_order import QueueOrder, SortKey
+from scoring.plan.queue_order import QueueOrder
 from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, state_of, transitions_of
 from scoring.queue.weights import Weight
 
@@ -115,11 +114,7 @@ def report(
     take_commitments(run)
     turns = QueueOrder(run, now_s=now_s)
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
-    keyed: list[tuple[SortKey, int, GangDemand]] = []
-    for number, gang in enumerate(gangs):
-        ask = run.view.demand(gang)
-        keyed.append((turns.key(ask), number, ask))
-    asks = [ask for _, _, ask in sorted(keyed, key=itemgetter(0, 1))]
+    asks = sorted(map(run.view.demand, gangs), key=turns.key)
     ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
     claims = snapshot.claims
     leaves_for = {key: claim.gang for claim in claims.values() for key in claim.givers}

@@ -37,20 +37,14 @@ _NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
 
 
 class Unknown(StrEnum):
-    """Why it is not known when a gang starts."""
+    """Why it is not known when a gang starts; the sentences are in `scoring.explain.words`."""
 
     NEVER = "NEVER"
-    """It would not fit the empty cluster."""
     NOT_FOR_ROOM = "NOT_FOR_ROOM"
-    """It does not wait for the end of other gangs."""
     LENGTH = "LENGTH"
-    """How long a gang that is in its way runs is not known."""
     RESERVED = "RESERVED"
-    """Room is reserved for a gang of which it is not known when it starts."""
     OTHERS = "OTHERS"
-    """The room that it needs is not held by gangs whose end is known."""
     FAR = "FAR"
-    """Too many gangs wait before it."""
 
 
 class ExpectedStart(msgspec.Struct, frozen=True):
