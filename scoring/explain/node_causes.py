@@ -22,7 +22,7 @@ from scoring.explain.zones import ZoneVerdict
 from scoring.feasibility.filters import node_allows
 from scoring.feasibility.room import fit_counts
 from scoring.ids import NO_ZONE, NodeName, ZoneName
-from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Reason, Requirement, Resources
+from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement, Resources
 from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.model.resources import PODS
@@ -131,7 +131,7 @@ def node_cause(
     allowed = run.view.candidate_zones(ask)
     if not need or not allowed:
         return None
-    member_class, count = _hardest(run, [(one, len(pods)) for one, pods in need], ask, allowed)
+    member_class, count = _hardest(run, need, ask, allowed)
     constraints, rows = member_class.constraints, run.view.rows(allowed)
     missing = _missing_label(run, constraints, rows.tolist())
     if missing is not None:
@@ -170,16 +170,16 @@ def committed(turn: PlaceInQueue, more: str = "") -> WaitingCause:
 
 
 def _hardest(
-    run: Run, demand: Sequence[tuple[MemberClass, int]], ask: GangDemand, allowed: tuple[ZoneName, ...]
+    run: Run, need: Sequence[tuple[MemberClass, Sequence[Pod]]], ask: GangDemand, allowed: tuple[ZoneName, ...]
 ) -> tuple[MemberClass, int]:
     """The kind of member of which the smallest part fits the best zone."""
     members = run.view.member_set(ask.need or ask.more[:1], ask)
     columns = run.view.columns(allowed)
     empty = run.capacity.zone_fits(members, When.EMPTY)[:, columns].max(axis=1)
     now = run.capacity.zone_fits(members)[:, columns].max(axis=1)
-    counts = np.array([count for _, count in demand], np.int64)
-    at = min(range(len(demand)), key=lambda i: (empty[i] >= counts[i], now[i] / counts[i], i))
-    return demand[at]
+    counts = [len(pods) for _, pods in need]
+    at = min(range(len(need)), key=lambda i: (empty[i] >= counts[i], now[i] / counts[i], i))
+    return need[at][0], counts[at]
 
 
 def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints) -> WaitingCause | None:

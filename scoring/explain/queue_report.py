@@ -18,7 +18,7 @@ from scoring.ids import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU, MEMORY
-from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
+from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.namespace_quota import namespace_of
@@ -279,14 +279,14 @@ def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...
 
 
 def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName, ...], *, rank: int) -> Ahead:
-    zones = set(allowed)
-    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < rank)
-    given = [one for one in plan.admitted.values() if one.rank < rank and zones.intersection(one.zones)]
-    admitted = sorted((one.rank, one.gang) for one in given)
+    ranked: list[Waiting | Admission] = [*plan.waiting.values(), *plan.admitted.values()]
+    before = sorted((one for one in ranked if one.rank < rank), key=lambda one: one.rank)
+    waiting = tuple(one.gang for one in before if isinstance(one, Waiting))
+    admitted = tuple(one.gang for one in before if isinstance(one, Admission) and {*one.zones}.intersection(allowed))
     return Ahead(
-        waiting=tuple(gang for _, gang in waiting),
+        waiting=waiting,
         waiting_count=len(waiting),
-        admitted=tuple(gang for _, gang in admitted),
+        admitted=admitted,
         admitted_count=len(admitted),
         starting=tuple(sorted(other for other in snapshot.commitments if other != key)),
     )
