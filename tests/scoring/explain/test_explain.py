@@ -161,11 +161,6 @@ def test_near_that_decides_nothing_is_said(
     assert want == len(problems) == sum("netgang.io/near: 'office' is no zone" in problem for problem in problems)
 
 
-def test_annotations_that_were_not_understood() -> None:
-    [problem] = explained(gang("g", 1, options={"selection": "best"})).problems
-    assert "netgang.io/selection" in problem
-
-
 # -- which gang is next, and what is reserved -------------------------------------------------------------------------
 
 

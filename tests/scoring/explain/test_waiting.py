@@ -5,17 +5,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from msgspec import Raw
 from rich.console import Console
 
 from cli.rendering.explained import print_explanation
 from scoring.explain.gang import explain, why_it_waits
-from scoring.ids import NodeName
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.what_if import PodSet, WhatIf, supposed_text
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.explain.cases import CASES, Case, explained
 
@@ -58,20 +55,6 @@ def test_why_it_waits(want: str, wanted: Gang, nodes: list[Node], others: list[G
     begin, more, end = want.partition("…")
     text = said(wanted, nodes, *others, **rest)
     assert text == want or (more and text.startswith(begin) and text.endswith(end))
-
-
-WORDS: dict[str, WhatIf] = {
-    "3 more pods": WhatIf(pods=(PodSet(Raw(b"{}"), 2), PodSet(Raw(b"{}")))),
-    "team/a, team/b gone, node n1 cordoned, nodes n1, n2 uncordoned": WhatIf(
-        remove_jobs=("team/a", "team/b"), cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))
-    ),
-    "other settings: queue, score, 4 min later": WhatIf(settings={"score": {}, "queue": {}}, advance_s=240.0),
-}
-
-
-@pytest.mark.parametrize(("text", "what"), WORDS.items(), ids=WORDS)
-def test_all_that_is_supposed_has_words(text: str, what: WhatIf) -> None:
-    assert supposed_text(what) == text
 
 
 # -- each cause --------------------------------------------------------------------------------------------------------
