@@ -6,12 +6,10 @@ The same conversion, cache, mapping, planner and documents as the service; only 
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from extender.api.documents.queue import plan_document, weight_document
 from extender.bootstrap import empty_cache, fill
 from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
@@ -21,20 +19,18 @@ from extender.network.file.source import read_mesh
 from extender.network.mapping import mapping_config
 from extender.network.merge import Given, build
 from extender.runtime.clock import SystemClock
-from extender.schemas import plan as schema
 from extender.settings.settings import Settings
-from scoring.explain.queue_report import QueueReport, report
+from scoring.explain.plans import PlanOfFiles, planned_gangs
+from scoring.explain.queue_report import report
 from scoring.model import Policy, Snapshot
 from scoring.network.matrix import METRICS, MeasurementTable
 from scoring.plan import Plan, plan
-
-_Gang = TypeVar("_Gang", schema.AdmittedGang, schema.WaitingGang)
 
 
 class Planned(msgspec.Struct, frozen=True):
     """A plan of files."""
 
-    document: schema.PlanOfFiles
+    document: PlanOfFiles
     measured: bool  # Whether any of its nodes has a network measurement; else zones and room alone decided
     recorded: int = 0  # Decisions of a log that were made again
     different: int = 0  # Those of them that did not come out as recorded
@@ -71,7 +67,10 @@ def plan_log(file: Path) -> Planned:
 
 
 def _planned(snapshot: Snapshot, policy: Policy, made: Plan, *, now_s: float) -> Planned:
-    document = _with_queue(plan_document(made, snapshot), report(snapshot, made, policy, now_s=now_s))
+    queue = report(snapshot, made, policy, now_s=now_s)
+    found, held = planned_gangs(made, snapshot, queue), {one.gang: one.held_nodes for one in queue.gangs}
+    held = {gang: nodes for gang, nodes in held.items() if nodes}
+    document = PlanOfFiles(found.version, found.admitted, found.waiting, order=queue.order, held=held)
     network = snapshot.network
     return Planned(document, any(network.endpoint(node, metric) for node in snapshot.table.names for metric in METRICS))
 
@@ -86,25 +85,6 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
         given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
         cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=None, now_s=now_s).matrix)
     return cache
-
-
-def _with_queue(made: schema.Plan, queue: QueueReport) -> schema.PlanOfFiles:
-    """The plan, each gang with its state and weight; nodes that are reserved for a STARVING gang under `held`."""
-    entries = {str(one.gang): one for one in queue.entries}
-
-    def ranked(gang: _Gang) -> _Gang:
-        one = entries.get(gang.gang)
-        if one is None:
-            return gang
-        return msgspec.structs.replace(gang, state=one.state.value, weight=weight_document(one.weight))
-
-    return schema.PlanOfFiles(
-        version=made.version,
-        admitted=tuple(map(ranked, made.admitted)),
-        waiting=tuple(map(ranked, made.waiting)),
-        order=queue.order.value,
-        held={one.gang: one.held_nodes for one in queue.entries if one.held_nodes},
-    )
 
 
 def moment_s(text: str | None) -> float:

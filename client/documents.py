@@ -18,12 +18,11 @@ from extender.errors import ConfigError, NetworkSourceError
 from extender.network import batches
 from extender.schemas import Problem
 from extender.schemas import network as schema
-from extender.schemas.explain import Explained, ExplainedPod
-from extender.schemas.jobs import JobInFull, Jobs
+from extender.schemas.jobs import JobInFull, JobList
 from extender.schemas.network import DegradedLinks, KnownPairs, Network, Pairs, ProbeAgents
-from extender.schemas.plan import Supposed
-from extender.schemas.queue import Queue
-from scoring.what_if import WhatIf
+from scoring.explain.gang import Explained, ExplainedPod
+from scoring.explain.queue_report import Queue
+from scoring.what_if import Supposed, WhatIf
 
 _T = TypeVar("_T")
 _TIMEOUT_S: Final = 30.0
@@ -45,10 +44,10 @@ async def queue(door: Door) -> Fetched[Queue]:
     return await ask(door, "/v1/queue", Queue)
 
 
-async def jobs(door: Door, *, namespace: str | None) -> Fetched[Jobs]:
+async def jobs(door: Door, *, namespace: str | None) -> Fetched[JobList]:
     """/v1/jobs."""
     query = {"limit": str(_MOST_JOBS)} | ({"namespace": namespace} if namespace is not None else {})
-    return await ask(door, "/v1/jobs", Jobs, query=query)
+    return await ask(door, "/v1/jobs", JobList, query=query)
 
 
 async def job(door: Door, name: str) -> Fetched[JobInFull]:
@@ -56,9 +55,9 @@ async def job(door: Door, name: str) -> Fetched[JobInFull]:
     return await ask(door, path_of("v1", "jobs", *name.split("/", 1)), JobInFull)
 
 
-async def link(door: Door, source: str, target: str) -> Fetched[schema.Link]:
+async def link(door: Door, source: str, target: str) -> Fetched[schema.LinkInFull]:
     """/v1/network of two nodes."""
-    return await ask(door, path_of("v1", "network", source, target), schema.Link)
+    return await ask(door, path_of("v1", "network", source, target), schema.LinkInFull)
 
 
 async def explanation(door: Door, name: str) -> Fetched[Explained | ExplainedPod]:

@@ -33,7 +33,7 @@ class BadLogError(ValueError):
     """This is no decision log, or it was cut or changed; the text says where."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class RecordedPlan(msgspec.Struct, frozen=True):
     """What went into a planner run, and what came out."""
 
     at_s: float
@@ -59,13 +59,13 @@ class Recorder:
     policy: Policy
     most_bytes: int = 16 * 2**20  # Compressed size of what is kept: hours of a busy cluster
     failed: Callable[[str], None] = lambda _: None  # Where a bug was
-    _waiting: deque[Decision] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING), init=False)
+    _waiting: deque[RecordedPlan] = field(default_factory=lambda: deque(maxlen=_MOST_WAITING), init=False)
     _kept: deque[bytes] = field(default_factory=deque, init=False)  # Compressed, oldest first
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def record(self, at_s: float, snapshot: Snapshot, previous: Plan, made: Plan) -> None:
         """Take note of a planner run; O(1)."""
-        self._waiting.append(Decision(at_s, self.policy, previous, snapshot, made))
+        self._waiting.append(RecordedPlan(at_s, self.policy, previous, snapshot, made))
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
@@ -90,13 +90,13 @@ class Recorder:
                 self._kept.popleft()
 
 
-def encoded(decision: Decision) -> bytes:
+def encoded(decision: RecordedPlan) -> bytes:
     """One decision, as it stands in a log."""
     body = _ENCODER.encode(decision)
     return gzip.compress(len(body).to_bytes(4, "big") + body, compresslevel=1)
 
 
-def decisions(log: bytes) -> Iterator[Decision]:
+def decisions(log: bytes) -> Iterator[RecordedPlan]:
     """What stands in a log, oldest first. Errors: BadLogError; what stands before the fault is given first."""
     number = 0
     try:
@@ -129,4 +129,4 @@ def _array(_kind: object, value: Any) -> Any:
 
 _ENCODER: Final = msgspec.msgpack.Encoder(enc_hook=_written)  # A snapshot has classes of members as keys
 _CANONICAL: Final = msgspec.msgpack.Encoder(enc_hook=_written, order="deterministic")
-_DECODER: Final = msgspec.msgpack.Decoder(Decision, dec_hook=_array)
+_DECODER: Final = msgspec.msgpack.Decoder(RecordedPlan, dec_hook=_array)

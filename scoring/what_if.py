@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
+from scoring.explain.words import counted, duration_text, some
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Commitment, Gang, NodeTable, Pod, Policy, Reason, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
@@ -88,21 +89,16 @@ class Turned(msgspec.Struct, frozen=True):
     after: Fate
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """All gangs for which something differs, each in one of the lists, by name."""
-
-    admitted: tuple[Turned, ...] = ()  # Would be admitted, and were not
-    refused: tuple[Turned, ...] = ()  # Were admitted, and would wait
-    moved: tuple[Turned, ...] = ()  # Admitted both times, at other nodes, or with other members
-    other: tuple[Turned, ...] = ()  # Wait for another reason, came, went, or have settled
-
-
 class Supposed(msgspec.Struct, frozen=True):
-    """A changed situation and the plan for it."""
+    """What would differ from the plan of now; each gang is in one of the lists, by name."""
 
-    situation: Situation
-    plan: Plan
-    difference: Difference
+    said: str = msgspec.field(name="if")  # What is supposed, as a sentence.
+    at_s: float  # The moment that was supposed, Unix seconds.
+    gangs: Mapping[str, int]  # How many would be admitted, and how many would wait.
+    admitted: tuple[Turned, ...]  # Would be admitted, and wait now.
+    refused: tuple[Turned, ...]  # Are admitted now, and would wait.
+    moved: tuple[Turned, ...]  # Are admitted either way, elsewhere.
+    other: tuple[Turned, ...]  # Are there in one of the two plans alone, or wait for another reason.
 
 
 def what_if(
@@ -121,7 +117,17 @@ def what_if(
     """
     made = supposed(base, what, gangs=gangs, policy=policy)
     after = plan(made.snapshot, made.policy, now_s=made.now_s, previous=before, cache=cache)
-    return Supposed(made, after, difference(base.snapshot, before, made.snapshot, after))
+    lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
+    for key in sorted({*base.snapshot.gangs, *made.snapshot.gangs, *before.waiting, *before.admitted}):
+        turned = Turned(key, _fate(base.snapshot.gangs.get(key), before), _fate(made.snapshot.gangs.get(key), after))
+        if (kind := _kind(turned)) is not None:
+            lists[kind].append(replace(turned, after=replace(turned.after, behind=_behind(key, after))))
+    return Supposed(
+        said=supposed_text(what),
+        at_s=made.now_s,
+        gangs={"admitted": len(after.admitted), "waiting": len(after.waiting)},
+        **{kind: tuple(turned) for kind, turned in lists.items()},
+    )
 
 
 def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), policy: Policy | None = None) -> Situation:
@@ -161,14 +167,21 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
     return Situation(snapshot, policy or base.policy, now_s)
 
 
-def difference(snapshot: Snapshot, before: Plan, made: Snapshot, after: Plan) -> Difference:
-    """What differs between two plans. Cost: O(gangs + members of admitted ones)."""
-    lists: dict[str, list[Turned]] = {"admitted": [], "refused": [], "moved": [], "other": []}
-    for key in sorted({*snapshot.gangs, *made.gangs, *before.waiting, *before.admitted}):
-        one = Turned(key, _fate(snapshot.gangs.get(key), before), _fate(made.gangs.get(key), after))
-        if (kind := _kind(one)) is not None:
-            lists[kind].append(replace(one, after=replace(one.after, behind=_behind(key, after))))
-    return Difference(**{name: tuple(found) for name, found in lists.items()})
+def supposed_text(what: WhatIf) -> str:
+    """What is supposed, in one sentence's worth of words.
+
+    >>> supposed_text(WhatIf(remove_jobs=("team/a", "team/b"), settings={"score": {}, "queue": {}}, advance_s=240.0))
+    'team/a, team/b gone, other settings: queue, score, 4 min later'
+    >>> supposed_text(WhatIf(cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))))
+    'node n1 cordoned, nodes n1, n2 uncordoned'
+    """
+    parts = [f"{counted(sum(one.count for one in what.pods), 'more pod')}" if what.pods else ""]
+    parts.append(f"{some(what.remove_jobs)} gone" if what.remove_jobs else "")
+    for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
+        parts.append(f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}" if names else "")
+    parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
+    parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
+    return ", ".join(filter(None, parts))
 
 
 def _members(gangs: Collection[Gang], job: str) -> tuple[Pod, ...]:

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -10,9 +10,6 @@ from rich.console import Console
 from cli.output import AsJson, clear_errors, option, print_answer, print_list, say
 from cli.service_options import busy
 from extender.errors import ConfigError
-
-if TYPE_CHECKING:
-    from extender.schemas.plan import AdmittedGang, WaitingGang
 
 ConfigFile = Annotated[Path | None, option("Settings file, YAML or JSON.", "none", "--config")]
 
@@ -57,10 +54,8 @@ def plan(
     if not planned.measured and not recorded:
         why = "give --network MESH" if network is None else f"no node of {file} is measured in {network}"
         say(errors, "warning: ", "yellow", f"no network data, zones and room alone decide: {why}")
-    gangs: list[AdmittedGang | WaitingGang] = [*document.admitted, *document.waiting]
-    gangs.sort(key=lambda one: (one.rank, one.gang))
-    draw = partial(plan_table, found=document, gangs=gangs)
-    print_answer(msgspec.json.encode(document), partial(print_list, draw), as_json=as_json)
+    draw = partial(print_list, partial(plan_table, found=document))
+    print_answer(msgspec.json.encode(document), draw, as_json=as_json)
     if planned.different:
         say(errors, "error: ", "red", f"{planned.different} of {planned.recorded} decisions come out differently")
         raise typer.Exit(1)

@@ -11,7 +11,7 @@ from cli.output import AsJson, Only, Wide, clear_errors, option, print_answer, p
 from cli.service_options import Reach, having
 
 
-class State(StrEnum):
+class QueueState(StrEnum):
     """What a gang does."""
 
     WAITING = "waiting"
@@ -27,7 +27,7 @@ def queue(
         list[str] | None, typer.Argument(metavar="[NAMESPACE/]NAME...", help="Only these gangs.", show_default="all")
     ] = None,
     state: Annotated[
-        list[State] | None,
+        list[QueueState] | None,
         option("Only gangs in this state; may be repeated.", "all", "--state", "-s", case_sensitive=False),
     ] = None,
     namespace: Only = None,

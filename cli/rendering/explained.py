@@ -7,12 +7,13 @@ from typing import Final
 from rich.console import Console
 
 from cli.output import NONE, columns, print_lines, safe
-from extender.schemas.explain import Explained, ExplainedPod, Turn, Zone
-from extender.schemas.plan import Supposed
+from scoring.explain.gang import Explained, ExplainedPod
 from scoring.explain.gang_network import GangNetwork
+from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, duration_text, some, value_text
+from scoring.explain.zones import ZoneVerdict
 from scoring.network.measurement import METRICS
-from scoring.what_if import Turned
+from scoring.what_if import Supposed, Turned
 
 _MEMBERS: Final = 20
 _DECISIONS: Final = 5
@@ -99,7 +100,7 @@ def network_line(network: GangNetwork) -> str:
     return "; ".join(said)
 
 
-def _turn(turn: Turn) -> list[str]:
+def _turn(turn: PlaceInQueue) -> list[str]:
     weight = f"{turn.weight.omega_prime:.4g}"
     rank = f"rank {turn.rank} of {turn.of}, " if turn.rank is not None else ""
     times = [f"waited {duration_text(turn.waited_s)}" if turn.waited_s else ""]
@@ -119,7 +120,7 @@ def _turn(turn: Turn) -> list[str]:
     return lines
 
 
-def _zones(console: Console, zones: Sequence[Zone]) -> None:
+def _zones(console: Console, zones: Sequence[ZoneVerdict]) -> None:
     if not any(zone.wanted for zone in zones):
         return
     rows = [
@@ -138,7 +139,7 @@ def _zones(console: Console, zones: Sequence[Zone]) -> None:
     _lines(console, ("ZONE", "ALLOWED", "NODES", "ROOM", "WHEN EMPTY", "NETWORK", "DISTANCE", "SHORT OF"), rows)
 
 
-def _short(zone: Zone) -> str:
+def _short(zone: ZoneVerdict) -> str:
     lines = [f"{one.amount} {one.resource} on {some(one.nodes)}" for one in zone.short]
     if zone.homeless:
         lines.append(f"nodes for {zone.homeless} members")

@@ -10,7 +10,7 @@ from rich.text import Text
 from cli.output import NONE, columns
 from cli.rendering.network import duration
 from cli.rendering.queue import COLOURS
-from extender.schemas.jobs import Job, JobInFull, Jobs, WorkerChange
+from extender.schemas.jobs import Job, JobInFull, JobList, WorkerChange
 
 _NAMES: Final = ("JOB", "KIND", "STATE", "WORKERS", "MIN", "MAX")
 _WIDE: Final = ("NODES", "ZONES", "WEIGHT", "NETWORK", "STEP", "LOSS", "SAMPLES/S", "REPORTED")
@@ -22,7 +22,7 @@ def job_in_full(console: Console, job: JobInFull, *, wide: bool) -> RenderableTy
     return Group(_lines(console, [job], wide=wide), "", _changes(console, job.changes))
 
 
-def jobs_table(console: Console, found: Jobs, *, wide: bool) -> RenderableType:
+def jobs_table(console: Console, found: JobList, *, wide: bool) -> RenderableType:
     """A line for each job."""
     if not found.jobs:
         return Text("no jobs of kinds that netgang resizes")

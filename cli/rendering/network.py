@@ -86,7 +86,7 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
     return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
 
 
-def link_table(console: Console, link: schema.Link, *, wide: bool) -> RenderableType:
+def link_table(console: Console, link: schema.LinkInFull, *, wide: bool) -> RenderableType:
     """A line for each metric: both directions, what counts of them, and its points; `wide`: ages and sources, too."""
     rows = [(name, *_metric(part, wide=wide)) for name, part in link.metrics.items()]
     rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))

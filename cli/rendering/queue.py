@@ -7,8 +7,8 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from cli.output import NONE, columns, safe
-from extender.schemas.plan import AdmittedGang, PlanOfFiles, WaitingGang
-from extender.schemas.queue import Queue, QueuedGang
+from scoring.explain.plans import AdmittedGang, PlanOfFiles, WaitingGang
+from scoring.explain.queue_report import Queue, QueuedGang
 from scoring.explain.words import counted, duration_text, moment_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}
@@ -89,10 +89,10 @@ def _why(one: QueuedGang, ahead: Sequence[str]) -> list[str]:
     return [each for each in said if each]
 
 
-def plan_table(console: Console, found: PlanOfFiles, gangs: Sequence[AdmittedGang | WaitingGang]) -> RenderableType:
-    """A line for each of `gangs`: its nodes, or why it waits; then reserved nodes."""
-    rows = []
-    for one in gangs:
+def plan_table(console: Console, found: PlanOfFiles) -> RenderableType:
+    """A line for each gang, in the order of the queue: its nodes, or why it waits; then reserved nodes."""
+    rows, gangs = [], list[AdmittedGang | WaitingGang]((*found.admitted, *found.waiting))
+    for one in sorted(gangs, key=lambda one: (one.rank, one.gang)):
         if isinstance(one, AdmittedGang):
             nodes = ", ".join(f"{pod} → {node}" for pod, node in one.members.items())
             score = NONE if one.score is None else f"{one.score:.1f}"

@@ -94,39 +94,40 @@ class TokenAuth:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let one request through, with the caller as `scope["user"]`, or refuse it with a problem document."""
-        refusal = await self._refusal(scope)
-        await (self._app if refusal is None else refusal)(scope, receive, send)
+        caller, path = await self._caller(scope), scope["path"]
+        if isinstance(caller, Identity) and not self._reporters.may(caller, path):
+            caller = _refused(HTTPStatus.FORBIDDEN, WAY_OUT if path == PROBE_PATH else _NAMESPACE_WAY_OUT)
+        if isinstance(caller, Response):
+            await caller(scope, receive, send)
+        elif caller is None:
+            unknown = _unauthorized("the API server does not know this token, or it has expired")
+            await unknown(scope, receive, send)
+        else:
+            scope["user"] = caller
+            await self._app(scope, receive, send)
 
-    async def _refusal(self, scope: Scope) -> Response | None:
-        token, path = _bearer_token(scope), scope["path"]
-        if not token:
+    async def _caller(self, scope: Scope) -> Identity | Response | None:
+        """Whose the token is; `None`: nobody's. Else why that cannot be said."""
+        if not (token := _bearer_token(scope)):
             return _unauthorized("show a token: Authorization: Bearer TOKEN")
         try:
-            caller = await self._identity(token, str(scope["client"][0]) if scope.get("client") else "")
-        except _RefusedError as error:
-            return error.response
+            return await self._identity(token, str(scope["client"][0]) if scope.get("client") else "")
         except (ApiError, ApiUnavailableError) as error:
             _log.warning("cannot ask the API server whose a token is: %s", error)
             return _unavailable("the API server cannot be asked now whose this token is; the log says more")
-        if caller is None:
-            return _unauthorized("the API server does not know this token, or it has expired")
-        if not self._reporters.may(caller, path):
-            return _refused(HTTPStatus.FORBIDDEN, WAY_OUT if path == PROBE_PATH else _NAMESPACE_WAY_OUT)
-        scope["user"] = caller
-        return None
 
-    async def _identity(self, token: str, peer: str) -> Identity | None:
-        """What is remembered of the token, or is asked now; _RefusedError: not now. A no costs `peer` a question."""
+    async def _identity(self, token: str, peer: str) -> Identity | Response | None:
+        """What is remembered of the token, or is asked now; a response: not now. A no costs `peer` a question."""
         key = hashlib.sha256(token.encode()).digest()
         if (known := self._yes.get(key)) is not None:
             return known
         if self._no.get(key) is not None:
             return None
         if self._waiting >= self._waiting_max:
-            raise _RefusedError(_unavailable("too many callers are being checked; come again in a moment"))
+            return _unavailable("too many callers are being checked; come again in a moment")
         counts = self._yes_once.get(key) is None
         if counts and not self._questions.take(peer):
-            raise _RefusedError(_refused(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY, {"retry-after": f"{REFILL_S:g}"}))
+            return _refused(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY, {"retry-after": f"{REFILL_S:g}"})
         self._waiting += 1
         refused = False
         try:
@@ -143,11 +144,6 @@ class TokenAuth:
         self._yes_once.keep(key, True)
         self._yes.keep(key, caller)
         return caller
-
-
-class _RefusedError(Exception):
-    def __init__(self, response: Response) -> None:
-        self.response = response
 
 
 class _Memory(msgspec.Struct, Generic[_Value]):

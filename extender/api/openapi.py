@@ -14,8 +14,7 @@ import msgspec
 from fastapi import FastAPI, Path, Query
 
 from extender.api.problems import PROBLEM_TYPE
-from extender.schemas import Problem, Record
-from scoring.what_if import WhatIf
+from extender.schemas import Problem
 
 Responses = dict[int | str, dict[str, Any]]  # status → what OpenAPI says of it, as FastAPI takes it
 Name: TypeAlias = Annotated[str, Path(min_length=1, max_length=253, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
@@ -24,9 +23,10 @@ Kind: TypeAlias = Annotated[
 ]
 
 _PLACE: Final = "#/components/schemas/"
+_NAMED: Final[dict[str, type[msgspec.Struct]]] = {}  # name → the record that some route answers with or takes
 
 
-def answers(kind: type[Record], problems: Mapping[int, str] | None = None) -> Responses:
+def answers(kind: type[msgspec.Struct], problems: Mapping[int, str] | None = None) -> Responses:
     """The answer to a good request, and problem documents: status → when."""
     good = {"description": "Successful Response", "content": {"application/json": {"schema": _named(kind)}}}
     return {200: good, **{status: problem(text) for status, text in (problems or {}).items()}}
@@ -57,13 +57,13 @@ def with_schemas(app: FastAPI) -> FastAPI:
 
 
 def _named(kind: type[msgspec.Struct]) -> dict[str, str]:
+    _NAMED[kind.__name__] = kind
     return {"$ref": f"{_PLACE}{kind.__name__}"}
 
 
 def _components(text: str) -> dict[str, Any]:
     """Schemas of the records that `text` refers to, and of those below them."""
-    kinds: list[type[msgspec.Struct]] = [*_below(Record), WhatIf]
-    named = [kind for kind in kinds if f'"{_PLACE}{kind.__name__}"' in text]
+    named = [kind for name, kind in _NAMED.items() if f'"{_PLACE}{name}"' in text]
     _, found = msgspec.json.schema_components(named, ref_template=_PLACE + "{name}")
     for kind in _records(*named):
         names = dict(zip(*(getattr(kind, f"__struct_{of}fields__", ()) for of in ("", "encode_")), strict=True))
@@ -72,11 +72,6 @@ def _components(text: str) -> dict[str, Any]:
             if (field := names.get(name, name)) in fields:
                 fields[field]["description"] = text
     return found
-
-
-def _below(kind: type[Record]) -> Iterator[type[Record]]:
-    for one in kind.__subclasses__():
-        yield from (one, *_below(one))
 
 
 def _records(*kinds: Any) -> Iterator[type]:

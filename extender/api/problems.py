@@ -19,14 +19,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from extender.errors import BadRequestError
-from extender.schemas import Problem, Record
+from extender.schemas import Problem
 
 PROBLEM_TYPE: Final = "application/problem+json"
 PROBES: Final = frozenset({"/healthz", "/readyz", "/metrics"})  # They name no job, and asking changes nothing
 LAST: Final = {"connection": "close"}  # The rest of the body is not read, so what follows on its connection is neither
 
 
-def document_response(document: Record, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def document_response(document: msgspec.Struct, status: HTTPStatus = HTTPStatus.OK) -> Response:
     """A document as a response."""
     return Response(msgspec.json.encode(document), status_code=status, media_type="application/json")
 

@@ -17,19 +17,18 @@ from starlette.responses import Response
 
 from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
 from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.documents.queue import supposed_document
 from extender.api.documents.views import Views
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
-from extender.schemas.explain import Explained
-from extender.schemas.jobs import JobInFull, Jobs
-from extender.schemas.network import Link, Network
-from extender.schemas.plan import PlanInForce, Supposed
-from extender.schemas.queue import Queue
+from extender.schemas.jobs import JobInFull, JobList
+from extender.schemas.network import LinkInFull, Network
 from extender.schemas.readiness import Readiness
-from scoring.what_if import MisfitError, WhatIf
+from scoring.explain.gang import Explained
+from scoring.explain.plans import PlanInForce
+from scoring.explain.queue_report import Queue
+from scoring.what_if import MisfitError, Supposed, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.
 
@@ -127,7 +126,9 @@ def _documents(views: Views) -> APIRouter:
     async def network(zone: _Zone = None, limit: _Limit = USUAL_NODES) -> Response:
         return document_response(views.network(zone=zone, limit=limit))
 
-    @router.get("/network/{source}/{target}", summary="The link between two nodes", responses=answers(Link, _PROBLEMS))
+    @router.get(
+        "/network/{source}/{target}", summary="The link between two nodes", responses=answers(LinkInFull, _PROBLEMS)
+    )
     async def link(source: Name, target: Name) -> Response:
         document = views.link(source, target)
         if document is None:
@@ -151,13 +152,12 @@ def _documents(views: Views) -> APIRouter:
         if isinstance(body, Response):
             return body
         try:
-            what = read_what_if(body)
-            found = await views.what_ifs.suppose(what)
+            found = await views.what_ifs.suppose(read_what_if(body))
         except MisfitError as misfit:
             return problem_response(HTTPStatus.BAD_REQUEST, str(misfit))
         except BusyError as busy:
             return problem_response(HTTPStatus.TOO_MANY_REQUESTS, str(busy), headers=_COME_AGAIN)
-        return document_response(supposed_document(found, what))
+        return document_response(found)
 
     @router.get("/record", summary="The last decisions, for `netgang plan`")
     async def record() -> Response:
@@ -175,7 +175,7 @@ def _jobs(jobs: JobsView | None) -> APIRouter:
     @router.get(
         "/jobs",
         summary="Jobs that may be resized: workers, places, reports, demands",
-        responses=answers(Jobs, _JOB_PROBLEMS),
+        responses=answers(JobList, _JOB_PROBLEMS),
     )
     async def all_jobs(namespace: _Namespace = None, limit: _Jobs = USUAL_JOBS) -> Response:
         if jobs is None:

@@ -121,7 +121,7 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
     if sum(one.count for one in what.pods) > MOST_PODS:
         raise MisfitError(f"pods: more than {MOST_PODS}")
     groups = [_read(f"pod_groups.{n}", pod_group_from_json, raw) for n, raw in enumerate(what.pod_groups)]
-    native = [msgspec.json.decode(raw, type=_Head).native for raw in what.pod_groups]
+    native = [msgspec.json.decode(raw, type=_GroupHead).native for raw in what.pod_groups]
     pods = [_as_admitted(cache, pod) for n, one in enumerate(what.pods) for pod in _pods(f"pods.{n}", one)]
     if len({pod.uid for pod in pods}) < len(pods):
         raise MisfitError("pods: two have one name")
@@ -140,7 +140,7 @@ def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:
     return tuple(gangs[key] for key in sorted(gangs))
 
 
-class _Head(msgspec.Struct):
+class _GroupHead(msgspec.Struct):
     apiVersion: str = ""
 
     @property

@@ -18,7 +18,7 @@ from extender.leadership.election import Election
 from extender.leadership.lease import LeaseApi, RoleLabel
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.readiness import Leadership as Standing
+from extender.schemas.readiness import Standing
 
 _log = logging.getLogger("netgang.leadership")
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import msgspec
 
 from extender.ports import EndpointInfo
+from extender.schemas.network import AmbiguousNode
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
@@ -90,22 +91,12 @@ def mapping_config(settings: "Settings") -> MappingConfig:
     )
 
 
-class Ambiguous(NamedTuple):
-    """A node whose endpoint is not known: several candidates, or one that several nodes claim."""
-
-    metric: Metric
-    node: NodeName
-    candidates: tuple[EndpointId, ...]
-    reason: str
-    more_candidates: int = 0
-
-
 class NodeMapping(msgspec.Struct, frozen=True):
     """Where each node is measured."""
 
     endpoint_of: Mapping[Metric, Mapping[NodeName, EndpointId]]
     unmapped: Mapping[Metric, tuple[NodeName, ...]]  # metric → nodes without an endpoint, sorted; not ambiguous ones
-    ambiguous: tuple[Ambiguous, ...]
+    ambiguous: tuple[AmbiguousNode, ...]
     unknown: tuple[str, ...]  # A sentence for each endpoint that is named somewhere, and that no source knows
     unused: tuple[EndpointId, ...]  # Endpoints of no node, sorted: gateways, or names that did not match
 
@@ -183,7 +174,7 @@ class _Search:
     def __init__(self, metric: Metric, index: _Index, config: MappingConfig) -> None:
         self.metric = metric
         self.found: dict[NodeName, EndpointId] = {}
-        self.doubtful: dict[NodeName, Ambiguous] = {}
+        self.doubtful: dict[NodeName, AmbiguousNode] = {}
         self.unknown: list[str] = []
         self._index = index
         self._config = config
@@ -240,7 +231,7 @@ class _Search:
                 self.found[claimants[0]] = endpoint
                 continue
             reason = "several nodes have the endpoint's host name"
-            self.doubtful |= {name: Ambiguous(self.metric, name, (endpoint,), reason) for name in claimants}
+            self.doubtful |= {name: AmbiguousNode(self.metric, name, (endpoint,), reason) for name in claimants}
 
     def _settle(self, node: _KnownNode, candidates: frozenset[EndpointId], doubt: str) -> None:
         name = node.node.name
@@ -248,4 +239,4 @@ class _Search:
             self.found[name] = next(iter(candidates))
         elif candidates:
             first = _first(candidates)
-            self.doubtful[name] = Ambiguous(self.metric, name, first, doubt, len(candidates) - len(first))
+            self.doubtful[name] = AmbiguousNode(self.metric, name, first, doubt, len(candidates) - len(first))

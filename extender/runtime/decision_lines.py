@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from extender.ports import Clock
-from extender.schemas.explain import Past
+from scoring.explain.gang import Past
 from scoring.ids import GangKey
 
 DECISIONS: Final = "netgang.decisions"
@@ -128,13 +128,6 @@ _REASON: Final = "plan"  # The planner's word about a gang that waits
 _ANSWERS: Final = frozenset({"filter", _REASON})  # What the queue shows for every gang; all else changes something
 
 
-class Made(msgspec.Struct, frozen=True):
-    """A decision and its moment, in Unix seconds."""
-
-    at_s: float
-    decision: Decision
-
-
 @dataclass(eq=False, repr=False)
 class RecentDecisions:
     """One thread of control."""
@@ -143,35 +136,37 @@ class RecentDecisions:
     _: KW_ONLY
     exists: Callable[[GangKey], object] = lambda _: True  # Whether a gang does; None or False: it is gone
     count: int = field(default=0, init=False)  # Changes so far: with another number the list is another
-    _of: OrderedDict[GangKey, tuple[Made, ...]] = field(default_factory=OrderedDict, init=False)
+    _of: OrderedDict[GangKey, tuple[Past, ...]] = field(default_factory=OrderedDict, init=False)
     """gang → its decisions, newest first; the gang with the newest one is the last"""
-    _changes: deque[Made] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES), init=False)
+    _changes: deque[tuple[float, Decision]] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES), init=False)
     _prune_at: int = field(default=MOST_GONE, init=False)
 
     def add(self, decision: Decision) -> None:
         """Keep a decision. Cost: O(1), and O(gangs) once in `MOST_GONE` / 2 new gangs."""
-        made = Made(self.clock.now_s(), decision)
-        if decision.what not in _ANSWERS:
-            self._changes.appendleft(made)
+        now_s, what = self.clock.now_s(), decision.what
+        if what not in _ANSWERS:
+            self._changes.appendleft((now_s, decision))
             self.count += 1
-        if decision.gang and decision.what not in _OF_PODS:
-            self._add_to(GangKey(decision.gang), made)
+        if decision.gang and what not in _OF_PODS:
+            pod, node = decision.pod, decision.node
+            where = f"{pod} on {node}" if pod and node else pod or node
+            self._add_to(GangKey(decision.gang), Past(now_s, what, decision.reason, where))
 
-    def changes(self) -> Sequence[Made]:
-        """The last decisions that changed something, newest first."""
+    def changes(self) -> Sequence[tuple[float, Decision]]:
+        """The last decisions that changed something, newest first, each with its moment in Unix seconds."""
         return tuple(self._changes)
 
     def of(self, gang: GangKey) -> tuple[Past, ...]:
         """The last decisions about a gang, newest first, as they are explained."""
-        return tuple(_explained(made) for made in self._of.get(gang, ()))
+        return self._of.get(gang, ())
 
     def __len__(self) -> int:
         return len(self._of)
 
-    def _add_to(self, gang: GangKey, made: Made) -> None:
+    def _add_to(self, gang: GangKey, made: Past) -> None:
         before = self._of.get(gang, ())
-        in_a_row = [one.decision.what for one in before[:MOST_REASONS]] == [_REASON] * MOST_REASONS
-        if made.decision.what == _REASON and in_a_row:
+        in_a_row = [one.what for one in before[:MOST_REASONS]] == [_REASON] * MOST_REASONS
+        if made.what == _REASON and in_a_row:
             before = before[: MOST_REASONS - 1] + before[MOST_REASONS:]
         self._of[gang] = (made, *before[: MOST_EACH - 1])
         self._of.move_to_end(gang)
@@ -182,9 +177,3 @@ class RecentDecisions:
             self._prune_at = len(self._of) + MOST_GONE // 2
         if len(self._of) > MOST_GANGS:
             self._of.popitem(last=False)
-
-
-def _explained(made: Made) -> Past:
-    one = made.decision
-    where = f"{one.pod} on {one.node}" if one.pod and one.node else one.pod or one.node
-    return Past(at_s=made.at_s, what=one.what, reason=one.reason, detail=where)

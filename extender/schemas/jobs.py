@@ -3,11 +3,11 @@
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.schemas import Record
-from extender.schemas.queue import Weight
+from scoring.explain.queue_report import GangWeight
+from scoring.scaling.metrics.series import Point
 
 
-class Workers(Record):
+class Workers(msgspec.Struct, frozen=True):
     """How many workers a job has, and may have."""
 
     now: int
@@ -16,14 +16,14 @@ class Workers(Record):
     min_from: str | None  # What says the minimum.
 
 
-class Placement(Record):
+class Placement(msgspec.Struct, frozen=True):
     """Where a job's pods are."""
 
     zones: tuple[str, ...]
     nodes: dict[str, int]  # node → pods.
 
 
-class MetricsDemand(Record):
+class MetricsDemand(msgspec.Struct, frozen=True):
     """What a job's own metrics ask for."""
 
     policy: str
@@ -32,24 +32,13 @@ class MetricsDemand(Record):
     detail: str | UnsetType = UNSET
 
 
-class Point(Record):
-    """A report."""
-
-    step: int
-    time: float  # Unix seconds.
-    loss: float | None
-    samples_per_second: float | None
-    accuracy: float | None
-    workers: int | None
-
-
-class LastReport(Point, kw_only=True):
+class LastReport(Point, frozen=True, kw_only=True):
     """The last report."""
 
     age_s: float
 
 
-class WorkerChange(Record):
+class WorkerChange(msgspec.Struct, frozen=True):
     """One change of a job's worker count."""
 
     before: int
@@ -65,14 +54,14 @@ class WorkerChange(Record):
     lost_pod_s: float | None  # Pod-seconds that were idle because of it.
 
 
-class Job(Record):
+class Job(msgspec.Struct, frozen=True):
     """An elastic job in short."""
 
     job: str  # NAMESPACE/NAME.
     kind: str
     state: str  # WAITING, STARVING, RUNNING or COMPLETED.
     gang: str | None
-    weight: Weight | None
+    weight: GangWeight | None
     workers: Workers
     placement: Placement
     network: float | None  # Mean points of the links between its nodes.
@@ -83,14 +72,14 @@ class Job(Record):
     last_change: WorkerChange | None
 
 
-class Points(Record):
+class Points(msgspec.Struct, frozen=True):
     """A job's reports."""
 
     kept: int
     last: tuple[Point, ...]
 
 
-class JobInFull(Job, kw_only=True):
+class JobInFull(Job, frozen=True, kw_only=True):
     """One job, with its pods, reports and the history of its changes."""
 
     uid: str
@@ -99,7 +88,7 @@ class JobInFull(Job, kw_only=True):
     points: Points
 
 
-class FirstWaiting(Record):
+class FirstWaiting(msgspec.Struct, frozen=True):
     """The gang for which jobs may shrink, and why none does."""
 
     gang: str | None
@@ -107,7 +96,7 @@ class FirstWaiting(Record):
     detail: str
 
 
-class Jobs(Record):
+class JobList(msgspec.Struct, frozen=True):
     """All jobs of kinds that netgang resizes, by name."""
 
     at_s: float  # Unix seconds.
@@ -117,7 +106,7 @@ class Jobs(Record):
     of: int  # More than are shown: see `limit`.
 
 
-class Accepted(Record):
+class Accepted(msgspec.Struct, frozen=True):
     """The outcome of a report."""
 
     accepted: int  # Points that were taken.

@@ -1,13 +1,15 @@
 """GET /v1/network: the network as the planner sees it; GET /v1/network/{source}/{target}: one link."""
 
+from collections.abc import Mapping
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.schemas import Record
+from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import Known, PairCounts
 
 
-class KnownPairs(Record):
+class KnownPairs(msgspec.Struct, frozen=True):
     """How much of a metric is known."""
 
     known_pairs: int
@@ -15,7 +17,7 @@ class KnownPairs(Record):
     nodes: int
 
 
-class Pairs(Record):
+class Pairs(msgspec.Struct, frozen=True):
     """Values and ages of all directed pairs of some nodes, as matrices indexed [from][to]; null is unknown."""
 
     zone: str | None  # The one that was asked for.
@@ -29,7 +31,7 @@ class Pairs(Record):
     throughput_age_s: list[list[float | None]]
 
 
-class Source(Record):
+class Source(msgspec.Struct, frozen=True):
     """How a source of measurements does."""
 
     name: str
@@ -42,17 +44,17 @@ class Source(Record):
     rejected: dict[str, int] = msgspec.field(default_factory=dict)  # why → values that were not taken.
 
 
-class AmbiguousNode(Record):
-    """A node whose endpoint is not certain."""
+class AmbiguousNode(msgspec.Struct, frozen=True):
+    """A node whose endpoint is not certain: several candidates, or one that several nodes claim."""
 
     metric: str
-    node: str
-    candidates: tuple[str, ...]
+    node: NodeName
+    candidates: tuple[EndpointId, ...]
     reason: str
-    more_candidates: int
+    more_candidates: int = 0
 
 
-class LeftOut(Record):
+class LeftOut(msgspec.Struct, frozen=True):
     """How many more entries each list has."""
 
     unmapped: dict[str, int]
@@ -61,7 +63,7 @@ class LeftOut(Record):
     unused: int
 
 
-class Mapping(Record):
+class MappedNodes(msgspec.Struct, frozen=True):
     """Where nodes are measured: counts, and the first of each list."""
 
     nodes: dict[str, dict[str, int]]  # metric → mapped, unmapped, ambiguous → nodes.
@@ -72,19 +74,19 @@ class Mapping(Record):
     left_out: LeftOut
 
 
-class NetworkStatus(Record):
+class SourcesStatus(msgspec.Struct, frozen=True):
     """How sources and mapping do."""
 
     version: int
     published_at_s: float | None  # Unix seconds.
     sources: tuple[Source, ...]
-    known_pairs: dict[str, int]  # metric → directed pairs of endpoints with a value.
-    pairs: dict[str, PairCounts]  # metric → the same by age.
-    mapping: Mapping | None
+    known_pairs: Mapping[str, int]  # metric → directed pairs of endpoints with a value.
+    pairs: Mapping[str, PairCounts]  # metric → the same by age.
+    mapping: MappedNodes | None
     crash: str | None  # An error that netgang did not expect.
 
 
-class AgentsAmiss(Record):
+class AgentsAmiss(msgspec.Struct, frozen=True):
     """Nodes whose agents have the same trouble: the first five, and their zone if all are of one of several."""
 
     count: int
@@ -93,7 +95,7 @@ class AgentsAmiss(Record):
     zone: str | None
 
 
-class ProbeAgents(Record):
+class ProbeAgents(msgspec.Struct, frozen=True):
     """The agents of the probe; absent are nodes whose agent has never reported to this leader."""
 
     reporting: int  # Report, and get answers from peers, or have no peers yet.
@@ -102,7 +104,7 @@ class ProbeAgents(Record):
     unanswered: AgentsAmiss  # Report, and none of their packets is answered.
 
 
-class DegradedLinks(Record):
+class DegradedLinks(msgspec.Struct, frozen=True):
     """A node, or a zone as a whole, with bad links of one metric inside its zone."""
 
     kind: str  # node or zone.
@@ -115,7 +117,7 @@ class DegradedLinks(Record):
     target: str
 
 
-class Network(Record):
+class Network(msgspec.Struct, frozen=True):
     """Sources and mapping of the network data, and the values between some nodes."""
 
     version: int
@@ -123,12 +125,12 @@ class Network(Record):
     metrics: dict[str, KnownPairs]  # loss, delay, throughput.
     zones: dict[str, int]  # zone → nodes.
     pairs: Pairs
-    status: NetworkStatus | UnsetType = UNSET  # Left out: there are no sources.
+    status: SourcesStatus | UnsetType = UNSET  # Left out: there are no sources.
     degraded: tuple[DegradedLinks, ...] = ()  # Nodes, and zones as a whole, with bad links; at most 100.
     probe: ProbeAgents | UnsetType = UNSET  # Left out: the probe is off, or this replica does not lead.
 
 
-class LinkMetric(Record):
+class LinkMetric(msgspec.Struct, frozen=True):
     """One metric of a link: both directions, and what counts of them."""
 
     there: Known | None
@@ -143,7 +145,7 @@ class LinkMetric(Record):
     """What both say, where one is too old to count: the link has no more points than for this."""
 
 
-class Link(Record):
+class LinkInFull(msgspec.Struct, frozen=True):
     """Both directions of the link between two nodes, and what it is worth among the nodes of their zones."""
 
     source: str

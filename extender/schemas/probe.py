@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, field
-
-from extender.schemas import Record
 
 MOST_LINKS = 128
 _Name = Annotated[str, Meta(min_length=1, max_length=253)]
@@ -14,7 +13,7 @@ _Bps = Annotated[float, Meta(ge=0.0, le=1e15)]
 _Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
-class ProbedLink(Record, forbid_unknown_fields=True):
+class ProbedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One link since the agent's last report that was taken; suspect packets are in no other field."""
 
     peer: _Name  # Node at the other end.
@@ -28,14 +27,14 @@ class ProbedLink(Record, forbid_unknown_fields=True):
     suspect: _Count = 0  # Packets that the agents themselves may have spoilt.
 
 
-class KnownLink(Record, forbid_unknown_fields=True):
+class KnownLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a leader answered of a link in `known`, sent back to the next one."""
 
     peer: _Name
     known: Annotated[list[_Ms], Meta(min_length=7, max_length=7)]  # As answered, the first with today's age.
 
 
-class KnownBurst(Record, forbid_unknown_fields=True):
+class KnownBurst(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A burst that ended, as a leader answers it, and as both of its agents send it back to the next one."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -46,7 +45,7 @@ class KnownBurst(Record, forbid_unknown_fields=True):
     received_bps: _Bps | None = None  # From the peer.
 
 
-class BurstResult(Record, forbid_unknown_fields=True):
+class BurstResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the client of a burst found; taken once, from the agent that the burst was assigned to."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -56,7 +55,7 @@ class BurstResult(Record, forbid_unknown_fields=True):
     error: Annotated[str, Meta(max_length=200)] = ""
 
 
-class ProbeReport(Record, forbid_unknown_fields=True):
+class ProbeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an agent sends every `interval_s`."""
 
     node: _Name  # That of the agent's own pod.
@@ -70,7 +69,7 @@ class ProbeReport(Record, forbid_unknown_fields=True):
     burst: BurstResult | None = None
 
 
-class ProbePeer(Record, omit_defaults=True):
+class ProbePeer(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node to measure."""
 
     node: str
@@ -79,7 +78,7 @@ class ProbePeer(Record, omit_defaults=True):
     known: list[float] | None = None  # Age s, sent, lost there, lost back, answered, delay there ms, delay back ms.
 
 
-class ProbeBurst(Record):
+class ProbeBurst(msgspec.Struct, frozen=True):
     """One measurement of throughput by iperf3, both directions at once, between this agent and one other."""
 
     id: str
@@ -91,7 +90,7 @@ class ProbeBurst(Record):
     wait_s: float  # So long the server waits for the client.
 
 
-class ProbeOrders(Record, omit_defaults=True):
+class ProbeOrders(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the agent is to do until its next report."""
 
     interval_s: float  # Seconds until the next report.

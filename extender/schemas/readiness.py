@@ -1,12 +1,12 @@
 """GET /readyz: whether kube-scheduler should be sent here."""
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
-from extender.schemas import Record
-from extender.schemas.network import Mapping, ProbeAgents, Source
+from extender.schemas.network import MappedNodes, ProbeAgents, Source
 
 
-class Watch(Record):
+class Watch(msgspec.Struct, frozen=True):
     """How the watch of a kind of objects does; counts are since the start."""
 
     path: str
@@ -22,7 +22,7 @@ class Watch(Record):
     last_error: str
 
 
-class CacheSizes(Record):
+class CacheSizes(msgspec.Struct, frozen=True):
     """How much the cache holds."""
 
     version: int
@@ -37,7 +37,7 @@ class CacheSizes(Record):
     kept_for_daemon_sets: int
 
 
-class Leadership(Record):
+class Standing(msgspec.Struct, frozen=True):
     """Which replica leads, as far as this one knows."""
 
     leading: bool
@@ -49,28 +49,28 @@ class Leadership(Record):
     last_error: str
 
 
-class NetworkSources(Record):
+class NetworkSources(msgspec.Struct, frozen=True):
     """How sources and mapping do, in short."""
 
     sources: tuple[Source, ...]
-    mapping: Mapping | UnsetType = UNSET
+    mapping: MappedNodes | UnsetType = UNSET
     probe: ProbeAgents | UnsetType = UNSET
 
 
-class Parts(Record):
+class PartStates(msgspec.Struct, frozen=True):
     """The state of the parts."""
 
     sync: dict[str, Watch]  # kind → its watch.
     cache: CacheSizes
     notes: str | UnsetType = UNSET  # Why netgang's own notes are not written.
     started: str | UnsetType = UNSET  # Why the next netgang would not know which gangs have started.
-    leadership: Leadership | UnsetType = UNSET
+    leadership: Standing | UnsetType = UNSET
     network: NetworkSources | UnsetType = UNSET
 
 
-class Readiness(Record):
+class Readiness(msgspec.Struct, frozen=True):
     """Whether kube-scheduler should be sent here, why not, and the state of the parts."""
 
     ready: bool
     reasons: tuple[str, ...]
-    detail: Parts
+    detail: PartStates

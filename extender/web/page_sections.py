@@ -14,7 +14,7 @@ import numpy as np
 from extender.api.documents.network import degraded_links
 from extender.api.documents.views import Views
 from extender.runtime.slices import next_slice
-from extender.schemas.queue import Queue
+from scoring.explain.queue_report import Queue
 from scoring.model import Pod, Snapshot
 from scoring.model.resources import CPU, MEMORY, PODS
 
@@ -60,7 +60,7 @@ def _small(views: Views, snapshot: Snapshot) -> Iterator[tuple[str, Document]]:
     yield "gates", _gates(views, snapshot)
     yield "network", _network(views)
     shown = ("what", "gang", "pod", "node", "reason")
-    made = [{"at_s": one.at_s, **_shown(one.decision, *shown)} for one in views.recent.changes()]
+    made = [{"at_s": at_s, **_shown(one, *shown)} for at_s, one in views.recent.changes()]
     yield "decisions", {"rows": made}
 
 

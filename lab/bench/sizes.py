@@ -162,8 +162,7 @@ def _command_line() -> Mapping[str, int]:
 def _vocabulary() -> Mapping[str, int]:
     from extender.controllers.events.recorder import Happening
     from extender.runtime.telemetry import Telemetry
-    from scoring.explain.causes.reasons import CauseReason
-    from scoring.model.reasons import Reason
+    from scoring.model.reasons import CauseReason, Reason
 
     metrics = [one for one in Telemetry().registry.collect() if not one.name.startswith("process_")]
     return {"metrics": len(metrics), "events": len(Happening), "reasons_and_causes": len(Reason) + len(CauseReason)}

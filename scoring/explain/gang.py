@@ -1,26 +1,30 @@
 """Explain one gang: its members, what each zone has for it, the gangs ahead of it, why it waits.
 
-A pure function of snapshot, plan and what is known around them, so that API, CLI, page, Events and tests say the same.
+Pure: of snapshot, plan and what is known around them. The record is the answer of /v1/explain, the CLI's input and what
+Events are written from, so all of them say the same; the service adds what it alone knows (`decisions` and below).
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
-from scoring.explain.causes.cause import cause_of
-from scoring.explain.causes.pods import NO_REFUSALS, scheduler_words, uncounted_names
-from scoring.explain.causes.reasons import Cause
+from scoring.explain.causes import cause_of, scheduler_words, uncounted_names
 from scoring.explain.gang_network import GangNetwork, gang_network
-from scoring.explain.queue_report import Turn, turn_of
-from scoring.explain.words import counted
+from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
+from scoring.explain.words import counted, gangs_seen_from
 from scoring.explain.zones import ZoneVerdict, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, Policy, Reason, Snapshot
-from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
+from scoring.model.reasons import WaitingCause
+from scoring.plan import Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
+from scoring.plan.expected_starts import ExpectedStart
 from scoring.score.zone_distance import near_problem
 
+NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})  # Neither time nor the end of jobs helps
+_GANGS_NAMED: Final = 2
 _MOST_WORDS: Final = 3  # Different refusals of kube-scheduler that are shown
 _WANTS_NODES: Final = frozenset(
     {Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.IMPOSSIBLE, Reason.RESERVED, Reason.SPILL_WAIT}
@@ -37,22 +41,66 @@ class MemberState(msgspec.Struct, frozen=True):
     why: str = ""  # Why it has no node; empty: it has one, or waits as its gang does.
 
 
-class Explanation(msgspec.Struct, frozen=True):
-    """The whole answer for one gang."""
+class LeavingGangs(msgspec.Struct, frozen=True):
+    """Which gangs leave for it, and what is in the way."""
+
+    makes_room: tuple[GangKey, ...]  # Gangs and jobs that leave for it.
+    leaves_for: GangKey | None  # The gang for which it leaves.
+    blocked: str | None = None  # Why a gang that would make room stays.
+
+
+class Past(msgspec.Struct, frozen=True):
+    """A decision about it."""
+
+    at_s: float  # Unix seconds.
+    what: str  # filter, admit, lapse, bind, evict and so on.
+    reason: str  # Why not; empty: yes.
+    detail: str
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """Why a gang is where it is; asked for one of its pods, too."""
 
     gang: GangKey
-    source: str
+    state: str  # admitted, waiting or running.
+    source: str  # By which mark its pods are a gang.
     min_member: int
+    rank: int | None
+    zone: str | None  # Its planned zones, with commas.
+    score: float | None  # Mean points (0 to 100) of its planned links.
+    code: str | None  # Name of the reason for which it waits.
+    reason: str | None  # That reason, a constant sentence.
+    detail: str  # The same with numbers.
+    counts: Mapping[str, int]  # Members by what they do.
     members: tuple[MemberState, ...]
-    admission: Admission | None
-    waiting: Waiting | None
+    turn: PlaceInQueue
     zones: tuple[ZoneVerdict, ...]
-    network: GangNetwork | None  # `None`: its members have no nodes, neither bound nor planned
-    problems: tuple[str, ...]  # Annotations that were not understood, or decide nothing
-    missing: int  # Members that do not exist, and without which the minimum cannot be reached
-    turn: Turn
-    notes: tuple[str, ...]  # What else stands in its way, and what is not known
-    cause: Cause | None = None  # Why it waits; `None`: it does not
+    notes: tuple[str, ...]  # What else stands in its way, or is not known: sentences.
+    problems: tuple[str, ...]  # Annotations that were not understood.
+    preemption: LeavingGangs
+    cause: WaitingCause | None = None  # null: it does not wait.
+    expected_start: ExpectedStart | None = None  # null: it does not wait, or was not looked at yet.
+    network: GangNetwork | None = None  # What it has where it runs or is planned; null: it has no nodes.
+    decisions: tuple[Past, ...] = ()  # The last ones about it, newest first.
+    being_admitted: bool = False  # Its gates are being opened.
+    admission_refused: str | None = None  # What the API server said to that.
+    admission_lapses_in_s: float | None = None
+    repair: str = ""  # What a gang that lost members waits for.
+
+
+class PodPlace(msgspec.Struct, frozen=True):
+    """Where a pod is."""
+
+    name: str
+    uid: str
+    own: bool  # netgang schedules it.
+    node: str | None
+
+
+class ExplainedPod(msgspec.Struct, frozen=True):
+    """A pod of no gang."""
+
+    pod: PodPlace
 
 
 def explain(
@@ -64,10 +112,10 @@ def explain(
     now_s: float,
     cache: PlannerCache | None = None,
     held: Collection[PodUid] = (),
-    refusals: Mapping[PodUid, str] = NO_REFUSALS,
+    refusals: Mapping[PodUid, str] = {},
     notes: Sequence[str] = (),
     closest: int | None = None,
-) -> Explanation:
+) -> Explained:
     """Explain `gang` at `now_s`. Cost: as planning it.
 
     What is known besides the snapshot is given, so that the same arguments always say the same: `held`: members whose
@@ -78,23 +126,69 @@ def explain(
     take_commitments(run, besides=gang.key)
     ask = run.view.demand(gang)
     zones = verdicts(run, ask, closest=closest)
-    turn = turn_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
-    waiting = plan.waiting.get(gang.key)
-    return Explanation(
+    turn = place_of(run, plan, ask, run.view.candidate_zones(ask), now_s=now_s)
+    admission, waiting = plan.admitted.get(gang.key), plan.waiting.get(gang.key)
+    members, claim = tuple(_members(plan, ask, held, refusals)), snapshot.claims.get(gang.key)
+    return Explained(
         gang=gang.key,
-        source=gang.source.value,
+        state="admitted" if admission else "waiting" if waiting else "running",
+        source=gang.source,
         min_member=gang.min_member,
-        members=tuple(_member(plan, ask, held, refusals)),
-        admission=plan.admitted.get(gang.key),
-        waiting=waiting,
-        zones=zones,
-        network=gang_network(run, plan, gang),
-        problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
-        missing=max(gang.min_member - ask.alive - len(ask.unable), 0),
+        rank=admission.rank if admission else waiting.rank if waiting else None,
+        zone=zones_text(admission.zones) if admission else None,
+        score=admission.score if admission else None,
+        code=waiting.reason.name if waiting else None,
+        reason=waiting.reason if waiting else None,
+        detail=waiting.detail if waiting else "",
+        counts=_counts(members, gang.min_member, missing=max(gang.min_member - ask.alive - len(ask.unable), 0)),
+        members=members,
         turn=turn,
+        zones=zones,
         notes=(*_notes(run, ask, refusals, waiting), *notes),
+        problems=(*ask.options.problems, *near_problem(ask.options.near, run.table, run.snapshot.network, run.policy)),
+        preemption=LeavingGangs(
+            makes_room=claim.givers if claim is not None else (),
+            leaves_for=next((key for key, one in sorted(snapshot.claims.items()) if gang.key in one.givers), None),
+        ),
         cause=cause_of(run, plan, ask, zones, turn, refusals, notes),
+        network=gang_network(run, plan, gang),
     )
+
+
+def _counts(members: Sequence[MemberState], needed: int, *, missing: int) -> dict[str, int]:
+    count = Counter(member.state for member in members)
+    return {
+        "exist": count.total(),
+        "needed": needed,
+        "on_nodes": count["running"] + count["bound"],
+        "held": count["held"],
+        "planned": count["planned"],
+        "waiting": count["pending"] + count["gated"],
+        "ended": count["succeeded"] + count["failed"],
+        "missing": missing,  # Without them the minimum cannot be reached
+    }
+
+
+def why_it_waits(explanation: Explained, snapshot: Snapshot) -> str:
+    """Its cause, what helps, behind which gangs it waits, and which leave for it; empty: it does not. Cost: O(gangs).
+
+    Events and conditions carry it, which people of the gang's namespace read: gangs of others are not named.
+    """
+    code, cause = explanation.code, explanation.cause
+    if code is None or cause is None:
+        return ""
+    parts, ahead, key = [cause.message, cause.suggestion], explanation.turn.ahead, explanation.gang
+    if code == Reason.NO_ROOM.name and (count := len(ahead.waiting)):
+        parts.append(f"{counted(count, 'gang')} {'waits' if count == 1 else 'wait'} ahead of it.")
+    if code == Reason.BEHIND.name:
+        names = dict.fromkeys((*ahead.admitted, *ahead.starting))
+        named = gangs_seen_from(key.partition("/")[0], names, _GANGS_NAMED) or "gangs that are being started"
+        parts.append(f"Planned ahead of it: {named}.")
+    if (claim := snapshot.claims.get(key)) is not None and claim.givers:
+        leave = "leaves" if len(claim.givers) == 1 else "leave"
+        givers = gangs_seen_from(key.partition("/")[0], claim.givers, _GANGS_NAMED)
+        parts.append(f"{givers} {leave} for it, and the room is reserved.")
+    return " ".join(filter(None, parts))
 
 
 def wants_nodes(waiting: Waiting | None) -> bool:
@@ -119,7 +213,9 @@ def _notes(run: Run, ask: GangDemand, refusals: Mapping[PodUid, str], waiting: W
     return tuple(notes)
 
 
-def _member(plan: Plan, ask: GangDemand, held: Collection[PodUid], refusals: Mapping[PodUid, str]) -> list[MemberState]:
+def _members(
+    plan: Plan, ask: GangDemand, held: Collection[PodUid], refusals: Mapping[PodUid, str]
+) -> list[MemberState]:
     states: list[MemberState] = []
     beyond = {pod.uid for _, pods in ask.more for pod in pods}
     for pod in ask.gang.members:

@@ -67,7 +67,7 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
         at = {name: i for i, name in enumerate(run.view.names(tuple(zones)))}
         points = best.points_among(np.array([at[name] for name in names], np.int64))
     weights = pairs + np.diag(alone)
-    mean = float((points * weights).sum() / weights.sum()) if weights.any() else None
+    mean = round(float((points * weights).sum() / weights.sum()), 3) if weights.any() else None
     worst = None
     # 3. the worst link: of equals the one over which most pairs of members talk, then the first by name
     froms, tos = np.nonzero(pairs)
@@ -86,8 +86,7 @@ def gang_network(run: Run, plan: Plan, gang: Gang) -> GangNetwork | None:
             throughput_bps=_known(found.throughput_bps, i, j),
             oldest_s=round(max(ages), 1) if ages else None,
         )
-    rounded = None if mean is None else round(mean, 3)
-    return GangNetwork(tuple(sorted(zones)), tuple(names), len(places), rounded, worst)
+    return GangNetwork(tuple(sorted(zones)), tuple(names), len(places), mean, worst)
 
 
 def _known(values: Floats, i: int, j: int) -> float | None:

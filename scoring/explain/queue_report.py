@@ -1,28 +1,32 @@
-"""Report of every gang what it is, its weight, how long it has waited; and of one the gangs ahead and what it holds.
+"""The queue as /v1/queue shows it: every gang, its weight, how long it has waited; and one gang's place in it.
 
-A pure function of snapshot, plan, policy and moment, so that /v1/queue, `netgang plan` and tests say the same. Rule:
-states, clocks and order come from API objects and the moment alone; reasons, places, reservations from the plan.
+Pure. The records are the answer of the API, the CLI's input and what causes are made from. Rule: states, clocks and
+order come from API objects and the moment alone; reasons, places, reservations from the plan. In all records words of
+a closed set are `str`, because a client may be older than the service that it asks.
 """
 
 from collections import Counter
-from collections.abc import Mapping
-from operator import itemgetter
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
+from scoring.explain.words import expected_text
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, Namespace, NodeName, PodUid, ZoneName
 from scoring.model import Gang, GangSource, Phase, Policy, Reason, Snapshot
-from scoring.model.policy import Order, QueuePolicy
+from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU, MEMORY
-from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
+from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run, take_commitments
 from scoring.plan.demand import GangDemand
-from scoring.plan.queue_order import QueueOrder, SortKey, namespace_of
-from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, Transitions, period, state_of, transitions_of
+from scoring.plan.expected_starts import ExpectedStart
+from scoring.plan.queue_order import QueueOrder, namespace_of
+from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, state_of, transitions_of
 from scoring.queue.weights import Weight
 
-_ORDER = {JobState.STARVING: 0, JobState.WAITING: 0, JobState.RUNNING: 1, JobState.COMPLETED: 2}  # state → place
+ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
+_ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
 _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs/safety.md S14)
     {
         *(Reason.INCOMPLETE, Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE, Reason.OVER_SHARE, Reason.BACKING_OFF),
@@ -31,41 +35,53 @@ _NEVER_STARVE = frozenset(  # They could not start even if they were first (docs
 )
 
 
-class Members(msgspec.Struct, frozen=True):
-    """How many pods of a gang there are, by what they do."""
+class GangWeight(msgspec.Struct, frozen=True):
+    """KOD2's weight of a gang."""
 
-    least: int  # min-available
+    omega_prime: float  # ω′, which orders the queue.
+    exact: str  # ω′ as a fraction.
+    omega: float
+    given: bool  # An operator set it.
+
+
+class MemberCounts(msgspec.Struct, frozen=True):
+    """How many pods a gang has, by what they do."""
+
+    min_available: int
     pending: int
-    running: int  # On a node and not ended
+    running: int  # On a node and not ended.
     succeeded: int
     failed: int
 
 
-class Entry(msgspec.Struct, frozen=True):
+class QueuedGang(msgspec.Struct, frozen=True):
     """One gang in the queue."""
 
     gang: GangKey
-    queue: str  # WQ, RQ or FQ
-    state: JobState
-    rank: int | None  # Place among the gangs that still want nodes, 1 first; `None`: it wants none
+    queue: str  # WQ, RQ or FQ.
+    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
+    rank: int | None  # Its place among those that want nodes, from 1.
     priority: int
-    weight: Weight
-    created_s: float
-    times: Transitions
-    waited_s: float | None  # How long it has waited; `None`: it does not wait, or cannot start as it is
-    starves_in_s: float | None  # How long until it is STARVING; 0 when it is, `None` when it never will be as it is
-    members: Members
-    admitted: bool  # The plan has places for it
-    zones: tuple[ZoneName, ...]  # Of its places, held for it, or where it runs
-    held_nodes: tuple[NodeName, ...]  # Kept free for it
-    reason: Reason | None
-    detail: str
-    makes_room: tuple[GangKey, ...] = ()  # Gangs that leave, or have left, for it
-    leaves_for: GangKey | None = None  # It leaves, or has left, for that gang, which has not started yet
+    weight: GangWeight
+    created_s: float  # Unix seconds.
+    waiting_since_s: float | None  # Unix seconds.
+    waited_s: float | None  # null: it does not wait, or cannot start as it is.
+    starves_in_s: float | None  # 0: it is STARVING; null: it never will be as it is.
+    running_since_s: float | None  # Unix seconds.
+    members: MemberCounts
+    admitted: bool  # The plan has nodes for it.
+    zone: str | None  # Of its nodes: planned, reserved, or those on which it runs; with commas.
+    held_nodes: tuple[NodeName, ...]  # Nodes that are reserved for it.
+    makes_room: tuple[GangKey, ...]  # Gangs that leave, or have left, for it.
+    leaves_for: GangKey | None  # The gang for which it leaves, or has left.
+    code: str | None  # Name of the reason for which it waits.
+    reason: str | None  # That reason, a constant sentence.
+    detail: str  # The same with numbers.
+    expected_start: ExpectedStart | None = None  # null: it does not wait, no gang has a length, or it just came.
 
 
 class NamespaceShare(msgspec.Struct, frozen=True):
-    """What the gangs of a limited namespace have, in the cluster's shares."""
+    """What the gangs of a limited namespace have, as shares of the cluster."""
 
     namespace: Namespace
     cap: float
@@ -73,96 +89,109 @@ class NamespaceShare(msgspec.Struct, frozen=True):
     memory: float
 
 
-class QueueReport(msgspec.Struct, frozen=True):
-    """All gangs, those that wait first, in the order of their turns."""
+class Queue(msgspec.Struct, frozen=True):
+    """Every gang, those that wait first, in the order of their turns."""
 
-    at_s: float
-    order: Order
-    entries: tuple[Entry, ...]
-    counts: Mapping[JobState, int]
-    shares: tuple[NamespaceShare, ...]
+    at_s: float  # Unix seconds.
+    order: str  # weight, fifo or another order of the settings.
+    counts: Mapping[str, int]  # state → gangs.
+    gangs: tuple[QueuedGang, ...]
+    shares: tuple[NamespaceShare, ...]  # Namespaces with a limit.
 
 
 def report(
-    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
-) -> QueueReport:
+    snapshot: Snapshot,
+    plan: Plan,
+    policy: Policy,
+    *,
+    now_s: float,
+    cache: PlannerCache | None = None,
+    expected: ExpectedStartOf = lambda _: None,
+) -> Queue:
     """The queue at `now_s`. Cost: O(members), about 0.1 ms a gang."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
     take_commitments(run)
     turns = QueueOrder(run, now_s=now_s)
     gangs = [gang for gang in snapshot.gangs.values() if gang.own and gang.source is not GangSource.NATIVE]
-    keyed: list[tuple[SortKey, int, GangDemand]] = []
-    for number, gang in enumerate(gangs):
-        ask = run.view.demand(gang)
-        keyed.append((turns.key(ask), number, ask))
-    asks = [ask for _, _, ask in sorted(keyed, key=itemgetter(0, 1))]
+    asks = sorted(map(run.view.demand, gangs), key=turns.key)
     ranks = {ask.gang.key: rank for rank, ask in enumerate((one for one in asks if one.pending), start=1)}
     claims = snapshot.claims
     leaves_for = {key: claim.gang for claim in claims.values() for key in claim.givers}
-    entries: list[Entry] = []
+    queued: list[QueuedGang] = []
     for ask in asks:
         key = ask.gang.key
-        entry = entry_of(run, plan, turns, ask, ranks.get(key), now_s=now_s)
+        entry = queued_gang(run, plan, turns, ask, ranks.get(key), now_s=now_s)
         if claims:
             makes_room = claims[key].givers if key in claims else ()
             entry = replace(entry, makes_room=makes_room, leaves_for=leaves_for.get(key))
-        entries.append(entry)
-    entries.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
-    counts = Counter(one.state for one in entries)
-    return QueueReport(
+        if entry.reason is not None and (start := expected(key)) is not None:
+            entry = replace(entry, expected_start=replace(start, text=expected_text(start, now_s=now_s)))
+        queued.append(entry)
+    queued.sort(key=lambda one: (_ORDER[one.state], one.rank if one.rank is not None else len(asks), one.gang))
+    counts = Counter(one.state for one in queued)
+    return Queue(
         at_s=now_s,
         order=policy.queue.order,
-        entries=tuple(entries),
         counts={state: counts[state] for state in JobState},
+        gangs=tuple(queued),
         shares=_shares(snapshot, gangs, policy),
     )
 
 
-def entry_of(run: Run, plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float) -> Entry:
-    """One gang's entry, without the gangs that make room for it. Cost: O(members)."""
+def queued_gang(
+    run: Run, plan: Plan, turns: QueueOrder, ask: GangDemand, rank: int | None, *, now_s: float
+) -> QueuedGang:
+    """One gang of the queue, without the gangs that make room for it. Cost: O(members)."""
     gang = ask.gang
     waiting, admission = plan.waiting.get(gang.key), plan.admitted.get(gang.key)
     hold = plan.reservations.get(gang.key)
     reason = waiting.reason if waiting is not None and ask.pending else None
     able = reason not in _NEVER_STARVE and ask.incomplete is None and gang.problem is None
     state = state_of(gang, quorum_of(gang, lost_nodes=ask.lost), starving=able and turns.starving(ask))
-    waits = QUEUE_OF[state] == "WQ"
+    queue = QUEUE_OF[state]
     times = transitions_of(gang, turns.policy)
-    clock = able and waits and times.waiting_s is not None and times.starving_s is not None
-    return Entry(
+    clock = able and queue == "WQ" and times.waiting_s is not None and times.starving_s is not None
+    on_nodes = [pod.node for pod in gang.members if pod.node is not None and not pod.terminal]
+    zones = admission.zones if admission else hold.zones if hold else run.view.zones_of(set(on_nodes))
+    phases = Counter(pod.phase for pod in gang.members)
+    return QueuedGang(
         gang=gang.key,
-        queue=QUEUE_OF[state],
+        queue=queue,
         state=state,
         rank=rank,
         priority=gang.priority,
-        weight=turns.weight(ask),
+        weight=weight_shown(turns.weight(ask)),
         created_s=gang.created_s,
-        times=times,
+        waiting_since_s=times.waiting_s,
         waited_s=max(now_s - times.waiting_s, 0.0) if clock and times.waiting_s is not None else None,
         starves_in_s=max(times.starving_s - now_s, 0.0) if clock and times.starving_s is not None else None,
-        members=_members(gang),
+        running_since_s=times.running_s if queue == "RQ" else None,
+        members=MemberCounts(
+            min_available=gang.min_member,
+            pending=len(gang.pending),
+            running=len(on_nodes),
+            succeeded=phases[Phase.SUCCEEDED],
+            failed=phases[Phase.FAILED],
+        ),
         admitted=admission is not None,
-        zones=admission.zones if admission is not None else hold.zones if hold is not None else _zones_of(gang, run),
+        zone=zones_text(zones),
         held_nodes=hold.nodes if hold is not None else (),
+        makes_room=(),
+        leaves_for=None,
+        code=reason.name if reason is not None else None,
         reason=reason,
         detail=waiting.detail if waiting is not None and reason is not None else "",
     )
 
 
-def _zones_of(gang: Gang, run: Run) -> tuple[ZoneName, ...]:
-    """Where it runs."""
-    return run.view.zones_of({pod.node for pod in gang.members if pod.node is not None and not pod.terminal})
+def weight_shown(weight: Weight) -> GangWeight:
+    """A weight for people."""
+    return GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given)
 
 
-def _members(gang: Gang) -> Members:
-    phases = Counter(pod.phase for pod in gang.members)
-    return Members(
-        least=gang.min_member,
-        pending=len(gang.pending),
-        running=sum(pod.node is not None and not pod.terminal for pod in gang.members),
-        succeeded=phases[Phase.SUCCEEDED],
-        failed=phases[Phase.FAILED],
-    )
+def zones_text(zones: tuple[ZoneName, ...]) -> str | None:
+    """Zones as one field of a document; `None`: there are none."""
+    return ",".join(zones) if zones else None
 
 
 def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[NamespaceShare, ...]:
@@ -183,69 +212,89 @@ def _shares(snapshot: Snapshot, gangs: list[Gang], policy: Policy) -> tuple[Name
         NamespaceShare(
             namespace,
             cap,
-            amounts[CPU] / totals[CPU] if totals.get(CPU) else 0.0,
-            amounts[MEMORY] / totals[MEMORY] if totals.get(MEMORY) else 0.0,
+            round(amounts[CPU] / totals[CPU], 6) if totals.get(CPU) else 0.0,
+            round(amounts[MEMORY] / totals[MEMORY], 6) if totals.get(MEMORY) else 0.0,
         )
         for namespace, amounts in sorted(had.items())
     )
 
 
 class Ahead(msgspec.Struct, frozen=True):
-    """Gangs that are planned before this one, first come first."""
+    """Gangs that are planned before it, first come first."""
 
-    waiting: tuple[GangKey, ...]  # Those that wait, too
-    admitted: tuple[GangKey, ...]  # Those that were given room in zones that this one may use
-    starting: tuple[GangKey, ...]  # Those whose start is under way: their room is committed
+    waiting: tuple[GangKey, ...]  # Gangs that wait before it, the first few.
+    waiting_count: int  # How many there are.
+    admitted: tuple[GangKey, ...]  # Gangs that were given room in zones that it may use, the first few.
+    admitted_count: int
+    starting: tuple[GangKey, ...]  # Gangs whose start is under way.
+
+    def first(self, most: int) -> "Ahead":
+        """The same with at most so many names of each."""
+        shorter = {name: getattr(self, name)[:most] for name in ("waiting", "admitted", "starting")}
+        return replace(self, **shorter)
 
 
-class Reservation(msgspec.Struct, frozen=True):
-    """Room that no other gang is given."""
+class KeptForGang(msgspec.Struct, frozen=True):
+    """What is kept for it: committed, planned, held or claimed."""
 
     kind: str
-    """Why: "committed" (its start is under way), "planned" (may be planned again), "held" (for a STARVING gang) or
-    "claimed" (other gangs leave for it)."""
-    zones: tuple[ZoneName, ...]
-    nodes: Mapping[str, NodeName]  # pod → node; empty for a starving gang, whose reservation is of whole nodes
-    held_nodes: tuple[NodeName, ...] = ()
-    until_s: float | None = None  # When it ends by itself (Unix seconds); `None`: the snapshot does not say
+    """committed (its start is under way), planned (may be planned again), held (it is STARVING) or claimed (other gangs
+    leave for it)."""
+    zone: str | None
+    nodes: Mapping[str, NodeName]  # pod → node.
+    held_nodes: tuple[NodeName, ...] = ()  # Nodes that are held for it while it starves.
+    until_s: float | None = None  # Unix seconds.
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """One gang's place in the queue."""
+class PlaceInQueue(msgspec.Struct, frozen=True):
+    """Its place in the queue."""
 
-    entry: Entry  # As /v1/queue has it; its rank is that of the plan
-    of: int  # Gangs that have something to decide
+    state: str  # WAITING, STARVING, RUNNING or COMPLETED.
+    queue: str  # WQ, RQ or FQ.
+    rank: int | None  # Its place among those that wait, from 1.
+    of: int  # How many wait.
+    priority: int
+    weight: GangWeight
+    waiting_since_s: float | None  # Unix seconds; null: it has too few pods.
+    waited_s: float | None
+    starves_in_s: float | None
     ahead: Ahead
-    reservation: Reservation | None
+    reservation: KeptForGang | None
 
 
-def turn_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...], *, now_s: float) -> Turn:
-    """The gang's turn. Cost: O(gangs)."""
+def place_of(run: Run, plan: Plan, ask: GangDemand, allowed: tuple[ZoneName, ...], *, now_s: float) -> PlaceInQueue:
+    """The gang's place by its rank in the plan, with the names of all gangs ahead. Cost: O(gangs)."""
     key = ask.gang.key
     mine = plan.waiting.get(key) or plan.admitted.get(key)
-    entry = entry_of(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
-    starves = entry.times if entry.starves_in_s is not None and mine is not None else None
-    return Turn(
-        entry=entry,
+    entry = queued_gang(run, plan, QueueOrder(run, now_s=now_s), ask, mine.rank if mine else None, now_s=now_s)
+    starves = entry.starves_in_s is not None and mine is not None
+    alike = {name: value for name, value in asdict(entry).items() if name in PlaceInQueue.__struct_fields__}
+    return PlaceInQueue(
+        **alike,
         of=len(plan.admitted) + len(plan.waiting),
         ahead=_ahead(run.snapshot, plan, key, allowed, rank=mine.rank if mine else 0),
-        reservation=_reservation(run.snapshot, plan, ask, starves, run.policy.queue, now_s=now_s),
+        reservation=_kept(run.snapshot, plan, ask, run.policy.queue, starves=starves, now_s=now_s),
     )
 
 
 def _ahead(snapshot: Snapshot, plan: Plan, key: GangKey, allowed: tuple[ZoneName, ...], *, rank: int) -> Ahead:
-    zones = set(allowed)
-    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.rank < rank)
-    given = [one for one in plan.admitted.values() if one.rank < rank and zones.intersection(one.zones)]
-    admitted = sorted((one.rank, one.gang) for one in given)
-    starting = sorted(other for other in snapshot.commitments if other != key)
-    return Ahead(tuple(gang for _, gang in waiting), tuple(gang for _, gang in admitted), tuple(starting))
+    ranked: list[Waiting | Admission] = [*plan.waiting.values(), *plan.admitted.values()]
+    before = sorted((one for one in ranked if one.rank < rank), key=lambda one: one.rank)
+    waiting = tuple(one.gang for one in before if isinstance(one, Waiting))
+    admitted = tuple(one.gang for one in before if isinstance(one, Admission) and {*one.zones}.intersection(allowed))
+    return Ahead(
+        waiting=waiting,
+        waiting_count=len(waiting),
+        admitted=admitted,
+        admitted_count=len(admitted),
+        starting=tuple(sorted(other for other in snapshot.commitments if other != key)),
+    )
 
 
-def _reservation(
-    snapshot: Snapshot, plan: Plan, ask: GangDemand, starves: Transitions | None, policy: QueuePolicy, *, now_s: float
-) -> Reservation | None:
-    """What is reserved for the gang: what is committed first, then what is planned, then what starving gangs have."""
+def _kept(
+    snapshot: Snapshot, plan: Plan, ask: GangDemand, policy: QueuePolicy, *, starves: bool, now_s: float
+) -> KeptForGang | None:
+    """What is kept for the gang: what is committed first, then what is planned, then what starving gangs have."""
     key = ask.gang.key
     names = {pod.uid: str(pod.name) for pod in ask.gang.members}
 
@@ -256,17 +305,17 @@ def _reservation(
     if commitment is not None:
         table = snapshot.table
         zones = {table.nodes[table.index[n]].zone for n in commitment.assignment.values() if n in table.index}
-        return Reservation("committed", tuple(sorted(zones)), by_name(commitment.assignment))
+        return KeptForGang("committed", zones_text(tuple(sorted(zones))), by_name(commitment.assignment))
     if admission is not None:
-        return Reservation("planned", admission.zones, by_name(admission.members))
+        return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
     reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:
         where, held = (reserved.zones, reserved.nodes) if reserved else ((), ())
-        return Reservation("claimed", where, by_name(claim.assignment), held)
+        return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
-    until_s = None
-    if starves is not None and starves.starving_s is not None and starves.waiting_s is not None:
-        reserves_s = max(starves.starving_s, starves.waiting_s + policy.reserve_after_s)
-        until_s = reserves_s + max(period(starves.starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
-    return Reservation("held", reserved.zones, {}, reserved.nodes, until_s)
+    until_s, times = None, transitions_of(ask.gang, policy)
+    if starves and times.starving_s is not None and times.waiting_s is not None:
+        reserves_s = max(times.starving_s, times.waiting_s + policy.reserve_after_s)
+        until_s = reserves_s + max(period(times.starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
+    return KeptForGang("held", zones_text(reserved.zones), {}, reserved.nodes, until_s)

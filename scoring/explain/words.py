@@ -5,22 +5,29 @@ is still true an hour later.
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Final
 
 from scoring.ids import ZoneName
-from scoring.model import Gang, Pod, Resources
+from scoring.model import Gang, GangSource, Pod, Resources
+from scoring.model.nearest import nearest
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown
-from scoring.what_if import WhatIf
 
 _BINARY: Mapping[str, int] = {"Ti": 2**40, "Gi": 2**30, "Mi": 2**20, "Ki": 2**10}  # suffix → factor, the largest first
 _NAMED = 3
 _SHOWN_CHARS = 80
-_IN_THE_WAY: Final = {
-    Unknown.LENGTH: "how long {} runs is not known",
-    Unknown.RESERVED: "room is reserved for {}, of which it is not known when it starts",
+_DEFAULT_SCHEDULER: Final = "default-scheduler"
+_PATIENCE_S: Final = 30.0  # A scheduler that exists has mostly placed or refused a pod by then
+_NOT_KNOWN: Final[Mapping[str, str]] = {  # why it is not known when a gang starts, in words
+    Unknown.NEVER: "it would not fit the empty cluster",
+    Unknown.NOT_FOR_ROOM: "it does not wait for the end of other gangs",
+    Unknown.LENGTH: "how long {after} runs is not known",
+    Unknown.RESERVED: "room is reserved for {after}, of which it is not known when it starts",
+    Unknown.OTHERS: "the room that it needs is not held by gangs whose end is known",
+    Unknown.FAR: "too many gangs wait before it",
 }
 
 
@@ -116,21 +123,6 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def supposed_text(what: WhatIf) -> str:
-    """What is supposed, in one sentence's worth of words.
-
-    >>> supposed_text(WhatIf(remove_jobs=("team/a",), settings={"queue": {}}, advance_s=240.0))
-    'team/a gone, other settings: queue, 4 min later'
-    """
-    parts = [f"{counted(sum(one.count for one in what.pods), 'more pod')}" if what.pods else ""]
-    parts.append(f"{some(what.remove_jobs)} gone" if what.remove_jobs else "")
-    for names, how in ((what.cordon, "cordoned"), (what.uncordon, "uncordoned")):
-        parts.append(f"{'node' if len(names) == 1 else 'nodes'} {some(names)} {how}" if names else "")
-    parts.append(f"other settings: {', '.join(sorted(what.settings))}" if what.settings else "")
-    parts.append(f"{duration_text(what.advance_s)} later" if what.advance_s else "")
-    return ", ".join(filter(None, parts))
-
-
 def value_text(metric: Metric, value: float) -> str:
     """A value in the unit that people read.
 
@@ -145,21 +137,20 @@ def value_text(metric: Metric, value: float) -> str:
 def expected_text(one: ExpectedStart, *, now_s: float, seen_from: str | None = None) -> str:
     """The sentence; `seen_from`: the namespace whose people read it; gangs of others are not named.
 
-    >>> start = ExpectedStart("team-a/bert", 3600.0, "team-b/resnet")
+    >>> start = ExpectedStart(3600.0, "team-b/resnet")
     >>> expected_text(start, now_s=0.0)
     'expected to start about 01:00Z, after team-b/resnet ends'
     >>> expected_text(start, now_s=0.0, seen_from="team-a")
     "expected to start about 01:00Z, after another namespace's gang ends"
-    >>> expected_text(ExpectedStart("a/g", after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
+    >>> expected_text(ExpectedStart(after="a/h", unknown=Unknown.LENGTH), now_s=0.0)
     'when it starts is not known: how long a/h runs is not known'
     """
     after = (one.after or "") if one.after is None or seen_from is None else gangs_seen_from(seen_from, [one.after])
     if one.start_s is not None:
         at = moment_text(one.start_s, now_s=now_s)
         return f"expected to start about {at}{f', after {after} ends' if after else ''}"
-    why = one.unknown or Unknown.OTHERS
-    said = _IN_THE_WAY[why].format(after) if after and why in _IN_THE_WAY else why.value
-    return f"when it starts is not known: {said}"
+    why = _NOT_KNOWN[one.unknown or Unknown.OTHERS].format(after=after or "a gang that is in its way")
+    return f"when it starts is not known: {why}"
 
 
 def moment_text(at_s: float, *, now_s: float) -> str:
@@ -186,3 +177,29 @@ def _controller(pod: Pod) -> str:
     if pod.owner is not None:
         return f"{pod.owner.kind} {pod.owner.name}"
     return pod.run.name if pod.run is not None else pod.name
+
+
+def probably_wrong_scheduler(
+    pod: Pod, ours: AbstractSet[str], at_work: AbstractSet[str], *, now_s: float
+) -> str | None:
+    """What to say about a pod that waits and is marked as a gang's; `None`: nothing.
+
+    `at_work`: schedulers that have placed a pod which still exists. The annotations of Volcano's gangs are used by its
+    scheduler, too, so with those the default scheduler is no sign of a mistake. `now_s`: Unix seconds.
+    """
+    name, names = pod.scheduler_name, ", ".join(sorted(ours))
+    if pod.group is None or pod.group.source is GangSource.NATIVE or name in ours:
+        return None
+    meant = nearest(name, ours)
+    if meant is not None and name not in at_work:
+        return f"The gang's pods have schedulerName {name}: did you mean {meant}?"
+    if now_s - pod.created_s < _PATIENCE_S:
+        return None
+    if name == _DEFAULT_SCHEDULER and pod.group.source in (GangSource.POD_GROUP, GangSource.LABELS):
+        return (
+            f"The pods have labels of a gang and schedulerName {name}, so netgang does not start them together: "
+            f"set schedulerName to {names}, unless a plugin of that scheduler reads these labels."
+        )
+    if name not in at_work:
+        return f"The gang's pods have schedulerName {name}, and no pod of the cluster was placed by it: is it {names}?"
+    return None

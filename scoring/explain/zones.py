@@ -6,12 +6,13 @@ members one after the other where they fit, the rest where least is missing: so 
 no smaller ones would.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 
 import msgspec
 import numpy as np
 
+from scoring.explain.words import quantity
 from scoring.feasibility.room import fit_counts
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import MemberClass, Role
@@ -23,26 +24,26 @@ from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, zone_distances
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """How much more of one resource is needed."""
+    """How much of a resource is missing in a zone; amounts are Kubernetes quantities."""
 
     resource: ResourceName
-    amount: int  # In the resource's own unit: millicores for cpu
-    nodes: tuple[tuple[NodeName, int], ...]  # On which nodes, by name; together `amount`
+    amount: str  # A Kubernetes quantity.
+    nodes: Mapping[NodeName, str]  # node → how much of it is missing there.
 
 
 class ZoneVerdict(msgspec.Struct, frozen=True):
-    """What a zone has for the gang's missing minimum, as if the gang were next."""
+    """What a zone has for the gang, as if it were next."""
 
     zone: ZoneName
-    allowed: bool
-    nodes: int
-    room: int  # How many of the `wanted` members fit, each kind for itself, in what is neither used nor committed
-    room_when_empty: int
-    wanted: int
-    short: tuple[Shortage, ...] = ()  # What is missing there for all of the `wanted`, on nodes that they may go to
-    homeless: int = 0  # Members that may go to none of the zone's nodes, however much room there is
-    score: float | None = None  # Estimate of its links' mean points (0..100); `None`: no room, or no link
-    distance_ms: float | None = None  # One-way, from `netgang.io/near`; `None`: not asked for, or not known
+    allowed: bool  # Whether the gang may go there.
+    nodes: int  # Nodes of the zone.
+    room: int  # How many of the wanted members fit into what is neither used nor committed.
+    room_when_empty: int  # The same, if nothing ran there.
+    wanted: int  # Members that must start at once.
+    short: tuple[Shortage, ...] = ()  # What is missing for all wanted.
+    homeless: int = 0  # Members that may go to none of its nodes.
+    score: float | None = None  # Mean points (0 to 100) that its links would have there.
+    distance_ms: float | None = None  # One-way delay from where its users are.
 
 
 def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[ZoneVerdict, ...]:
@@ -77,7 +78,7 @@ def verdicts(run: Run, ask: GangDemand, *, closest: int | None = None) -> tuple[
                 wanted=members.size,
                 short=short,
                 homeless=homeless,
-                score=None if total is None else min(total / pairs, 100.0),
+                score=None if total is None else round(min(total / pairs, 100.0), 3),
                 distance_ms=distance if distance < UNKNOWN_DISTANCE_MS else None,
             )
         )
@@ -145,6 +146,6 @@ def _lack_of(run: Run, classes: Sequence[tuple[MemberClass, int]], rows: Ints) -
     found: list[Shortage] = []
     for column, resource in sorted(enumerate(axis), key=itemgetter(1)):
         if at := np.flatnonzero(more[:, column]).tolist():
-            nodes = tuple((run.table.names[int(rows[i])], int(more[i, column])) for i in at)
-            found.append(Shortage(resource, int(more[:, column].sum()), nodes))
+            nodes = {run.table.names[int(rows[i])]: quantity(resource, int(more[i, column])) for i in at}
+            found.append(Shortage(resource, quantity(resource, int(more[:, column].sum())), nodes))
     return tuple(found), homeless

@@ -6,9 +6,15 @@ event, and a text that differs from the last one makes it try again at once, hun
 and metrics. The same words appear in replies, logs, metric labels and Events.
 
 Below each: what it means, and what to do; docs/reference/reasons.md is written from that.
+
+Beside it the causes for which a gang waits. Why two sets: a cause is looked for when /v1/explain is asked or an Event
+is written, and says which nodes, which label, which claim. Where there is nothing more to say the planner's reason is
+the cause.
 """
 
 from enum import StrEnum
+
+import msgspec
 
 
 class Reason(StrEnum):
@@ -149,3 +155,44 @@ class Reason(StrEnum):
     """As many bind calls are held, or wait for the API server, as are allowed: 4,096.
 
     Nothing; they are tried again. Each is an open connection."""
+
+
+class CauseReason(StrEnum):
+    """What keeps a gang waiting, in CamelCase as conditions and Events have it."""
+
+    UNAVAILABLE = "NodesUnavailable"
+    """Nodes that it needs are cordoned, not ready, out of service or about to be removed."""
+    TAINT = "TaintNotTolerated"
+    """Nodes that it needs have a taint that its pods do not tolerate."""
+    LABEL = "NodeLabelMissing"
+    """Too few nodes, or none, have the labels of its nodeSelector or node affinity."""
+    PORT = "HostPortTaken"
+    """Its host port is taken on nodes that it needs, or it has more pods than nodes."""
+    TOO_LARGE = "RequestTooLarge"
+    """One pod asks for more than the largest node has."""
+    ZONE_TOO_SMALL = "ZoneTooSmall"
+    """Its minimum is more than any zone that it may use has, even empty: in resources, or in nodes for pods that must
+    be apart from one another."""
+    ZONES_EXCLUDED = "ZonesExcluded"
+    """Annotation netgang.io/zones leaves out a zone that has room."""
+    NO_ROOM = "InsufficientRoom"
+    """Running pods, or what is kept for others, take the room, or the nodes have as many pods as they may have."""
+    AHEAD = "RoomGivenAhead"
+    """The room was given to gangs ahead of it in the queue, or is committed to gangs that are starting."""
+    UNPLACEABLE = "PodNotPlaceable"
+    """kube-scheduler places its pods on no node: a PersistentVolumeClaim or ResourceClaim is missing, or another reason
+    of theirs."""
+    GATE = "ForeignGate"
+    """Its pods wait for another controller to remove a scheduling gate."""
+    PODS_MISSING = "PodsMissing"
+    """Fewer pods exist than its minimum, or members were on nodes that are gone and were not made again."""
+    QUOTA = "ResourceQuota"
+    """A ResourceQuota of its namespace forbids the missing pods."""
+
+
+class WaitingCause(msgspec.Struct, frozen=True):
+    """Why it waits; the same words as in its Event, so no gang of another namespace is named."""
+
+    reason: str  # NodesUnavailable, NodeLabelMissing, PodsMissing and so on: docs/reference/reasons.md
+    message: str  # One or two sentences
+    suggestion: str = ""  # What its owner or an administrator can do; empty: nothing but wait

@@ -189,28 +189,25 @@ def _likely(run: Run, kind: MemberSet, endings: Endings, before_s: float) -> lis
 
 
 class Unknown(StrEnum):
-    """Why it is not known when a gang starts."""
+    """Why it is not known when a gang starts; the sentences are in `scoring.explain.words`."""
 
-    NEVER = "it would not fit the empty cluster"
-    NOT_FOR_ROOM = "it does not wait for the end of other gangs"
-    LENGTH = "how long a gang that is in its way runs is not known"
-    RESERVED = "room is reserved for a gang of which it is not known when it starts"
-    OTHERS = "the room that it needs is not held by gangs whose end is known"
-    FAR = "too many gangs wait before it"
+    NEVER = "NEVER"
+    NOT_FOR_ROOM = "NOT_FOR_ROOM"
+    LENGTH = "LENGTH"
+    RESERVED = "RESERVED"
+    OTHERS = "OTHERS"
+    FAR = "FAR"
 
 
 class ExpectedStart(msgspec.Struct, frozen=True):
-    """When gang `gang` is expected to start, or why that is not known."""
+    """When a gang is expected to start, or why that is not known."""
 
-    gang: GangKey
-    start_s: float | None = None
-    """Unix seconds; `None`: not known"""
+    start_s: float | None = None  # Unix seconds; null: it is not known.
     after: GangKey | None = None
-    """The gang whose end it waits for last; of a start that is not known the gang that is in the way"""
-    promised: bool = False
-    """The plan has promised it a start: later arrivals do not delay it."""
-    unknown: Unknown | None = None
-    """Why it is not known"""
+    """The gang whose end it waits for last; where nothing is known, the gang that is in the way."""
+    promised: bool = False  # The plan has promised it a start: gangs that come later do not delay it.
+    unknown: str | None = None  # NEVER, NOT_FOR_ROOM, LENGTH, RESERVED, OTHERS or FAR (docs/explanation/queue.md).
+    text: str = ""  # The same as a sentence.
 
 
 def expected_starts(
@@ -253,11 +250,11 @@ class _Forward:
     def not_looked_at(self, waiting: Waiting) -> ExpectedStart | None:
         """Why it is not tried; `None`: it is."""
         if waiting.reason in _NEVER:
-            return ExpectedStart(waiting.gang, unknown=Unknown.NEVER)
+            return ExpectedStart(unknown=Unknown.NEVER)
         if waiting.reason not in _FOR_ROOM or waiting.gang not in self._run.snapshot.gangs:
-            return ExpectedStart(waiting.gang, unknown=Unknown.NOT_FOR_ROOM)
+            return ExpectedStart(unknown=Unknown.NOT_FOR_ROOM)
         if self._looked_at >= MOST:
-            return ExpectedStart(waiting.gang, unknown=Unknown.FAR)
+            return ExpectedStart(unknown=Unknown.FAR)
         return None
 
     def start(self, key: GangKey) -> ExpectedStart:
@@ -265,9 +262,9 @@ class _Forward:
         demand = self._run.view.demand(self._run.snapshot.gangs[key])
         self._looked_at += 1
         if not demand.need or demand.siblings:
-            return ExpectedStart(key, unknown=Unknown.NOT_FOR_ROOM)
+            return ExpectedStart(unknown=Unknown.NOT_FOR_ROOM)
         if self._reserving not in (None, key) and key != self._promised:
-            return ExpectedStart(key, unknown=Unknown.RESERVED, after=self._reserving)
+            return ExpectedStart(unknown=Unknown.RESERVED, after=self._reserving)
         found = self._earliest(demand)
         if found is None:
             return self._in_the_way(demand)
@@ -275,7 +272,7 @@ class _Forward:
         self._ahead.append((key, found))
         if demand.gang.length_s is None and self._ahead_unknown is None:
             self._ahead_unknown = key
-        return ExpectedStart(key, found.start_s, after, promised=key == self._promised)
+        return ExpectedStart(found.start_s, after, promised=key == self._promised)
 
     def _earliest(self, demand: GangDemand) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""
@@ -308,10 +305,10 @@ class _Forward:
         zones = set(kind_of(run, demand).allowed)
         for other in sorted(run.snapshot.gangs.values(), key=lambda one: one.key):
             if other.length_s is None and other.key != key and self._zones_of(other) & zones:
-                return ExpectedStart(key, unknown=Unknown.LENGTH, after=other.key)
+                return ExpectedStart(unknown=Unknown.LENGTH, after=other.key)
         if self._ahead_unknown is not None:
-            return ExpectedStart(key, unknown=Unknown.LENGTH, after=self._ahead_unknown)
-        return ExpectedStart(key, unknown=Unknown.OTHERS)
+            return ExpectedStart(unknown=Unknown.LENGTH, after=self._ahead_unknown)
+        return ExpectedStart(unknown=Unknown.OTHERS)
 
     def _zones_of(self, gang: Gang) -> set[ZoneName]:
         """Where it runs, or is about to."""

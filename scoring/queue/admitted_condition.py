@@ -37,9 +37,9 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
     `said`: the `key` of what it said last; empty: nothing yet.
 
     >>> from tests.builders import bound, pod
-    >>> admitted_condition(pod("a"), "NodesCordoned", "6 of 9 nodes of zone A are cordoned.", said="").key
-    'False/NodesCordoned'
-    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesCordoned").key
+    >>> admitted_condition(pod("a"), "NodesUnavailable", "6 of 9 nodes of zone A are cordoned.", said="").key
+    'False/NodesUnavailable'
+    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesUnavailable").key
     'True/Admitted'
     >>> [admitted_condition(one, None, "", said="") for one in (pod("a"), bound(pod("a"), "n1"))]
     [None, None]

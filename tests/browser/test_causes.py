@@ -7,27 +7,23 @@ import msgspec
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from extender.api.documents.explain import explain_document, preemption_document
-from extender.api.documents.queue import queue_document
 from extender.web.page_sections import queue_section
 from scoring.explain.queue_report import report
 from tests.browser.conftest import Watched, served
-from tests.scoring.explain.causes.cases import CASES, Case, explained
+from tests.scoring.explain.cases import CASES, Case, explained
 
 
 def row_of(case: Case) -> dict[str, Any]:
     """As the stream of the page has it."""
     _, made, state = explained(case)
-    queue = queue_document(report(state, made, case.policy, now_s=0.0))
-    section = msgspec.json.decode(msgspec.json.encode(queue_section(queue)))
+    queue = queue_section(report(state, made, case.policy, now_s=0.0))
+    section = msgspec.json.decode(msgspec.json.encode(queue))
     return next(row for row in section["rows"] if row["gang"] == case.wanted.key)
 
 
 def document_of(case: Case) -> dict[str, Any]:
     """As GET /v1/explain has it."""
-    found, _, state = explained(case)
-    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
-    return msgspec.json.decode(msgspec.json.encode(document))
+    return msgspec.json.decode(msgspec.json.encode(explained(case)[0]))
 
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]

@@ -9,8 +9,6 @@ import httpx
 import msgspec
 
 from cli.offline import filled_cache
-from extender.api.documents.explain import explain_document, preemption_document
-from extender.api.documents.queue import supposed_document
 from extender.api.what_if import read_what_if, supposed
 from extender.bootstrap import empty_cache
 from extender.settings.settings import Settings
@@ -44,11 +42,10 @@ class Saved:
     def _answer(self, request: httpx.Request) -> msgspec.Struct | None:
         if request.method == "POST":
             what, empty = read_what_if(request.content), partial(empty_cache, self.settings)
-            return supposed_document(supposed(self.base, self.plan, what, self.settings, empty), what)
+            return supposed(self.base, self.plan, what, self.settings, empty)
         namespace, name = request.url.path.split("/")[3:]
         pod = self.cache.pod_by_name(namespace, name)
         gang = self.cache.gang(gang_key(namespace, name)) or (self.cache.gang_of(pod.uid) if pod is not None else None)
         if gang is None:
             return None
-        found = explain(self.base.snapshot, self.plan, gang, self.base.policy, now_s=self.now_s, cache=self.known)
-        return explain_document(found, preemption_document(self.base.snapshot, gang.key, blocked=None))
+        return explain(self.base.snapshot, self.plan, gang, self.base.policy, now_s=self.now_s, cache=self.known)

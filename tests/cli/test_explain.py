@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cli.rendering.explained import network_line
-from extender.schemas.explain import ExplainedPod, PodPlace
+from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.gang_network import GangNetwork
 from tests.cli.saved import Saved
 from tests.cli.world import as_json, problem, refused, shown

@@ -7,7 +7,7 @@ import pytest
 
 from cli.commands.serve import demo_settings, what_to_try
 from cli.offline import moment_s
-from extender.decision_log import Decision, encoded
+from extender.decision_log import RecordedPlan, encoded
 from scoring.model import Policy
 from scoring.plan import Plan
 from scoring.plan import plan as make_plan
@@ -67,13 +67,13 @@ def test_plan_warns_of_a_mesh_of_other_nodes(cluster: Path, tmp_path: Path) -> N
 
 
 @pytest.fixture
-def decision() -> Decision:
+def decision() -> RecordedPlan:
     state = snapshot([node("n1")], [gang("older", 1, cpu="8", created_s=1.0), gang("heavy", 2, cpu="4", created_s=2.0)])
     before = Plan(version=-1)
-    return Decision(10.0, Policy(), before, state, make_plan(state, Policy(), now_s=10.0, previous=before))
+    return RecordedPlan(10.0, Policy(), before, state, make_plan(state, Policy(), now_s=10.0, previous=before))
 
 
-def test_recorded_decisions_are_made_again(decision: Decision, tmp_path: Path) -> None:
+def test_recorded_decisions_are_made_again(decision: RecordedPlan, tmp_path: Path) -> None:
     log = tmp_path / "decisions.gz"
     log.write_bytes(2 * encoded(decision))
     said = run("plan", log)

@@ -10,9 +10,7 @@ from rich.console import Console
 
 from cli.output import columns
 from cli.rendering.queue import queue_table
-from extender.api.documents.queue import queue_document
-from extender.schemas.queue import Queue
-from scoring.explain.queue_report import report
+from scoring.explain.queue_report import Queue, report
 from scoring.model.policy import Policy
 from scoring.plan import Plan, plan
 from tests.builders import gang, node, snapshot
@@ -42,7 +40,7 @@ def document() -> dict[str, Any]:
     ]
     state = snapshot([node("n1", cpu="8")], listed)
     made = plan(state, Policy(), now_s=100.0, previous=Plan(version=-1))
-    return json.loads(msgspec.json.encode(queue_document(report(state, made, Policy(), now_s=100.0))))
+    return json.loads(msgspec.json.encode(report(state, made, Policy(), now_s=100.0)))
 
 
 def lines(content: Any, *arguments: object) -> list[str]:

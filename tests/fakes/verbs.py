@@ -8,10 +8,10 @@ from extender.api.documents.network import link_document, network_document
 from extender.api.documents.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.scheduling.verbs import Verbs
-from extender.schemas.explain import ExplainedPod, PodPlace
-from extender.schemas.network import Link, Network
-from extender.schemas.plan import PlanInForce
-from extender.schemas.readiness import CacheSizes, Parts, Readiness
+from extender.schemas.network import LinkInFull, Network
+from extender.schemas.readiness import CacheSizes, PartStates, Readiness
+from scoring.explain.gang import ExplainedPod, PodPlace
+from scoring.explain.plans import PlanInForce
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason
@@ -96,11 +96,11 @@ class FakeViews(Views):
     def network(self, *, zone: str | None = None, limit: int = 40) -> Network:
         return network_document(snapshot([]), None, zone=zone, limit=limit)
 
-    def link(self, source: str, target: str) -> Link | None:
+    def link(self, source: str, target: str) -> LinkInFull | None:
         return link_document(snapshot([node("n1"), node("n2")]), NodeName(source), NodeName(target), ScorePolicy())
 
     def readiness(self) -> Readiness:
         sizes = dict.fromkeys(CacheSizes.__struct_fields__, 0)
         return Readiness(
-            ready=not self.not_ready, reasons=self.not_ready, detail=Parts(sync={}, cache=CacheSizes(**sizes))
+            ready=not self.not_ready, reasons=self.not_ready, detail=PartStates(sync={}, cache=CacheSizes(**sizes))
         )

@@ -142,28 +142,28 @@ DIFFERENCES: dict[str, tuple[dict[str, list[str]], WhatIf, Situation | None, Pol
 def test_difference(want: dict[str, list[str]], what: WhatIf, of: Situation | None, policy: Policy | None) -> None:
     """Each gang for which something differs, by what is made of it; twice the same."""
     found = differs(what, of, policy)
-    lists = {name: getattr(found.difference, name) for name in ("admitted", "refused", "moved", "other")}
+    lists = {name: getattr(found, name) for name in ("admitted", "refused", "moved", "other")}
     assert {name: [one.gang for one in some] for name, some in lists.items() if some} == want
     again = differs(what, of, policy)
-    assert (again.difference, again.plan) == (found.difference, found.plan)
+    assert again == found
 
 
 def test_better_room_moves_no_gang_that_has_a_place() -> None:
-    assert differs(RUNS_GONE, SMALL).difference.moved == ()
+    assert differs(RUNS_GONE, SMALL).moved == ()
 
 
 def test_before_and_after() -> None:
     found = differs(RUNS_GONE)
-    [one] = found.difference.admitted
+    [one] = found.admitted
     assert (one.before.state, one.before.code) == ("waiting", "NO_ROOM")
     assert one.after.members == {f"waits-{i}": "a1" for i in range(3)}
-    assert found.difference.other[0].after.state == "absent"
-    assert list(found.plan.admitted) == ["default/waits"]
+    assert found.other[0].after.state == "absent"
+    assert found.gangs == {"admitted": 1, "waiting": 0}
 
 
 def test_who_would_wait_is_told_behind_whom() -> None:
     ahead, new = gang("ahead", 2, created_s=1.0), gang("new", 2)
     of = base(RUNS, ahead)
     made = plan(of.snapshot, of.policy, now_s=of.now_s)
-    [one] = what_if(of, made, WhatIf(), gangs=(new,)).difference.other
+    [one] = what_if(of, made, WhatIf(), gangs=(new,)).other
     assert (one.gang, one.after.code, one.after.behind) == (new.key, "BEHIND", (GangKey("default/ahead"),))

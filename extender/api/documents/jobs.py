@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
-from extender.api.documents.queue import weight_document
 from extender.controllers.elastic.records import Change, JobView, Records
 from extender.controllers.elastic.reports.demands import MetricDemands
 from extender.controllers.elastic.reports.reports import find_jobs
@@ -18,13 +18,12 @@ from extender.controllers.elastic.reports.series import SeriesBook
 from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
 from extender.schemas import jobs as schema
-from scoring.explain.queue_report import Entry, report
+from scoring.explain.queue_report import QueuedGang, report
 from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
 from scoring.scaling.metrics.policies import WorkerDemand
-from scoring.scaling.metrics.series import Point
 from scoring.scaling.shrink.scale_in import link_points
 
 MOST_JOBS: Final = 1000
@@ -37,7 +36,7 @@ class _Moment(msgspec.Struct, frozen=True):
     now_s: float
     snapshot: Snapshot
     run: Run
-    entries: Mapping[GangKey, Entry]
+    entries: Mapping[GangKey, QueuedGang]
 
 
 class JobsView(msgspec.Struct, frozen=True):
@@ -48,7 +47,7 @@ class JobsView(msgspec.Struct, frozen=True):
     book: SeriesBook
     demands: MetricDemands
 
-    async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.Jobs:
+    async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.JobList:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
         moment = await self._moment()
         found = sorted(
@@ -61,10 +60,10 @@ class JobsView(msgspec.Struct, frozen=True):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
                 await next_slice()
-        return schema.Jobs(
+        return schema.JobList(
             at_s=moment.now_s,
-            counts=dict(sorted(Counter(_state(view, moment).value for view in found).items())),
-            first_waiting=schema.FirstWaiting.copied(verdict, gang=verdict.beneficiary),
+            counts=dict(sorted(Counter(_state(view, moment) for view in found).items())),
+            first_waiting=schema.FirstWaiting(verdict.beneficiary, verdict.reason, verdict.detail),
             jobs=tuple(shown),
             of=len(found),
         )
@@ -81,44 +80,46 @@ class JobsView(msgspec.Struct, frozen=True):
         queue = await planner.ask(report, snapshot, planner.current, planner.policy, now_s=now_s)
         run = begin_run(snapshot, planner.policy, planner.cache)
         take_commitments(run)
-        return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
+        return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.gangs})
 
     def _short(self, view: JobView, moment: _Moment) -> schema.Job:
         key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         changes = self.records.changes_of(view.uid)
         demand = self.demands.of(key)
-        return schema.Job.copied(
-            view,
+        last = self.book.last(key, view.uid)
+        age_s = 0.0 if last is None else round(max(moment.now_s - last.time_s, 0.0), 3)
+        return schema.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
-            state=_state(view, moment).value,
-            weight=weight_document(entry.weight) if entry is not None else None,
+            state=_state(view, moment),
+            gang=view.gang,
+            weight=entry.weight if entry is not None else None,
             workers=schema.Workers(
                 now=view.workers, min=view.min_workers, max=view.max_workers, min_from=view.min_source or None
             ),
             placement=_placement(gang, moment),
             network=_network(gang, moment),
+            refusal=view.refusal,
+            wish=view.wish,
             metrics=_metrics(view, demand),
-            reported=None
-            if (last := self.book.last(key, view.uid)) is None
-            else schema.LastReport.copied(_point(last), age_s=round(max(moment.now_s - last.time_s, 0.0), 3)),
+            reported=None if last is None else schema.LastReport(**asdict(last), age_s=age_s),
             last_change=_change(changes[-1]) if changes else None,
         )
 
     def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
         gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
         points = self.book.of(view.key, view.uid)
-        return schema.JobInFull.copied(
-            self._short(view, moment),
+        return schema.JobInFull(
+            **asdict(self._short(view, moment)),
             uid=view.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
             changes=tuple(_change(one) for one in self.records.changes_of(view.uid)),
-            points=schema.Points(kept=len(points), last=tuple(_point(one) for one in points[-_LAST_POINTS:])),
+            points=schema.Points(kept=len(points), last=tuple(points[-_LAST_POINTS:])),
         )
 
 
-def _state(view: JobView, moment: _Moment) -> JobState:
+def _state(view: JobView, moment: _Moment) -> str:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
     entry = moment.entries.get(view.gang) if view.gang is not None else None
     ended = view.rough_state is JobState.COMPLETED
@@ -147,10 +148,6 @@ def _metrics(view: JobView, demand: WorkerDemand | None) -> schema.MetricsDemand
     if demand is None:
         return schema.MetricsDemand(policy=policy)
     return schema.MetricsDemand(policy=policy, workers=demand.workers, reason=str(demand.reason), detail=demand.detail)
-
-
-def _point(one: Point) -> schema.Point:
-    return schema.Point.copied(one, time=one.time_s)
 
 
 def _change(change: Change) -> schema.WorkerChange:

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 from extender.network.mapping import NodeMapping
 from extender.network.merge import NetworkStatus, node_counts
 from extender.schemas import network as schema
+from extender.schemas.network import LinkInFull
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
@@ -71,16 +72,16 @@ def degraded_links(found: Sequence[Degraded]) -> tuple[schema.DegradedLinks, ...
     )
 
 
-def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapping:
+def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.MappedNodes:
     """Counts of nodes, and of each list its first `most` entries. Cost: O(ambiguous + most)."""
 
     def beyond(names: Sized) -> int:
         return max(len(names) - most, 0)
 
-    return schema.Mapping(
+    return schema.MappedNodes(
         nodes={metric.value: counts for metric, counts in node_counts(mapping).items()},
         unmapped={metric.value: mapping.unmapped[metric][:most] for metric in METRICS},
-        ambiguous=tuple(schema.AmbiguousNode.copied(one) for one in mapping.ambiguous[:most]),
+        ambiguous=mapping.ambiguous[:most],
         unknown=mapping.unknown[:most],
         unused=mapping.unused[:most],
         left_out=schema.LeftOut(
@@ -92,9 +93,17 @@ def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapp
     )
 
 
-def _status(status: NetworkStatus) -> schema.NetworkStatus:
+def _status(status: NetworkStatus) -> schema.SourcesStatus:
     mapping = None if status.mapping is None else mapping_document(status.mapping)
-    return schema.NetworkStatus.copied(status, mapping=mapping)
+    return schema.SourcesStatus(
+        version=status.version,
+        published_at_s=status.published_at_s,
+        sources=status.sources,
+        known_pairs={metric.value: count for metric, count in status.known_pairs.items()},
+        pairs={metric.value: counts for metric, counts in status.pairs.items()},
+        mapping=mapping,
+        crash=status.crash,
+    )
 
 
 def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
@@ -104,15 +113,15 @@ def _pairs(snapshot: Snapshot, *, zone: str | None, limit: int) -> schema.Pairs:
     listed = table.names if zone is None else tuple(table.names[row] for row in rows)
     names, of = listed[: min(limit, MOST_NODES)], len(listed)
     block = snapshot.network.block(names, names)
-    values = {name: _plain(getattr(block, name)) for name in _VALUES}
-    return schema.Pairs.copied(block, zone=zone, nodes=names, of=of, **values)
+    values = [_plain(getattr(block, name)) for name in _VALUES]
+    return schema.Pairs(zone, names, of, *values)
 
 
 def _plain(values: Floats) -> list[list[float | None]]:
     return [[None if value != value else value for value in row] for row in values.tolist()]
 
 
-def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> schema.Link | None:
+def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy: ScorePolicy) -> LinkInFull | None:
     """Both directions by metric, with points; `None`: no such node. Cost: O(nodes²) of the zone, 10,000 at most."""
     if not {source, target} <= set(snapshot.table.names):
         return None
@@ -144,7 +153,7 @@ def link_document(snapshot: Snapshot, source: NodeName, target: NodeName, policy
             endpoints=tuple(ends),
             points=round(float(points[at]), 3),
         )
-    return schema.Link(
+    return LinkInFull(
         source=source,
         target=target,
         version=network.version,

@@ -4,13 +4,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
-import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from extender.api.documents.explain import explain_document, preemption_document
 from extender.api.documents.jobs import JobsView
 from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
-from extender.api.documents.queue import expected_start_document, plan_document, queue_document
 from extender.api.what_if import WhatIfs
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.left_out import UnreadableWords
@@ -22,18 +20,17 @@ from extender.network.merge import NetworkStatus
 from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from extender.schemas.explain import Explained, ExplainedPod, PodPlace
-from extender.schemas.network import Link, Network, ProbeAgents
-from extender.schemas.plan import PlanInForce
-from extender.schemas.queue import Queue
-from extender.schemas.readiness import Leadership, NetworkSources, Parts, Readiness, Watch
-from scoring.explain.gang import explain, wants_nodes
-from scoring.explain.queue_report import report
+from extender.schemas.network import LinkInFull, Network, ProbeAgents
+from extender.schemas.readiness import NetworkSources, PartStates, Readiness, Standing, Watch
+from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
+from scoring.explain.plans import PlanInForce, planned_gangs
+from scoring.explain.queue_report import Queue, report
+from scoring.explain.words import expected_text
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang
-from scoring.plan import PlannerCache
 
 _NAMED_IN_READINESS: Final = 10
+_GANGS_AHEAD: Final = 10  # That are named in /v1/explain; the others are counted
 STALE_S: Final = 300.0
 """Age of the last word about a kind of objects from which `/readyz` says no.
 
@@ -55,7 +52,7 @@ class Views:
     network_status: Callable[[], NetworkStatus | None]
     alarms: NetworkAlarms
     probe_agents: Callable[[], ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
-    leadership: Callable[[], Leadership] | None  # How the election stands; `None`: there is none
+    leadership: Callable[[], Standing] | None  # How the election stands; `None`: there is none
     repair: Callable[[GangKey], str]  # What is wrong with a gang that lost members; empty: nothing
     preemption_blocked: Callable[[GangKey], str | None]
     recent: RecentDecisions
@@ -69,10 +66,12 @@ class Views:
 
     def plan(self) -> PlanInForce:
         """The current plan."""
-        made = plan_document(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
+        made = planned_gangs(self.planner.current, self.planner.snapshot or self.context.cache.snapshot())
         commitments = self.context.cache.snapshot().commitments
-        return PlanInForce.copied(
-            made,
+        return PlanInForce(
+            made.version,
+            made.admitted,
+            made.waiting,
             committed={key: len(one.assignment) for key, one in sorted(commitments.items())},
             being_admitted=tuple(sorted(self.binds.admissions.open)),
             held_binds=self.binds.held_count,
@@ -80,13 +79,11 @@ class Views:
 
     async def queue(self) -> Queue:
         """The queue in order."""
-        planner, now_s = self.planner, self.planner.now_s
-        told = (planner.snapshot or self.context.cache.snapshot(), planner.current, planner.policy)
-
-        def made(*, cache: PlannerCache) -> Queue:
-            return queue_document(report(*told, now_s=now_s, cache=cache), self.expected.of)
-
-        return await planner.ask(made)
+        planner = self.planner
+        snapshot = planner.snapshot or self.context.cache.snapshot()
+        return await planner.ask(
+            report, snapshot, planner.current, planner.policy, now_s=planner.now_s, expected=self.expected.of
+        )
 
     async def explain(self, namespace: str, name: str) -> Explained | ExplainedPod | None:
         """Why a gang or a pod is where it is, with what the API server says of it; `None`: nothing of it is known."""
@@ -101,7 +98,7 @@ class Views:
             return ExplainedPod(pod=PodPlace(name=pod.key, uid=pod.uid, own=own, node=pod.node))
         planner, snapshot, binds = self.planner, self.context.cache.snapshot(), self.binds.state(gang.key)
         members = [self.context.cache.pod(pod.uid) for pod in gang.pending]
-        explanation = await planner.ask(
+        found = await planner.ask(
             explain,
             snapshot,
             planner.current,
@@ -112,12 +109,13 @@ class Views:
             refusals={pod.uid: pod.refusal for pod in members if pod is not None and pod.refusal},
             notes=self._notes(gang, read),
         )
-        expected = self.expected.of(gang.key) if gang.key in planner.current.waiting else None
-        preemption = preemption_document(snapshot, gang.key, blocked=self.preemption_blocked(gang.key))
-        return msgspec.structs.replace(
-            explain_document(explanation, preemption),
+        start = self.expected.of(gang.key) if gang.key in planner.current.waiting else None
+        return replace(
+            found,
+            turn=replace(found.turn, ahead=found.turn.ahead.first(_GANGS_AHEAD)),
+            preemption=replace(found.preemption, blocked=self.preemption_blocked(gang.key)),
             decisions=self.recent.of(gang.key),
-            expected_start=expected_start_document(expected, now_s=planner.now_s),
+            expected_start=start and replace(start, text=expected_text(start, now_s=planner.now_s)),
             being_admitted=self.binds.admissions.keeps(gang.key),
             admission_refused=self.binds.admissions.refusal(gang.key),
             admission_lapses_in_s=self.binds.admissions.lapses_in_s(gang.key),
@@ -153,7 +151,7 @@ class Views:
             probe=self.probe_agents() or UNSET,
         )
 
-    def link(self, source: str, target: str) -> Link | None:
+    def link(self, source: str, target: str) -> LinkInFull | None:
         """Both directions of the link between two nodes: value, age and source; `None` if there is no such node."""
         snapshot = self.context.cache.snapshot()
         return link_document(snapshot, NodeName(source), NodeName(target), self.planner.policy.score)
@@ -173,7 +171,7 @@ class Views:
         if network is not None and not network.ready:
             reasons.append(f"reading network data failed inside: {network.crash}")
         problem, started = self.context.notes.problem, self.started_problem()
-        detail = Parts(
+        detail = PartStates(
             sync=sync,
             cache=self.context.cache.sizes(),
             notes=f"no gang is suspended and no job resized: {problem}" if problem else UNSET,

@@ -15,7 +15,7 @@ from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.removal.removals import owner_subject
 from extender.runtime.slices import Steps
-from scoring.explain.waiting import probably_wrong_scheduler
+from scoring.explain.words import probably_wrong_scheduler
 from scoring.model import Pod
 
 MOST_KEPT: Final = 4096

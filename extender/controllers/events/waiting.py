@@ -13,8 +13,7 @@ import msgspec
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening
-from scoring.explain.gang import explain
-from scoring.explain.waiting import NEVER, why_it_waits
+from scoring.explain.gang import NEVER, explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason

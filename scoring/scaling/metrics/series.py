@@ -25,7 +25,7 @@ class Point(msgspec.Struct, frozen=True):
     """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
 
     step: int
-    time_s: float  # When, by the job's clock; Unix seconds
+    time_s: float = msgspec.field(name="time")  # When, by the job's clock; Unix seconds.
     loss: float | None = None
     samples_per_second: float | None = None  # Of all workers together
     accuracy: float | None = None  # A ratio, for people: no decision reads it

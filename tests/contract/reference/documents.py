@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from extender.schemas.explain import Explained
-from extender.schemas.network import Link, Network
-from extender.schemas.plan import PlanInForce
-from extender.schemas.queue import Queue
+from extender.schemas.network import LinkInFull, Network
 from extender.schemas.readiness import Readiness
+from scoring.explain.gang import Explained
+from scoring.explain.plans import PlanInForce
+from scoring.explain.queue_report import Queue
 from tests.contract.docs.demonstration import demonstration
 
 DOCUMENTS: Final = {  # address → the schema of its answer
@@ -19,7 +19,7 @@ DOCUMENTS: Final = {  # address → the schema of its answer
     "/v1/queue": Queue,
     "/v1/explain/demo/tf-smoke-gpu": Explained,
     "/v1/network?limit=2": Network,
-    "/v1/network/node28/node33": Link,
+    "/v1/network/node28/node33": LinkInFull,
 }
 
 

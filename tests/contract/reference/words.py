@@ -11,8 +11,7 @@ from extender.controllers.removal.removals import MOST_ANNOUNCED
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry
 from extender.server.app import DEBUG_BINDS_NOTHING
-from scoring.explain.causes.reasons import CauseReason
-from scoring.model.reasons import Reason
+from scoring.model.reasons import CauseReason, Reason
 from scoring.queue.admitted_condition import CONDITION
 from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
@@ -54,7 +53,7 @@ _CONDITION = f"""
 | status | reason | message |
 |---|---|---|
 | `True` | `Admitted` | The gang was admitted and the pod has its node. |
-| `False` | a [cause](reasons.md#causes), such as `NodesCordoned` | Why the gang waits, as in its Event. |
+| `False` | a [cause](reasons.md#causes), such as `NodesUnavailable` | Why the gang waits, as in its Event. |
 
 It is written once a reason has stood for 5 s, and again only when status or reason change: a patch of `pods/status` for
 each pod and reason, and one for the admission that follows, at most 20 a second in all. A pod that changes its reason

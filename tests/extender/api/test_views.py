@@ -18,10 +18,10 @@ from extender.api.documents.views import Views
 from extender.bootstrap import following
 from extender.controllers.events.waiting import PATIENCE_S
 from extender.network.refresh import NetworkRefresh, Polled
-from extender.schemas.explain import ExplainedPod
 from extender.schemas.network import KnownPairs
-from extender.schemas.queue import Queue
 from extender.settings.settings import Settings
+from scoring.explain.gang import ExplainedPod
+from scoring.explain.queue_report import Queue
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones

@@ -16,8 +16,8 @@ from extender.api import what_if
 from extender.api.routes import MOST_BYTES
 from extender.api.what_if import MOST_WAITING, BusyError, policy_with
 from extender.bootstrap import following
-from extender.schemas.explain import Explained
 from extender.settings.settings import Settings
+from scoring.explain.gang import Explained
 from scoring.model.policy import Order, Ratios
 from scoring.what_if import WhatIf
 from tests.extender.api.asking import asking

@@ -74,5 +74,5 @@ def test_changes_of_all_gangs_newest_first() -> None:
         recent.add(Decision(what="bind", pod=f"p{number}"))
     recent.add(Decision(what="filter", pod="p"))
     recent.add(Decision(what="plan", gang="a/g", reason="no room"))
-    assert [one.decision.pod for one in recent.changes()] == [f"p{number}" for number in range(MOST_CHANGES, 0, -1)]
+    assert [one.pod for _, one in recent.changes()] == [f"p{number}" for number in range(MOST_CHANGES, 0, -1)]
     assert recent.count == MOST_CHANGES + 1

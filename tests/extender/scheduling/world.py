@@ -20,9 +20,9 @@ from extender.convert import pod_from_json
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, PodRef, Refused
 from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
-from extender.schemas.explain import Explained
 from extender.settings.settings import Settings
 from lab.testbed.netgang import limits_of, split
+from scoring.explain.gang import Explained
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 from extender.convert.wire import INTERNAL_ERROR, BindArgs, Failed, FilterAnswer, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.plan import PlanInForce
 from extender.server.app import DEBUG_BINDS_NOTHING, UNREADY_AFTER_ERROR_S, Callers, ForPeople, VerbsApp
+from scoring.explain.plans import PlanInForce
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
 from tests.fakes.verbs import ARGS, BINDING, FakeVerbs, FakeViews

@@ -8,11 +8,11 @@ from typing import get_type_hints
 
 import pytest
 
-from extender.schemas.explain import Explained
 from extender.web import routes
 from extender.web.page_sections import MOST_GANGS
 from extender.web.routes import Shown
-from scoring.explain.causes.reasons import Cause
+from scoring.explain.gang import Explained
+from scoring.model.reasons import WaitingCause
 from tests.builders import mesh
 from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import node_json, running
@@ -170,4 +170,4 @@ def test_the_page_reads_fields_that_there_are() -> None:
     read = {name: set(re.findall(rf"\b{name}\??\.(\w+)", EXPLAIN)) for name in ("found", "cause")}
     assert read["found"]
     assert read["found"] <= get_type_hints(Explained).keys()
-    assert read["cause"] == get_type_hints(Cause).keys()
+    assert read["cause"] == get_type_hints(WaitingCause).keys()

@@ -5,22 +5,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from msgspec import Raw
 from rich.console import Console
 
 from cli.rendering.explained import print_explanation
-from extender.api.documents.explain import explain_document, preemption_document
-from scoring.explain.gang import explain
-from scoring.explain.waiting import why_it_waits
-from scoring.explain.words import supposed_text
-from scoring.ids import NodeName
+from scoring.explain.gang import explain, why_it_waits
 from scoring.model import Gang, Node, Pod
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.what_if import PodSet, WhatIf
 from tests.builders import gang, node, pod, snapshot
-from tests.scoring.explain.causes.cases import CASES, Case, explained
+from tests.scoring.explain.cases import CASES, Case, explained
 
 
 def said(wanted: Gang, nodes: Iterable[Node], *others: Gang, pods: Iterable[Pod] = (), **fields: object) -> str:
@@ -63,20 +57,6 @@ def test_why_it_waits(want: str, wanted: Gang, nodes: list[Node], others: list[G
     assert text == want or (more and text.startswith(begin) and text.endswith(end))
 
 
-WORDS: dict[str, WhatIf] = {
-    "3 more pods": WhatIf(pods=(PodSet(Raw(b"{}"), 2), PodSet(Raw(b"{}")))),
-    "team/a, team/b gone, node n1 cordoned, nodes n1, n2 uncordoned": WhatIf(
-        remove_jobs=("team/a", "team/b"), cordon=(NodeName("n1"),), uncordon=(NodeName("n1"), NodeName("n2"))
-    ),
-    "other settings: queue, score, 4 min later": WhatIf(settings={"score": {}, "queue": {}}, advance_s=240.0),
-}
-
-
-@pytest.mark.parametrize(("text", "what"), WORDS.items(), ids=WORDS)
-def test_all_that_is_supposed_has_words(text: str, what: WhatIf) -> None:
-    assert supposed_text(what) == text
-
-
 # -- each cause --------------------------------------------------------------------------------------------------------
 #
 # The Event (and with it PodGroup and conditions, which carry its note), `/v1/explain` and the CLI go through the
@@ -92,11 +72,8 @@ def test_every_output_names_the_cause(case: Case) -> None:
     said = f"{cause.message} {cause.suggestion}".strip()
     assert not [words for words in case.says if words not in said], said
     assert "secret" not in said  # no gang of another namespace is named
-    if found.waiting is not None:
+    if found.code is not None:
         assert why_it_waits(found, state).startswith(said)  # Event, and what carries its note
-    document = explain_document(found, preemption_document(state, case.wanted.key, blocked=None))
-    assert document.cause is not None  # /v1/explain
-    assert (document.cause.reason, document.cause.message) == (case.reason, cause.message)
     console = Console(file=io.StringIO(), width=1000, color_system=None)
-    print_explanation(console, document)
+    print_explanation(console, found)
     assert f"{case.reason}: {said}" in console.file.getvalue()  # type: ignore[attr-defined]

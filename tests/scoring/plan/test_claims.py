@@ -6,9 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from scoring.explain.gang import explain
+from scoring.explain.gang import explain, why_it_waits
 from scoring.explain.queue_report import report
-from scoring.explain.waiting import why_it_waits
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang
 from scoring.model.policy import Order, Policy, QueuePolicy
@@ -97,7 +96,7 @@ def test_it_does_not_starve_for_that() -> None:
     """Being first is no state of its own: the queue still says WAITING, and which leave for it."""
     young = replace(BIG, members=tuple(replace(one, created_s=NOW_S - 1.0) for one in BIG.members))
     now = snapshot(NODES, [young], pods=[LATE], claims={BIG.key: CLAIM})
-    [entry] = report(now, planned(now), Policy(), now_s=NOW_S).entries
+    [entry] = report(now, planned(now), Policy(), now_s=NOW_S).gangs
     assert (entry.state, entry.rank) == (JobState.WAITING, 1)
     assert entry.makes_room == ("default/left",)
 

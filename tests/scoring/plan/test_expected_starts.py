@@ -43,7 +43,7 @@ def test_a_gang_starts_after_what_runs_and_the_next_after_that() -> None:
     assert (100.0, key("runs"), True) == (first.start_s, first.after, first.promised)
     assert (150.0, key("large"), False) == (second.start_s, second.after, second.promised)
     cluster.run()
-    assert (first.start_s, second.start_s) == (cluster.started_s[first.gang], cluster.started_s[second.gang])
+    assert (first.start_s, second.start_s) == (cluster.started_s[key("large")], cluster.started_s[key("next")])
 
 
 def test_what_outlived_its_length_is_expected_to_run_on() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from scoring.explain.queue_report import Entry, report
+from scoring.explain.queue_report import QueuedGang, report
 from scoring.ids import GangKey
 from scoring.model import Gang, Node, Phase, Pod
 from scoring.model.policy import Order, Policy, QueuePolicy
@@ -28,10 +28,10 @@ def queue(**fields: Any) -> Policy:
     return Policy(queue=replace(QueuePolicy(), **{"reserve_after_s": 0.0, **fields}))
 
 
-def entry(state: Snapshot, name: str, *, policy: Policy = POLICY, now_s: float = LATE_S) -> Entry:
+def entry(state: Snapshot, name: str, *, policy: Policy = POLICY, now_s: float = LATE_S) -> QueuedGang:
     """What the queue says of a gang."""
     made = plan(state, policy, now_s=now_s)
-    return next(one for one in report(state, made, policy, now_s=now_s).entries if one.gang == f"default/{name}")
+    return next(one for one in report(state, made, policy, now_s=now_s).gangs if one.gang == f"default/{name}")
 
 
 # -- states ------------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_a_namespace_gets_no_more_than_its_share() -> None:
     [refused] = made.waiting.values()
     assert refused.reason is Reason.OVER_SHARE
     assert "may have 4000 of cpu" in refused.detail
-    found = {one.gang: one for one in report(state, made, policy, now_s=LATE_S).entries}
+    found = {one.gang: one for one in report(state, made, policy, now_s=LATE_S).gangs}
     assert found[refused.gang].state is JobState.WAITING
     assert made.reservations == {}
 

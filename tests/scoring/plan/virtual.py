@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 import msgspec
 from msgspec.structs import replace
 
-from scoring.explain.queue_report import QueueReport, report
+from scoring.explain.queue_report import Queue, report
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Node, Phase
 from scoring.model.policy import Policy
@@ -103,7 +103,7 @@ class World:
         """The cluster as it is."""
         return snapshot(self._nodes, self.gangs.values(), version=self._version)
 
-    def report(self, *, forgetful: bool = False) -> QueueReport:
+    def report(self, *, forgetful: bool = False) -> Queue:
         """The queue as it is; `forgetful`: as a process sees it that has just started."""
         state = self.snapshot()
         if not forgetful:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scoring.explain.queue_report import Entry
+from scoring.explain.queue_report import QueuedGang
 from scoring.ids import GangKey
 from scoring.model import Node
 from scoring.model.policy import Order, Policy, QueuePolicy
@@ -41,8 +41,8 @@ def names(world: World, *others: str) -> list[str]:
     return [name for name in (key.partition("/")[2] for key in world.order) if name not in others]
 
 
-def entry(world: World, name: str) -> Entry:
-    return next(one for one in world.report().entries if one.gang == f"default/{name}")
+def entry(world: World, name: str) -> QueuedGang:
+    return next(one for one in world.report().gangs if one.gang == f"default/{name}")
 
 
 # -- order -------------------------------------------------------------------------------------------------------------
@@ -167,12 +167,12 @@ def test_a_restart_changes_nothing(case: tuple[list[Node], list[Job], Job, list[
     for moment_s in (60.0, 130.0, 230.0):
         world.run(moment_s)
         known, fresh = world.report(), world.report(forgetful=True)
-        assert _standings(known.entries) == _standings(fresh.entries)
+        assert _standings(known.gangs) == _standings(fresh.gangs)
         assert known.counts == fresh.counts
 
 
-def _standings(entries: tuple[Entry, ...]) -> list[tuple[object, ...]]:
-    return [(one.gang, one.state, one.rank, one.waited_s, one.starves_in_s, one.times) for one in entries]
+def _standings(entries: tuple[QueuedGang, ...]) -> list[tuple[object, ...]]:
+    return [(one.gang, one.state, one.rank, one.waiting_since_s, one.waited_s, one.starves_in_s) for one in entries]
 
 
 @st.composite

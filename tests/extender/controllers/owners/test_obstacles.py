@@ -9,7 +9,7 @@ import pytest
 from extender.controllers.owners.finishing import AGAIN_S, PATIENCE_S, runs_left
 from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
 from extender.errors import ApiError, ApiUnavailableError
-from extender.schemas.explain import Explained
+from scoring.explain.gang import Explained
 from scoring.ids import GangKey
 from tests.extender.controllers.contexts import context_over
 from tests.extender.controllers.operator import Operator

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from extender.controllers.starts.expected_starts import EACH_S
-from extender.schemas.queue import ExpectedStart, Queue, QueuedGang
+from scoring.explain.queue_report import Queue, QueuedGang
+from scoring.plan.expected_starts import ExpectedStart
 from tests.extender.api.asking import asking
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import World, key, node_json, running

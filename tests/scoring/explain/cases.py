@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from scoring.explain.causes.reasons import CauseReason
-from scoring.explain.gang import Explanation, explain
+from scoring.explain.gang import Explained, explain
 from scoring.ids import NodeName
 from scoring.model import (
     Controller,
@@ -29,6 +28,7 @@ from scoring.model import (
     Toleration,
 )
 from scoring.model.policy import Preempting, QueuePolicy, ServicePolicy
+from scoring.model.reasons import CauseReason
 from scoring.model.snapshot import Claim, Snapshot
 from scoring.plan import Plan, plan
 from tests.builders import bound, gang, node, pod, snapshot
@@ -112,17 +112,17 @@ NEXT_RUN = replace(
 
 CASES: dict[str, Case] = {
     "six of nine nodes are cordoned": Case(
-        CauseReason.CORDONED,
+        CauseReason.UNAVAILABLE,
         ("6 of 9 nodes of zone a are cordoned", "has room for 3 of 5 pods", "kubectl uncordon a0 a1 a2 …"),
         gang("g", 5), [*some_are(6, 9, unschedulable=True), *row(1, zone="b", cpu="1")]),
     "one node is cordoned": Case(
-        CauseReason.CORDONED, ("1 of 2 nodes of zone a is cordoned", "kubectl uncordon a0"),
+        CauseReason.UNAVAILABLE, ("1 of 2 nodes of zone a is cordoned", "kubectl uncordon a0"),
         gang("g", 2), some_are(1, 2, unschedulable=True)),
     "nodes are not ready": Case(
-        CauseReason.NOT_READY, ("2 of 3 nodes of zone a are not ready", "kubectl describe node"),
+        CauseReason.UNAVAILABLE, ("2 of 3 nodes of zone a are not ready", "kubectl describe node"),
         G3, some_are(2, 3, ready=False)),
     "nodes are about to be removed": Case(
-        CauseReason.LEAVING, ("2 of 3 nodes of zone a are out of service or about to be removed",),
+        CauseReason.UNAVAILABLE, ("2 of 3 nodes of zone a are out of service or about to be removed",),
         G3, some_are(2, 3, leaving=True)),
     "a taint that the pods do not tolerate": Case(
         CauseReason.TAINT,
@@ -133,11 +133,11 @@ CASES: dict[str, Case] = {
         ("2 of 4 nodes of zone a have taint dedicated=ml:NoSchedule", "; 1 of 4 nodes of zone a is co"),
         gang("g", 4), [*some_are(2, 3, taints=[ML]), node("a9", cpu="1", unschedulable=True)]),
     "the nodes with its label are cordoned, and other zones lack the label": Case(
-        CauseReason.CORDONED, ("1 of 1 node of zone a is cordoned", "kubectl uncordon a0"),
+        CauseReason.UNAVAILABLE, ("1 of 1 node of zone a is cordoned", "kubectl uncordon a0"),
         gang("g", 1, node_selector={"pool": "ml"}),
         [*row(1, labels={"pool": "ml"}, unschedulable=True), *row(2, zone="b", taints=[ML])]),
     "the taint is tolerated, the node cordoned": Case(
-        CauseReason.CORDONED, ("1 of 1 node of zone a is cordoned",),
+        CauseReason.UNAVAILABLE, ("1 of 1 node of zone a is cordoned",),
         gang("g", 1, tolerations=[Toleration("dedicated", "Exists")]), row(1, taints=[ML], unschedulable=True)),
     "nodeSelector: a value misspelt": Case(
         CauseReason.LABEL, ("No node of the cluster has label disk=sdd", "did you mean disk=ssd?"),
@@ -204,7 +204,7 @@ CASES: dict[str, Case] = {
         CauseReason.PORT, ("Each pod has host port 8080, so one fits a node, and zone a has 1 node for 2 pods",),
         with_ports(gang("g", 2), 8080), row(1)),
     "the limit of pods of a node": Case(
-        CauseReason.POD_LIMIT, ("as many pods as they may have (allocatable pods)", "2 more places on 1 node would do"),
+        CauseReason.NO_ROOM, ("2 more places for pods would do", "raise maxPods of the kubelets"),
         gang("g", 2), row(1, pods=2), pods=[pod(f"o{i}", cpu="0", node="a0") for i in range(2)]),
     "running pods take the room": Case(
         CauseReason.NO_ROOM,
@@ -230,13 +230,13 @@ CASES: dict[str, Case] = {
         CauseReason.NO_ROOM, ("3 more cpu would do; 1 of 2 nodes of zone a is cordoned",),
         gang("g", 4), [*row(1), node("a1", cpu="1", unschedulable=True)], pods=BUSY),
     "no gang leaves for one so wide": Case(
-        CauseReason.SERVICE_LEVEL, ("Too little room is free", "no gang leaves for it by service level"),
+        CauseReason.NO_ROOM, ("Too little room is free", "no gang leaves for it by service level"),
         gang("g", 8), row(1), pods=BUSY, policy=Policy(preemption=Preempting.LEVELS, service=ServicePolicy())),
     "gangs ahead were given the room": Case(
         CauseReason.AHEAD, ("1 gang ahead of it in the queue was given that room", "netgang queue"),
         gang("g", 1, cpu="8", created_s=9.0), row(1), [gang("f", 1, cpu="8", priority=1)]),
     "the room is committed to a gang that starts": Case(
-        CauseReason.COMMITTED, ("committed to 1 gang that is starting",),
+        CauseReason.AHEAD, ("committed to 1 gang that is starting",),
         gang("g", 1, cpu="8"), row(1), [(STARTING := gang("s", 1, cpu="8", namespace="secret"))],
         rest={"commitments": {"secret/s": {str(STARTING.members[0].uid): "a0"}}}),
     "it waits for one zone": Case(
@@ -246,22 +246,22 @@ CASES: dict[str, Case] = {
         "OverShare", ("The gang's namespace would have more than its share of the cluster: ", "have its share raised"),
         gang("g", 4), row(1), policy=Policy(queue=QueuePolicy(share_cap=0.25))),
     "filters that netgang does not model, in kube-scheduler's words": Case(
-        CauseReason.REFUSED, ("There is room, but filters of kube-scheduler", "didn't match pod affinity rules"),
+        "Filtered", ("There is room, but filters of kube-scheduler", "didn't match pod affinity rules"),
         PLUGIN, row(1), rest=refused(PLUGIN, "a0")),
     "anti-affinity on more nodes than there are": Case(
-        CauseReason.SPREAD, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
+        CauseReason.ZONE_TOO_SMALL, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
         APART, row(2), rest=refused(APART, "a0", "a1")),
     "topology spread on more nodes than there are": Case(
-        CauseReason.SPREAD, ("(topologySpreadConstraints)", "waiting does not help"),
+        CauseReason.ZONE_TOO_SMALL, ("(topologySpreadConstraints)", "waiting does not help"),
         SPREAD, row(2), rest=refused(SPREAD, "a0", "a1")),
     "devices that kube-scheduler counts": Case(
         "Uncounted", ("shows resourceClaims", "cannot allocate all claims"),
         CLAIMS, row(1), rest=refused(CLAIMS, "a0")),
     "a PersistentVolumeClaim is missing": Case(
-        CauseReason.CLAIM, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
+        CauseReason.UNPLACEABLE, ("A claim of 1 of 1 pod is missing or not bound", VOLUME, "Create the claim"),
         gang("g", 1, obstacle=VOLUME), row(1)),
     "a ResourceClaim is missing": Case(
-        CauseReason.CLAIM, ('resourceclaim "gpu" not found', "Create the claim"),
+        CauseReason.UNPLACEABLE, ('resourceclaim "gpu" not found', "Create the claim"),
         gang("g", 1, obstacle='resourceclaim "gpu" not found'), row(1)),
     "kube-scheduler refuses the pod itself": Case(
         CauseReason.UNPLACEABLE, ("kube-scheduler places 1 of 1 pod on no node: a plugin says no",),
@@ -287,7 +287,7 @@ CASES: dict[str, Case] = {
         CauseReason.QUOTA, ("the namespace's quota forbids more: ResourceQuota team leaves 1 of requests.cpu",),
         gang("g", 2, min_member=3), row(1), notes=QUOTA),
     "members were on a node that is gone": Case(
-        CauseReason.NODES_LOST, ("1 of 2 pods exist: the others were on a9, which is gone",),
+        CauseReason.PODS_MISSING, ("1 of 2 pods exist: the others were on a9, which is gone",),
         gang("g", members=[bound(pod("g-0", gang="g"), "a9"), pod("g-1", gang="g")]), row(1)),
     "different schedulers": Case(
         "MixedSchedulers", ("The gang's pods name different schedulers: netgang, other.", "schedulerName"),
@@ -302,7 +302,7 @@ CASES: dict[str, Case] = {
         "BackingOff", ("not all its pods came to start in time; the next try is in 20 s", "AdmissionLapsed"),
         gang("g", 1), row(1), rest={"backing_off_until_s": {"default/g": 20.0}}),
     "it backs off, and its pods can never be on so few nodes": Case(
-        CauseReason.SPREAD, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
+        CauseReason.ZONE_TOO_SMALL, ("3 pods must be on different nodes (podAntiAffinity)", "waiting does not help"),
         APART, row(2), rest={"backing_off_until_s": {"default/g": 20.0}}),
     "room that others leave is reserved": Case(
         "Reserved", ("The room is reserved for a gang",),
@@ -316,7 +316,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-def explained(case: Case) -> tuple[Explanation, Plan, Snapshot]:
+def explained(case: Case) -> tuple[Explained, Plan, Snapshot]:
     state: Snapshot = snapshot(case.nodes, [case.wanted, *case.others], pods=case.pods, **case.rest)
     made = plan(state, case.policy, now_s=0.0)
     return explain(state, made, case.wanted, case.policy, now_s=0.0, notes=case.notes), made, state

@@ -1,0 +1,368 @@
+"""Why there are too few nodes for a gang: which label, resource, taint or cordon, in which zone, on how many nodes.
+
+Steps: what no node can give (a label, a size) is said first, for no waiting helps; then the zone is taken that would
+hold most members if nothing kept them off its nodes, and what does keep them off is counted there, by nodes, because
+people ask which nodes: of each node the first thing. Labels come first: a node that the pods do not select is not
+meant, whatever its state. When even that would not do, the room itself is missing.
+
+It looks at one kind of member, that which fits least. A tenant's lines of selectors and affinity are looked at one by
+one, the first few only; O(nodes) a line.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from scoring.explain.queue_report import PlaceInQueue
+from scoring.explain.words import counted, quantity, request_text, shown, some, zone_text
+from scoring.explain.zones import ZoneVerdict
+from scoring.feasibility.filters import node_allows
+from scoring.feasibility.room import fit_counts
+from scoring.ids import NO_ZONE, NodeName, ZoneName
+from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement, Resources
+from scoring.model.nearest import LIKE_VALUE, nearest
+from scoring.model.reasons import CauseReason, WaitingCause
+from scoring.model.resources import PODS
+from scoring.network.matrix import Ints
+from scoring.plan import Run
+from scoring.plan.capacity import When
+from scoring.plan.demand import GangDemand
+from scoring.queue.admitted_condition import camel_case
+
+_NAMED: Final = 3
+_MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at
+_MOST_KNOWN: Final = 200  # Values that one may have meant
+_OBSTACLES: Final[Mapping[str, tuple[str, str, str]]] = {  # → (cause, clause, remedy); {of}: "2 of 3 nodes of zone a"
+    "cordon": (CauseReason.UNAVAILABLE, "{of} {is_} cordoned", "kubectl uncordon {first}"),
+    "not ready": (
+        CauseReason.UNAVAILABLE,
+        "{of} {is_} not ready",
+        "See why {names} {is_} not ready: kubectl describe node.",
+    ),
+    "leaving": (
+        CauseReason.UNAVAILABLE,
+        "{of} {is_} out of service or about to be removed",
+        "Wait for new nodes, or allow other zones.",
+    ),
+    "taint": (
+        CauseReason.TAINT,
+        "{of} {has} taint {what}, which the pods do not tolerate",
+        "Add a toleration of {what} to the pod template, if the pods may run there.",
+    ),
+    "label": (
+        CauseReason.LABEL,
+        "{of} {lacks} labels of the pods' nodeSelector or node affinity",
+        "Label more nodes, or ask for fewer labels.",
+    ),
+    "port": (
+        CauseReason.PORT,
+        "host port {what} is taken on {of}",
+        "Drop hostPort from the pod template, or wait until the pods that have it end.",
+    ),
+    "filters": (
+        camel_case(Reason.FILTERED),
+        "filters of kube-scheduler that netgang does not model refuse {of}",
+        "The Event FailedScheduling of the pods says which filter: volumes, affinity between pods, spreading.",
+    ),
+}
+
+
+class NodeObstacle(NamedTuple):
+    """One thing that keeps pods off nodes."""
+
+    kind: str
+    what: str  # Which taint or port
+    at: tuple[NodeName, ...]
+    members: int  # So many would have room there
+
+
+class ZoneRoom(msgspec.Struct, frozen=True):
+    """What one zone has for members of one kind: their room, and the room behind obstacles."""
+
+    zone: ZoneName
+    nodes: int
+    wanted: int
+    each: str  # What one of them asks for
+    room: int
+    obstacles: tuple[NodeObstacle, ...]  # Those with most members first
+
+    @property
+    def hidden(self) -> int:
+        """Members for which there would be room without the obstacles."""
+        return sum(one.members for one in self.obstacles)
+
+    @property
+    def promise(self) -> tuple[int, bool, int, int, ZoneName]:
+        """The zone with the most would hold most members: on nodes with the pods' labels first, for those are meant."""
+        without_labels = [one for one in self.obstacles if one.kind == "label"]
+        labelled = self.room + self.hidden - sum(one.members for one in without_labels)
+        selected = sum(len(one.at) for one in without_labels) < self.nodes
+        return min(labelled, self.wanted), selected, min(self.room + self.hidden, self.wanted), self.room, self.zone
+
+    def text(self) -> str:
+        """How many of the pods have room, as the end of a sentence."""
+        each = f" ({self.each}{' each' if self.wanted > 1 else ''})" if self.each else ""
+        pods = counted(self.wanted, "pod")
+        return f"{zone_text(self.zone)} has room for {min(self.room, self.wanted)} of {pods}{each}"
+
+    def words(self, obstacle: NodeObstacle) -> tuple[str, str, str]:
+        """Its cause, the clause and the remedy."""
+        at = obstacle.at
+        is_, has, lacks = ("is", "has", "lacks") if len(at) == 1 else ("are", "have", "lack")
+        values = {
+            "of": f"{len(at)} of {counted(self.nodes, 'node')} of {zone_text(self.zone)}",
+            "what": obstacle.what,
+            "names": some(at, _NAMED),
+            "first": " ".join(at[:_NAMED]) + (" …" if len(at) > _NAMED else ""),
+        }
+        values |= {"is_": is_, "has": has, "lacks": lacks}
+        cause, clause, remedy = _OBSTACLES[obstacle.kind]
+        return cause, clause.format(**values), remedy.format(**values)
+
+
+def node_cause(
+    run: Run, ask: GangDemand, zones: Sequence[ZoneVerdict], turn: PlaceInQueue, reason: Reason
+) -> WaitingCause | None:
+    """The cause among nodes; `None`: nodes and room are not what is missing. Cost: O(nodes)."""
+    need = ask.need or tuple((member_class, pods[:1]) for member_class, pods in ask.more[:1])
+    allowed = run.view.candidate_zones(ask)
+    if not need or not allowed:
+        return None
+    member_class, count = _hardest(run, need, ask, allowed)
+    constraints, rows = member_class.constraints, run.view.rows(allowed)
+    missing = _missing_label(run, constraints, rows.tolist())
+    if missing is not None:
+        return _label(run, constraints, missing, allowed)
+    if (cause := _too_large(run, ask, member_class, rows)) is not None:
+        return cause
+    room = _best_zone(run, member_class, count, allowed, empty=reason is Reason.IMPOSSIBLE)
+    free_zone = next((z for z in zones if z.zone and not z.allowed and 0 < z.wanted <= z.room), None)
+    if free_zone is not None and ask.options.zones is not None and not ask.siblings:
+        all_pods = f"all {free_zone.wanted} pods" if free_zone.wanted > 1 else "its pod"
+        return WaitingCause(
+            CauseReason.ZONES_EXCLUDED,
+            f"Annotation netgang.io/zones={shown(','.join(ask.options.zones))} leaves out {zone_text(free_zone.zone)}, "
+            f"which has room for {all_pods}; {room.text()}.",
+            f"Add {free_zone.zone} to the annotation, or remove it.",
+        )
+    if constraints.host_ports and room.nodes < room.wanted:
+        return WaitingCause(
+            CauseReason.PORT,
+            f"Each pod has host port {_ports_text(constraints)}, so one fits a node, and "
+            f"{zone_text(room.zone)} has {counted(room.nodes, 'node')} for {counted(room.wanted, 'pod')}.",
+            "Drop hostPort from the pod template, or lower the minimum.",
+        )
+    if reason in (Reason.NO_ROOM, Reason.BEHIND) and room.room < room.wanted:
+        at_start = run.capacity.zone_counts(member_class, When.AT_START)  # if no gang were starting
+        if room.wanted <= int(at_start[run.zones.index(room.zone)]):
+            return committed(turn, f": {room.text()} beside them")
+    return _of_room(room, zones, reason)
+
+
+def committed(turn: PlaceInQueue, more: str = "") -> WaitingCause:
+    """Gangs that are starting have the room."""
+    starting = len(turn.ahead.starting)
+    gangs = f"{counted(starting, 'gang')} that {'is' if starting == 1 else 'are'} starting"
+    return WaitingCause(CauseReason.AHEAD, f"The room that it needs is committed to {gangs}{more}.")
+
+
+def _hardest(
+    run: Run, need: Sequence[tuple[MemberClass, Sequence[Pod]]], ask: GangDemand, allowed: tuple[ZoneName, ...]
+) -> tuple[MemberClass, int]:
+    """The kind of member of which the smallest part fits the best zone."""
+    members = run.view.member_set(ask.need or ask.more[:1], ask)
+    columns = run.view.columns(allowed)
+    empty = run.capacity.zone_fits(members, When.EMPTY)[:, columns].max(axis=1)
+    now = run.capacity.zone_fits(members)[:, columns].max(axis=1)
+    counts = [len(pods) for _, pods in need]
+    at = min(range(len(need)), key=lambda i: (empty[i] >= counts[i], now[i] / counts[i], i))
+    return need[at][0], counts[at]
+
+
+def _too_large(run: Run, ask: GangDemand, member_class: MemberClass, rows: Ints) -> WaitingCause | None:
+    """A pod for which the largest of the nodes with its labels is too small."""
+    labels = Constraints(member_class.constraints.node_selector, member_class.constraints.affinity)
+    if labels != Constraints():
+        nodes = run.table.nodes
+        rows = np.array([row for row in rows.tolist() if node_allows(nodes[row].at_best, labels)], np.int64)
+    for name, amount in member_class.requests if len(rows) else ():
+        if name not in run.table.axis:
+            continue
+        column = run.table.allocatable[:, run.table.axis.index(name)]
+        largest = int(column[rows].max())
+        if amount > largest:
+            anywhere = int(column.max())
+            named = ask.options.zones is not None and anywhere >= amount
+            whose = " that it may use" if len(rows) < len(column) else ""
+            more = f"; nodes outside netgang.io/zones have {quantity(name, anywhere)}" if named else ""
+            return WaitingCause(
+                CauseReason.TOO_LARGE,
+                f"Each pod asks for {name} {quantity(name, amount)}; the largest node{whose} has "
+                f"{quantity(name, largest)}{more}.",
+                f"Ask for at most {quantity(name, largest)} {name} a pod, or add larger nodes.",
+            )
+    return None
+
+
+def _best_zone(
+    run: Run, member_class: MemberClass, count: int, allowed: tuple[ZoneName, ...], *, empty: bool
+) -> ZoneRoom:
+    """The allowed zone that would hold most members if nothing kept them off; `empty`: as if nothing ran there."""
+    fits = fit_counts(run.table.allocatable if empty else run.capacity.room.free, run.view.vector(member_class))
+    if member_class.constraints.host_ports:
+        fits = np.minimum(fits, 1)
+    mask, refused = run.capacity.mask(member_class), run.snapshot.excluded(member_class)
+    each, rooms = request_text(member_class.requests), []
+    for zone in allowed:
+        rows = run.table.zones[zone]
+        barred: dict[tuple[str, str], list[int]] = {}
+        for row in rows[~mask[rows]].tolist():
+            node = run.table.nodes[row]
+            barred.setdefault(_obstacle(node, member_class.constraints, node.name in refused), []).append(row)
+        obstacles = [
+            NodeObstacle(kind, what, tuple(run.table.names[row] for row in at), int(fits[at].sum()))
+            for (kind, what), at in barred.items()
+        ]
+        obstacles.sort(key=lambda one: (-one.members, one.kind, one.what))
+        room = int(fits[rows].sum()) - sum(one.members for one in obstacles)
+        rooms.append(ZoneRoom(zone, len(rows), count, each, room, tuple(obstacles)))
+    return max(rooms, key=lambda room: room.promise)
+
+
+def _obstacle(node: Node, constraints: Constraints, refused: bool) -> tuple[str, str]:
+    """What keeps such pods off the node, and which taint or port it is."""
+    if not node_allows(node.at_best, Constraints(constraints.node_selector, constraints.affinity)):
+        return "label", ""
+    if not node.ready:
+        return "not ready", ""
+    if node.leaving:
+        return "leaving", ""
+    if not node_allows(node, Constraints(tolerations=constraints.tolerations)):
+        taints = untolerated(node, constraints)
+        return ("taint", ", ".join(taints)) if taints else ("cordon", "")
+    return ("filters", "") if refused or not constraints.host_ports else ("port", _ports_text(constraints))
+
+
+def _ports_text(constraints: Constraints) -> str:
+    """The host ports that the pods ask for."""
+    return shown(", ".join(sorted({str(port.port) for port in constraints.host_ports})))
+
+
+def untolerated(node: Node, constraints: Constraints) -> list[str]:
+    """The node's taints that keep the pods off, as kubectl writes them.
+
+    >>> from scoring.model import Taint
+    >>> from tests.builders import node
+    >>> untolerated(node("n", taints=[Taint("dedicated", "ml", "NoSchedule")]), Constraints())
+    ['dedicated=ml:NoSchedule']
+    """
+    tolerant = Constraints(tolerations=constraints.tolerations)
+    return [
+        f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+        for taint in sorted(node.taints, key=lambda taint: (taint.key, taint.value, taint.effect))
+        if not node_allows(Node(NodeName("any"), NO_ZONE, Resources(), (), (taint,)), tolerant)
+    ]
+
+
+def _of_room(room: ZoneRoom, zones: Sequence[ZoneVerdict], reason: Reason) -> WaitingCause | None:
+    """What keeps the pods off the zone's nodes, if they would have room there; else that there is too little."""
+    short = next((one.short for one in zones if one.zone == room.zone), ())
+    names = {PODS: "places for pods"}  # A node has as many pods as it may have
+    needed = some([f"{one.amount} more {names.get(one.resource, one.resource)}" for one in short], _NAMED)
+    if room.room >= room.wanted and reason is not Reason.IMPOSSIBLE:
+        if not needed:
+            return None
+        text = f"{zone_text(room.zone)} has room for each of its pods, not for all at once: {needed} would do."
+        return WaitingCause(CauseReason.NO_ROOM, f"Too little room is free: {text}")
+    words = [room.words(obstacle) for obstacle in room.obstacles if obstacle.members]
+    if words and (room.room + room.hidden >= room.wanted or room.room == 0):
+        clauses = "; ".join(clause for _, clause, _ in words)
+        return WaitingCause(words[0][0], f"{clauses[0].upper()}{clauses[1:]}; {room.text()}.", words[0][2])
+    besides = "".join(f"; {clause}" for _, clause, _ in words[:2])
+    if reason is Reason.IMPOSSIBLE:
+        text = f"{room.text()} at once"
+        if room.room >= room.wanted:
+            text = f"{zone_text(room.zone)} has room for each kind of its pods, not for all of them at once"
+        advice = "Lower the minimum or the requests, add nodes, or set netgang.io/zone-policy to preferred."
+        return WaitingCause(CauseReason.ZONE_TOO_SMALL, f"Even empty, {text}{besides}.", advice)
+    more = f", {needed} would do" if needed else ""
+    full = bool(short) and all(one.resource == PODS for one in short)
+    advice = "Wait until pods end, or raise maxPods of the kubelets." if full else ""
+    return WaitingCause(CauseReason.NO_ROOM, f"Too little room is free: {room.text()}{more}{besides}.", advice)
+
+
+class MissingLabel(NamedTuple):
+    """A line of nodeSelector or node affinity that no node meets."""
+
+    line: str  # As `key=value`, or `key In (a, b)`
+    meant: str  # What is probably meant, as `key=value`; empty: nothing is near
+    known: tuple[str, ...] = ()  # The key's values on the nodes, the first few
+
+
+def _label(run: Run, constraints: Constraints, missing: MissingLabel, allowed: tuple[ZoneName, ...]) -> WaitingCause:
+    """The cause when no node of the allowed zones has a label; nodes of other zones, or of none, may have it."""
+    elsewhere = _missing_label(run, constraints, range(len(run.table.nodes)))
+    missing = elsewhere or missing
+    where = zone_text(allowed[0]) if len(allowed) == 1 else f"zones {some(allowed, _NAMED)}"
+    meant = f" (did you mean {missing.meant}?)" if missing.meant else ""
+    more = f"; nodes have {some(missing.known, _NAMED)}" if missing.known and not missing.meant else ""
+    advice = "Correct nodeSelector or node affinity of the pod template, or label nodes."
+    zoneless = () if NO_ZONE in allowed else run.table.zones.get(NO_ZONE, ())
+    if elsewhere is not None or len(allowed) == len(run.zones):
+        where = "the cluster"
+    elif len(zoneless) and _missing_label(run, constraints, list(zoneless)) is None:
+        more = f"; nodes without zone label {run.policy.zone_label} do"
+        advice = f"Give these nodes label {run.policy.zone_label}, or set netgang.io/zone-policy to preferred."
+    else:
+        more += "; nodes of other zones do"
+    text = f"No node of {where} has label {missing.line}, which the pods ask for{meant}{more}."
+    return WaitingCause(CauseReason.LABEL, text, advice)
+
+
+def _missing_label(run: Run, constraints: Constraints, rows: Iterable[int]) -> MissingLabel | None:
+    """The first line that none of `rows` meets; `None`: each line is met by some node, or nothing is asked.
+
+    Terms of an affinity are alternatives: one of them that nodes meet is enough.
+    """
+    nodes = [run.table.nodes[row] for row in rows]
+    selector = NodeSelectorTerm(tuple(Requirement(key, "In", (value,)) for key, value in constraints.node_selector))
+    if (missing := _missing_in(selector, nodes)) is not None:
+        return missing
+    first: MissingLabel | None = None
+    for term in (constraints.affinity or ())[:_MOST_LINES]:
+        if (missing := _missing_in(term, nodes)) is None:
+            return None
+        first = first or missing
+    return first
+
+
+def _missing_in(term: NodeSelectorTerm, nodes: Sequence[Node]) -> MissingLabel | None:
+    for one in term.expressions[:_MOST_LINES]:
+        key, values = one.key, Counter(value for node in nodes for name, value in node.labels if name == one.key)
+        alone = Constraints(affinity=(NodeSelectorTerm((one,)),))
+        if (one.operator in ("NotIn", "DoesNotExist") and values.total() < len(nodes)) or any(
+            node_allows(Node(NodeName("any"), NO_ZONE, Resources(), ((key, value),)), alone) for value in values
+        ):
+            continue
+        listed = sorted(values)[:_MOST_KNOWN]
+        near = nearest(one.values[0], listed, like=LIKE_VALUE) if one.values else None
+        meant = f"{key}={near}" if near else ""
+        if not values:  # it is the key, then
+            keys = sorted({name for node in nodes[:_MOST_KNOWN] for name, _ in node.labels})[:_MOST_KNOWN]
+            meant = nearest(key, keys, like=LIKE_VALUE) or ""
+        return MissingLabel(_line(one), meant, tuple(f"{key}={value}" for value in listed))
+    for one in term.fields[:_MOST_LINES]:
+        if one.operator == "In" and not any(node.name in one.values for node in nodes):
+            names = [node.name for node in nodes[:_MOST_KNOWN]]
+            return MissingLabel(_line(one), (one.values and nearest(one.values[0], names, like=LIKE_VALUE)) or "")
+    return None
+
+
+def _line(one: Requirement) -> str:
+    if one.operator == "In" and len(one.values) == 1:
+        return shown(f"{one.key}={one.values[0]}")
+    values = f" ({', '.join(one.values)})" if one.values else ""
+    return shown(f"{one.key} {one.operator}{values}")
