@@ -8,11 +8,9 @@ from extender.bootstrap.feeds import Feeds
 from extender.bootstrap.scheduling import Starting
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
-from extender.controllers.elastic.elastic_context import Parts, Retries
-from extender.controllers.elastic.records import Records
-from extender.controllers.elastic.reports.demands import MetricDemands
-from extender.controllers.elastic.reports.reports import Reports
-from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.records import ElasticParts, Records
+from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.label_problems import LabelProblems
 from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
 from extender.controllers.events.mistakes import Mistakes
@@ -41,17 +39,17 @@ class Resizing:
     """The controller of elastic jobs, what jobs reported to it, and the reader of its records; nothing runs yet."""
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
-        clock, book, options = common.clock, SeriesBook(), common.settings.elastic.options(common.limits.metrics)
-        records, demands = Records(common.telemetry), MetricDemands(book, options.metrics, clock)
-        self.reports, self._demands = Reports(lambda: records.views, book, clock), demands
-        self.view = JobsView(common.planner, records, book, demands)
-        parts = Parts(context, feeds.jobs, feeds.autoscalers, records, Retries(common.rng))
-        self.elastic = Elastic(parts, options, ready=feeds.ready, synced=feeds.synced, demands=demands.in_steps)
+        options, records = common.settings.elastic.options(common.limits.metrics), Records(common.telemetry)
+        book = ReportBook(options.metrics, common.clock)
+        self.reports = Reports(records, book, common.clock)
+        self.view = JobsView(common.planner, records, book)
+        parts = ElasticParts(context, feeds.jobs, records, common.rng)
+        self.elastic = Elastic(parts, options, book, ready=feeds.ready, synced=feeds.synced)
 
     def forget(self) -> None:
         """A term starts or ends."""
-        for book in (self.elastic, self.reports, self._demands):
-            book.forget()
+        self.elastic.forget()
+        self.reports.forget()
 
 
 class Caring:

@@ -25,7 +25,7 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.preempt.candidates import Candidate, candidates
 from scoring.preempt.cluster_without import Without
-from scoring.preempt.smallest import Limits, smallest
+from scoring.preempt.smallest import SearchLimits, smallest
 from scoring.queue.service_levels import is_wide, level_of_waiting
 
 RESTART_S: Final = 41.0
@@ -55,7 +55,7 @@ def preemption(
     passed_over: Set[GangKey] = frozenset(),
     continued: Set[GangKey] = frozenset(),
     cache: PlannerCache | None = None,
-    limits: Limits = Limits(),
+    limits: SearchLimits = SearchLimits(),
 ) -> Preemption | None:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
 

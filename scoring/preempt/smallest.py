@@ -1,9 +1,9 @@
 """The smallest set of gangs without which a waiting gang has a place.
 
-Exact within `Limits`: sets of one gang, then of two, and so on; of each size those that suffice by counting, in the
-order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the one that frees most members'
-places first, until the rest has a place, and then every gang that turns out not to be needed stays. That set is
-sufficient and none of it can stay, but there may be a smaller one; `Chosen.exact` says which of the two it is.
+Exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that suffice by counting, in
+the order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the one that frees most
+members' places first, until the rest has a place, and then every gang that turns out not to be needed stays. That set
+is sufficient and none of it can stay, but there may be a smaller one; `Chosen.exact` says which of the two it is.
 
 Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.
@@ -28,7 +28,7 @@ Some: TypeAlias = tuple[Candidate, ...]
 _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SearchLimits(msgspec.Struct, frozen=True):
     """How much is spent on one waiting gang before a set need not be the smallest any more."""
 
     sets: int = 4096
@@ -43,7 +43,7 @@ class Chosen(msgspec.Struct, frozen=True):
     exact: bool  # No smaller set suffices; else only that none of it can stay
 
 
-def smallest(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Chosen | None:
+def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLimits) -> Chosen | None:
     """The gangs that leave; `None`: not even all together would suffice, or none has to."""
     if without.may_fit(()) and without.place(()) is not None:
         return None

@@ -80,7 +80,7 @@ class No(StrEnum):
     OVER_SHARE = "the job's namespace would have more than its share of the cluster"
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class JobRefusal(msgspec.Struct, frozen=True):
     """Job `job` stays as it is. `reason` is constant, `detail` is for people and may change."""
 
     job: JobKey
@@ -88,7 +88,7 @@ class Refusal(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def by_job(refusals: Iterable[Refusal]) -> tuple[Refusal, ...]:
+def by_job(refusals: Iterable[JobRefusal]) -> tuple[JobRefusal, ...]:
     """As decisions name them."""
     return tuple(sorted(refusals, key=lambda one: one.job))
 
@@ -102,34 +102,26 @@ class ScaleIn(msgspec.Struct, frozen=True):
     zones: tuple[ZoneName, ...] = ()
     reason: No | None = None  # Why there is no plan; `None`: there is one
     detail: str = ""
-    refusals: tuple[Refusal, ...] = ()  # Jobs that give up nothing, by name
+    refusals: tuple[JobRefusal, ...] = ()  # Jobs that give up nothing, by name
 
 
-class ScaleOut(msgspec.Struct, frozen=True):
-    """The jobs that get further workers; each change stands for itself."""
-
-    changes: tuple[Change, ...] = ()  # In the order in which room was given
-    reason: No | None = None  # Why no job was looked at; `None`: all were
-    refusals: tuple[Refusal, ...] = ()  # Jobs that do not grow, by name
-
-
-def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> Refusal | None:
+def resizable(job: ElasticJob, gang: Gang | None, options: Options, *, now_s: float) -> JobRefusal | None:
     """Why the job must not get another worker count now, for any gang; `None`: it may."""
     if job.refusal is not None:
-        return Refusal(job.key, No.UNSAFE, job.refusal)
+        return JobRefusal(job.key, No.UNSAFE, job.refusal)
     if gang is None or not gang.own or gang.problem is not None:
-        return Refusal(job.key, No.NOT_RUNNING)
+        return JobRefusal(job.key, No.NOT_RUNNING)
     if state_of(gang, quorum_of(gang), starving=False) is not JobState.RUNNING:
-        return Refusal(job.key, No.NOT_RUNNING)
+        return JobRefusal(job.key, No.NOT_RUNNING)
     leaving = [uid for uid, index in job.indexes.items() if index >= job.workers]
     present = {pod.uid for pod in gang.members if pod.node is not None and not pod.terminal}
     if not present.isdisjoint(leaving):
-        return Refusal(job.key, No.RESIZING, f"{len(present.intersection(leaving))} pods are still there")
+        return JobRefusal(job.key, No.RESIZING, f"{len(present.intersection(leaving))} pods are still there")
     if job.changed_s is not None and now_s < job.changed_s + options.cool_down_s:
-        return Refusal(job.key, No.COOL_DOWN, f"for another {job.changed_s + options.cool_down_s - now_s:.0f} s")
+        return JobRefusal(job.key, No.COOL_DOWN, f"for another {job.changed_s + options.cool_down_s - now_s:.0f} s")
     recent = sum(1 for at_s in job.changes_s if at_s > now_s - _HOUR_S)
     if options.changes_per_hour is not None and recent >= options.changes_per_hour:
-        return Refusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
+        return JobRefusal(job.key, No.OVER_BUDGET, f"{recent} changes within the hour")
     return None
 
 

@@ -76,7 +76,7 @@ class ElasticJob(msgspec.Struct, frozen=True):
         return self.max_workers if demand is None else min(max(demand, self.floor), self.max_workers)
 
 
-class Condition(StrEnum):
+class ElasticCondition(StrEnum):
     """Which waiting gangs running jobs are shrunk for (PAPERS K3)."""
 
     LIGHTER = "lighter"  # For the first gang that waits, from jobs lighter than it, or as heavy and later
@@ -108,7 +108,7 @@ class Options(msgspec.Struct, frozen=True):
     decrement: int | None = 2  # l_dw of PAPERS K4
     increment: int | None = 2  # l_iw of PAPERS K5
     changes_per_hour: int | None = 12
-    condition: Condition = Condition.LIGHTER
+    condition: ElasticCondition = ElasticCondition.LIGHTER
     metrics: MetricOptions = msgspec.field(default_factory=MetricOptions)
 
 

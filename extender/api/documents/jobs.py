@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from extender.api.documents.queue import weight_document
-from extender.controllers.elastic.records import Change, JobView, Records
-from extender.controllers.elastic.reports.demands import MetricDemands
-from extender.controllers.elastic.reports.reports import find_jobs
-from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.records import JobView, Records, Resize
+from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import find_jobs
 from extender.runtime.slices import next_slice
 from extender.scheduling.planning.loop import Planner
 from extender.schemas import jobs as schema
@@ -23,9 +22,8 @@ from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
-from scoring.scaling.metrics.policies import WorkerDemand
-from scoring.scaling.metrics.series import Point
-from scoring.scaling.shrink.scale_in import link_points
+from scoring.scaling.series import Point
+from scoring.scaling.shrink import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
@@ -45,15 +43,14 @@ class JobsView(msgspec.Struct, frozen=True):
 
     planner: Planner
     records: Records
-    book: SeriesBook
-    demands: MetricDemands
+    book: ReportBook
 
     async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.Jobs:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
         moment = await self._moment()
         found = sorted(
-            (view for view in self.records.views.values() if namespace in (None, view.key.namespace)),
-            key=lambda view: view.key,
+            (view for key, view in self.records.views.items() if namespace in (None, key.namespace)),
+            key=lambda view: view.job.key,
         )
         verdict = self.records.verdict
         shown = []
@@ -84,43 +81,50 @@ class JobsView(msgspec.Struct, frozen=True):
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.entries})
 
     def _short(self, view: JobView, moment: _Moment) -> schema.Job:
-        key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
-        gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        changes = self.records.changes_of(view.uid)
-        demand = self.demands.of(key)
-        return schema.Job.copied(
-            view,
+        job, key, entry = view.job, view.job.key, moment.entries.get(view.job.gang)
+        gang = moment.snapshot.gangs.get(job.gang)
+        changes = self.records.changes_of(job.uid)
+        last = self.book.last(key, job.uid)
+        age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
+        return schema.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
             state=_state(view, moment).value,
+            gang=job.gang or None,
             weight=weight_document(entry.weight) if entry is not None else None,
             workers=schema.Workers(
-                now=view.workers, min=view.min_workers, max=view.max_workers, min_from=view.min_source or None
+                now=job.workers, min=job.min_workers, max=job.max_workers, min_from=view.seen.bounds.source or None
             ),
             placement=_placement(gang, moment),
             network=_network(gang, moment),
-            metrics=_metrics(view, demand),
-            reported=None
-            if (last := self.book.last(key, view.uid)) is None
-            else schema.LastReport.copied(_point(last), age_s=round(max(moment.now_s - last.time_s, 0.0), 3)),
+            refusal=job.refusal,
+            wish=view.wish,
+            metrics=self._metrics(view),
+            reported=schema.LastReport.copied(_point(last), age_s=age_s) if last is not None else None,
             last_change=_change(changes[-1]) if changes else None,
         )
 
+    def _metrics(self, view: JobView) -> schema.MetricsDemand | None:
+        if not view.elastic:
+            return None
+        demand, policy = self.book.demand(view.job), view.job.wants.value
+        return schema.MetricsDemand(policy) if demand is None else schema.MetricsDemand.copied(demand, policy=policy)
+
     def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
-        gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        points = self.book.of(view.key, view.uid)
+        job, gang = view.job, moment.snapshot.gangs.get(view.job.gang)
+        points = self.book.points(job.key, job.uid)
         return schema.JobInFull.copied(
             self._short(view, moment),
-            uid=view.uid,
+            uid=job.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
-            changes=tuple(_change(one) for one in self.records.changes_of(view.uid)),
+            changes=tuple(_change(one) for one in self.records.changes_of(job.uid)),
             points=schema.Points(kept=len(points), last=tuple(_point(one) for one in points[-_LAST_POINTS:])),
         )
 
 
 def _state(view: JobView, moment: _Moment) -> JobState:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
-    entry = moment.entries.get(view.gang) if view.gang is not None else None
+    entry = moment.entries.get(view.job.gang)
     ended = view.rough_state is JobState.COMPLETED
     return entry.state if entry is not None and not ended else view.rough_state
 
@@ -140,20 +144,11 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
     return round(sum(points.values()) / len(points), 3) if points else None
 
 
-def _metrics(view: JobView, demand: WorkerDemand | None) -> schema.MetricsDemand | None:
-    if view.job is None:
-        return None
-    policy = view.job.wants.value
-    if demand is None:
-        return schema.MetricsDemand(policy=policy)
-    return schema.MetricsDemand(policy=policy, workers=demand.workers, reason=str(demand.reason), detail=demand.detail)
-
-
 def _point(one: Point) -> schema.Point:
     return schema.Point.copied(one, time=one.time_s)
 
 
-def _change(change: Change) -> schema.WorkerChange:
+def _change(change: Resize) -> schema.WorkerChange:
     intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
     who, gang = intent.requester.value, intent.beneficiary
     return schema.WorkerChange(

@@ -4,15 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from msgspec.structs import replace
-
-from extender.controllers.elastic.elastic_context import Parts, pods_job
-from extender.controllers.elastic.intent import Cause, Requester
-from extender.controllers.elastic.jobs.views import NotNow
-from extender.controllers.elastic.records import Records
+from extender.controllers.elastic.intent import Requester, ResizeCause
+from extender.controllers.elastic.kinds import NotNow
+from extender.controllers.elastic.records import ElasticParts, Records, pods_job
 from extender.controllers.events.recorder import Happening, pod_subject
-from scoring.scaling.adjust import Adjustment
-from scoring.scaling.change import Change, No, Refusal, ScaleIn
+from scoring.scaling.change import Change, JobRefusal, No, ScaleIn
+from scoring.scaling.grow import Adjustment
 from scoring.scaling.job import ElasticJob, JobKey
 
 _ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE})
@@ -23,17 +20,14 @@ def remember(records: Records, decided: Adjustment) -> None:
     """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
     given = records.verdict = decided.scale_in
     words = {one.job: f"keeps its size: {_words(one)}" for one in decided.scale_out.refusals}
-    words |= {one.job: f"keeps its size: {_words(one)}" for one in decided.fewer_refused}
     if given.beneficiary is not None:
         words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
-    records.views = {
-        # what the API server said to a failed attempt is better than that it failed
-        key: view if view.refusal == NotNow.ATTEMPT_FAILED else replace(view, wish=words.get(key, ""))
-        for key, view in records.views.items()
-    }
+    for key, view in records.views.items():
+        if view.job.refusal != NotNow.ATTEMPT_FAILED:  # what the API server said to it is better than that it failed
+            view.wish = words.get(key, "")
 
 
-def post_why_none_shrinks(parts: Parts, given: ScaleIn) -> None:
+def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
     """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when no job shrinks for it.
 
     Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
@@ -53,7 +47,7 @@ def why_none_shrinks(given: ScaleIn) -> str:
     """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
 
     >>> from scoring.ids import GangKey, Namespace
-    >>> heavy = Refusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
+    >>> heavy = JobRefusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
     >>> why_none_shrinks(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
     '1 job: the job is heavier than the gang, or as heavy and earlier'
     """
@@ -63,14 +57,14 @@ def why_none_shrinks(given: ScaleIn) -> str:
     return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
 
 
-def cause_of_growth(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> Cause:
-    """Why a job gets workers."""
-    if job.grow_back_to is not None:
-        return Cause(Requester.QUEUE, "it gets back what it gave up")
+def cause_of(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> ResizeCause:
+    """Why a job gets fewer or more workers for its own sake."""
+    if one.removed < 0 and job.grow_back_to is not None:
+        return ResizeCause(Requester.QUEUE, "it gets back what it gave up")
     if one.job in demands:
-        return Cause(Requester.METRICS, f"its metrics ask for {demands[one.job]} workers")
-    return Cause(Requester.QUEUE, "there is idle room")
+        return ResizeCause(Requester.METRICS, f"its metrics ask for {demands[one.job]} workers")
+    return ResizeCause(Requester.QUEUE, "there is idle room")
 
 
-def _words(refusal: Refusal) -> str:
+def _words(refusal: JobRefusal) -> str:
     return f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason.value

@@ -2,8 +2,7 @@
 
 from enum import Enum
 
-from extender.controllers.elastic.jobs.views import NotNow
-from extender.controllers.elastic.kinds.seen import State, Unsafe
+from extender.controllers.elastic.kinds import NotNow, Unsafe
 from extender.controllers.elastic.records import Stage
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
 from extender.controllers.owners.failure_budget import Refusal
@@ -143,7 +142,6 @@ def states_page() -> str:
         + part("A gang in the queue", JobState)
         + part("`status.phase` of a PodGroup", GroupPhase)
         + _CONDITION
-        + part("An elastic job", State)
         + part("A change of a job's size", Stage)
         + sentences("It is not resized, because …", Unsafe, NotNow)
         + sentences("No job shrinks, or this job keeps its size, because …", No)

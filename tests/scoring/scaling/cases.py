@@ -7,7 +7,7 @@ from scoring.ids import Namespace
 from scoring.model import Gang, Node, Phase, Pod, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.scaling.metrics.series import Point, ReportHistory, Series
+from scoring.scaling.series import Point, ReportHistory, Series
 from tests.builders import bound, gang, node, pod
 
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")}), starve_limit_s=1800.0))

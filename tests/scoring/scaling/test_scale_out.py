@@ -13,10 +13,9 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Claim, NodeTable
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
-from scoring.scaling.adjust import Adjustment, adjust
-from scoring.scaling.change import No, ScaleOut
+from scoring.scaling.change import No
+from scoring.scaling.grow import Adjustment, ScaleOut, adjust, scale_out
 from scoring.scaling.job import ElasticJob, Options
-from scoring.scaling.scale_out import scale_out
 from tests.builders import mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 
@@ -120,7 +119,6 @@ GROWTH: dict[str, tuple[dict[str, Any], partial[ScaleOut]]] = {  # sentence: (wh
         case("n1:9", [G], [elastic(G, most=8)], demands={"g": 1})),
     "the queue's order decides between demands when room is short": ({"sizes": {"h": (1, 4), "l": (1, 2)}},
         case("n1:6", [LIGHT, HEAVY], [elastic(LIGHT, most=9), elastic(HEAVY, most=9)], demands={"l": 4, "h": 4})),
-    "switched off": ({"sizes": {}, "reason": "DISABLED"}, case("n1:8", [G], [elastic(G)], Options(enabled=False))),
 }  # fmt: skip
 
 
@@ -208,7 +206,7 @@ def test_a_pass_grants_demands_for_fewer_at_once_and_grows_the_others() -> None:
     fewer, more = workers("f", ["n1"] * 4), workers("m", ["n1"])
     found = one_pass("n1:6", [fewer, more], [elastic(fewer), elastic(more, most=9)], {"f": 2, "m": 3})
     assert [(c.job.name, c.before, c.after) for c in found.changes] == [("f", 4, 2), ("m", 1, 2)]
-    assert found.fewer[0].leaving == ("uid-default-f-worker-3", "uid-default-f-worker-2")
+    assert found.changes[0].leaving == ("uid-default-f-worker-3", "uid-default-f-worker-2")
 
 
 def test_a_demand_for_fewer_ends_at_the_minimum_and_waits_for_the_cool_down() -> None:
@@ -217,6 +215,6 @@ def test_a_demand_for_fewer_ends_at_the_minimum_and_waits_for_the_cool_down() ->
     found = one_pass("n1:6", [job], [elastic(job, least=3)], {"f": 1})
     assert [(c.before, c.after) for c in found.changes] == [(4, 3)]
     kept = one_pass("n1:6", [job], [elastic(job, changed_s=0.0)], {"f": 2}, cool_down_s=60.0)
-    assert [(r.job.name, r.reason, kept.changes) for r in kept.fewer_refused] == [("f", No.COOL_DOWN, ())]
+    assert [(r.job.name, r.reason, kept.changes) for r in kept.scale_out.refusals] == [("f", No.COOL_DOWN, ())]
     off = one_pass("n1:6", [job], [elastic(job)], {"f": 2}, enabled=False)
-    assert (off.changes, off.scale_out.reason) == ((), No.DISABLED)
+    assert (off.changes, off.scale_in.reason, off.scale_out.reason) == ((), No.DISABLED, No.DISABLED)

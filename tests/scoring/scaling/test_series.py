@@ -10,7 +10,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.metrics.forecast import (
+from scoring.scaling.metrics import (
     Curve,
     Model,
     fit_curve,
@@ -21,9 +21,8 @@ from scoring.scaling.metrics.forecast import (
     stall_s,
     trend_of,
 )
-from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
-from scoring.scaling.shrink.fewest_workers import MOST_TRIALS, Taken, enough, fewer, ways
-from scoring.scaling.shrink.scale_in import without_workers
+from scoring.scaling.series import NOTHING, Point, ReportHistory
+from scoring.scaling.shrink import MOST_TRIALS, Taken, enough, fewer, ways, without_workers
 from tests.scoring.scaling.cases import TRUSTING, reported
 from tests.scoring.scaling.test_properties import clusters
 

@@ -9,14 +9,14 @@ Rules:
   and maximum, and the queue.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
 
-from extender.controllers.elastic.records import JobView
-from extender.controllers.elastic.reports.body import read_report
-from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.records import JobView, Records
+from extender.controllers.elastic.report_body import read_report
+from extender.controllers.elastic.reported import ReportBook
 from extender.ports import Clock
 from scoring.scaling.job import JobKey
 
@@ -43,35 +43,30 @@ class Rates(msgspec.Struct, frozen=True):
 class Reports:
     """Takes reports for the jobs that there are; the one writer of `book`."""
 
-    def __init__(
-        self, jobs: Callable[[], Mapping[JobKey, JobView]], book: SeriesBook, clock: Clock, *, rates: Rates = Rates()
-    ) -> None:
-        self._jobs = jobs
-        self._book = book
-        self._clock = clock
-        self._rates = rates
+    def __init__(self, records: Records, book: ReportBook, clock: Clock, *, rates: Rates = Rates()) -> None:
+        self._records, self._book, self._clock, self._rates = records, book, clock, rates
         self._all = self._bucket(rates.in_all)
-        self._of: dict[JobKey, _Bucket] = {}  # job that reported → how much more it may
-        self._in: dict[str, _Bucket] = {}  # namespace → the same of all its jobs
+        self._of: dict[JobKey, _Tokens] = {}  # job that reported → how much more it may
+        self._in: dict[str, _Tokens] = {}  # namespace → the same of all its jobs
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> Answer:
         """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
 
         Cost: O(jobs) to find it, and O(points).
         """
-        views = find_jobs(self._jobs(), namespace, name, kind=kind)
+        views = find_jobs(self._records.views, namespace, name, kind=kind)
         if not views:
             return Answer(HTTPStatus.NOT_FOUND, f"no job {namespace}/{name} of a kind that netgang resizes is known")
         if len(views) > 1:
-            kinds = ", ".join(view.key.kind for view in views)
+            kinds = ", ".join(view.job.key.kind for view in views)
             return Answer(HTTPStatus.CONFLICT, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}")
-        [view] = views
-        wait_s = self._wait_s(view.key)
+        job = views[0].job
+        wait_s = self._wait_s(job.key)
         if wait_s > 0.0:
             detail = f"at most {self._rates.per_job:g} reports a second of one job: put several points into one"
             return Answer(HTTPStatus.TOO_MANY_REQUESTS, detail, retry_after_s=wait_s)
-        report = read_report(body, now_s=self._clock.now_s(), workers=view.workers)
-        last = self._book.last(view.key, view.uid)
+        report = read_report(body, now_s=self._clock.now_s(), workers=job.workers)
+        last = self._book.last(job.key, job.uid)
         first = report.points[0].step
         if last is not None and first <= last.step and not report.restarted:
             detail = (
@@ -79,12 +74,12 @@ class Reports:
                 'at an older checkpoint says "restarted": true in its first report'
             )
             return Answer(HTTPStatus.CONFLICT, detail, step=last.step)
-        self._book.add(view.key, view.uid, report.points, undo=report.restarted)
+        self._book.add(job.key, job.uid, report.points, undo=report.restarted)
         return Answer(HTTPStatus.OK, points=len(report.points), step=report.points[-1].step)
 
     def tidy(self) -> None:
         """Forget jobs that are gone; due now and then. Cost: O(jobs that reported)."""
-        jobs = self._jobs()
+        jobs = self._records.views
         self._book.keep_only(jobs.keys())
         for job in [job for job in self._of if job not in jobs]:
             del self._of[job]
@@ -100,27 +95,24 @@ class Reports:
 
     def _wait_s(self, job: JobKey) -> float:
         """How long the job must wait before its next report; 0: it need not, and this one is counted."""
-        now_s = self._clock.monotonic_s()
-        rates = self._rates
-        mine = self._of.get(job)
-        if mine is None:
-            mine = self._of[job] = self._bucket(rates.per_job)
-        ours = self._in.get(job.namespace)
-        if ours is None:
-            ours = self._in[job.namespace] = self._bucket(rates.in_all * rates.namespace_share)
-        buckets = (mine, ours, self._all)
+        rates, now_s = self._rates, self._clock.monotonic_s()
+        if job not in self._of:
+            self._of[job] = self._bucket(rates.per_job)
+        if job.namespace not in self._in:
+            self._in[job.namespace] = self._bucket(rates.in_all * rates.namespace_share)
+        buckets = (self._of[job], self._in[job.namespace], self._all)
         wait_s = max(one.wait_s(now_s) for one in buckets)
         if wait_s == 0.0:
             for one in buckets:
                 one.tokens -= 1.0
         return wait_s
 
-    def _bucket(self, per_s: float) -> "_Bucket":
+    def _bucket(self, per_s: float) -> "_Tokens":
         most = max(per_s * self._rates.burst, 1.0)
-        return _Bucket(per_s, most, most, self._clock.monotonic_s())
+        return _Tokens(per_s, most, most, self._clock.monotonic_s())
 
 
-class _Bucket(msgspec.Struct):
+class _Tokens(msgspec.Struct):
     per_s: float
     most: float
     tokens: float
@@ -145,4 +137,4 @@ def find_jobs(
         and key.namespace == namespace
         and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
     ]
-    return sorted(found, key=lambda view: view.key)
+    return sorted(found, key=lambda view: view.job.key)

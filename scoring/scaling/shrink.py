@@ -5,9 +5,9 @@ Only for one gang, and only if it then starts: whole plan or nothing. Difference
 workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
-1. The gang: the first in the queue's order that waits for room; with `Condition.LEVELS` the first of all of them for
-   which the other steps find a way: of those that ask for the same only the first is tried, and at most `MOST_KINDS`.
-   With `LEVELS` room is made for all members that it asked for.
+1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first of all of them
+   for which the other steps find a way: of those that ask for the same only the first is tried, and at most
+   `MOST_KINDS`. With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
 3. Jobs that may give up workers (`_givers`), of those the workers on nodes that concern the gang (`_near`). A job must
@@ -17,14 +17,17 @@ Steps:
    the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
    they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node
    with a ps or chief of their own (PAPERS K4); then the worst linked.
-5. The fewest workers that make the gang fit, from the first jobs in this order (`fewest_workers`).
+5. The fewest workers that make the gang fit, from the first jobs in this order. A good way by counting (`_Gathering`),
+   quick for any number of jobs; then all ways with fewer workers, bounded by `MOST_COUNTS` (`fewer`). Where counting
+   and placing disagree, because kinds of members compete for nodes: as few of the first jobs as pass (`enough`).
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from scoring.ids import NodeName
@@ -38,14 +41,19 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
-from scoring.preempt.cluster_without import Without
+from scoring.preempt.cluster_without import Group, Without
 from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
-from scoring.scaling.change import Change, No, Refusal, ScaleIn, by_job, resizable
-from scoring.scaling.job import Condition, ElasticJob, Options, going, steps_down
-from scoring.scaling.shrink.fewest_workers import Taken, enough, fewer, gathered
+from scoring.scaling.change import Change, JobRefusal, No, ScaleIn, by_job, resizable
+from scoring.scaling.job import ElasticCondition, ElasticJob, Options, going, steps_down
 from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
+MOST_COUNTS: Final = 2000  # Ways that `fewer` looks at by counting: one or two tenths of a second in all
+MOST_TRIALS: Final = 48  # The same for real placements
+_MOST_JOBS: Final = 64  # With more jobs there are too many ways to look at any part of them
+T = TypeVar("T")
+Taken: TypeAlias = tuple[int, ...]
+"""Workers taken from each job, in the order in which jobs give"""
 
 
 class Giver(msgspec.Struct, frozen=True):
@@ -53,7 +61,7 @@ class Giver(msgspec.Struct, frozen=True):
 
     job: ElasticJob
     gang: Gang
-    weight: tuple[Any, ...]  # Smaller is heavier; with `Condition.LEVELS` the cluster-hours that it has had
+    weight: tuple[Any, ...]  # Smaller is heavier; with `ElasticCondition.LEVELS` the cluster-hours that it has had
     pods: list[Pod]
 
 
@@ -83,10 +91,8 @@ def scale_in(
     ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
     """
     cache = cache if cache is not None else PlannerCache()
-    if not options.enabled:
-        return ScaleIn(None, reason=No.DISABLED)
     waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
-    keys = [key for _, key in waiting[: None if options.condition is Condition.LEVELS else 1]]
+    keys = [key for _, key in waiting[: None if options.condition is ElasticCondition.LEVELS else 1]]
     gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
     claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
     if claimed is not None:
@@ -104,7 +110,7 @@ def scale_in(
         if (wait_s := plan.starts_in_s(gang.key, now_s=now_s)) <= options.metrics.stall_s:
             first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
             continue
-        whole = options.condition is Condition.LEVELS
+        whole = options.condition is ElasticCondition.LEVELS
         without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
         found = _for_one(without, plan, jobs, options, going=len(gone))
         if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
@@ -142,7 +148,7 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
         words = f"{going} pods are going" if going else "there is room already"
         return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
     turns = QueueOrder(run, now_s=now_s)
-    by_level = options.condition is Condition.LEVELS and not turns.starving(ask)
+    by_level = options.condition is ElasticCondition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)
     able, refusals = _givers(run, jobs, turns, ask, options, now_s=now_s)
@@ -158,13 +164,13 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     ordered = _in_order(run, near, best)
     taken, placed = _chosen(without, ordered, best)
     some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
-    refusals += [Refusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
+    refusals += [JobRefusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
     then = run.snapshot.without(_pods(ordered, taken))
     after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
     if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
         changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
         return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
-    refusals += [Refusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
+    refusals += [JobRefusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
 
 
@@ -175,9 +181,12 @@ def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[T
         return without.place(_pods(ordered, taken))
 
     limits = [len(one.pods) for one in ordered]
-    some = gathered(without, [one.pods for one in ordered])
-    ways = sorted(some, key=lambda taken: (sum(taken), [-number for number in taken]))
-    by_counting = ((way, there) for way in ways if (there := passes(way)) is not None)
+    freed = [
+        [(without.row(pod), without.run.table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered
+    ]
+    gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).run()) is not None]
+    gathered.sort(key=lambda taken: (sum(taken), [-number for number in taken]))
+    by_counting = ((way, there) for way in gathered if (there := passes(way)) is not None)
     found = next(by_counting, None) or enough(limits, best, passes)
     return fewer(limits, sum(found[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or found
 
@@ -188,11 +197,11 @@ def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
 
 def _givers(
     run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
-) -> tuple[list[Giver], list[Refusal]]:
+) -> tuple[list[Giver], list[JobRefusal]]:
     """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
     found: list[Giver] = []
-    refused: list[Refusal] = []
-    total = run.table.allocatable.sum(axis=0) if options.condition is Condition.LEVELS else None
+    refused: list[JobRefusal] = []
+    total = run.table.allocatable.sum(axis=0) if options.condition is ElasticCondition.LEVELS else None
     for job in sorted(jobs, key=lambda one: one.key):
         if job.gang == ask.gang.key:
             continue
@@ -206,37 +215,37 @@ def _givers(
                 weight = (hours,) if total is not None else turns.weight(run.view.demand(gang)).key
                 found.append(Giver(job, gang, weight, pods))
                 continue
-        refused.append(refusal or Refusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
+        refused.append(refusal or JobRefusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
     return found, refused
 
 
 def _outranks(
     job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, hours: float
-) -> Refusal | None:
+) -> JobRefusal | None:
     """Why the job need not shrink for the gang of `ask`; `hours`: cluster-hours that it has had, for `LEVELS`."""
     if gang.priority > ask.gang.priority:
-        return Refusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
-    if options.condition is Condition.LEVELS:
+        return JobRefusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    if options.condition is ElasticCondition.LEVELS:
         service = run.policy.service
         had, asks = level(hours, service), level_of_waiting(ask.gang.key, run.snapshot, service)
-        return None if had > asks else Refusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
+        return None if had > asks else JobRefusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
     mine, its = (turns.weight(run.view.demand(one)) for one in (ask.gang, gang))
     if turns.starving(ask) or (mine.key, ask.gang.created_s, ask.gang.key) < (its.key, gang.created_s, gang.key):
         return None
-    return Refusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
+    return JobRefusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
 
 
-def _near(without: Without, able: Sequence[Giver]) -> tuple[list[Giver], list[Refusal]]:
+def _near(without: Without, able: Sequence[Giver]) -> tuple[list[Giver], list[JobRefusal]]:
     """Each job's workers down to the last on a node that concerns the gang; jobs without any are refused."""
     near: list[Giver] = []
-    refused: list[Refusal] = []
+    refused: list[JobRefusal] = []
     for one in able:
         rows = [without.row(pod) for pod in one.pods]
         last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
         if last:
             near.append(replace(one, pods=one.pods[:last]))
         else:
-            refused.append(Refusal(one.job.key, No.ELSEWHERE))
+            refused.append(JobRefusal(one.job.key, No.ELSEWHERE))
     return near, refused
 
 
@@ -272,3 +281,145 @@ def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeNam
         return {}
     points = run.scores.toward(names, ends, run.view.score(run.view.demand(gang))).points.mean(axis=1)
     return {node: round(float(value), 6) for node, value in zip(names, points, strict=True)}
+
+
+class _Gathering:
+    """A way that is enough by counting in one group of zones; the fewest workers are not promised.
+
+    Step by step whatever brings most room for each worker that goes, the first job among equals; then what is not
+    needed is given back, the last first. What a pod that leaves or comes back changes is counted at its node alone.
+    Cost: O(steps · classes) for each worker taken.
+    """
+
+    def __init__(self, without: Without, group: Group, jobs: Sequence[Sequence[tuple[int | None, list[int]]]]) -> None:
+        """`jobs`: of each pod its node's row and what it leaves there."""
+        self._start, self._jobs = without.free, jobs
+        self._inside = np.isin(without.zone_of, group)
+        self._asked = [
+            (one.allowed, [(column, amount) for column, amount in enumerate(one.request.tolist()) if amount > 0])
+            for one in without.classes
+        ]
+        self._short = [one.wanted - int(one.sums[list(group)].sum()) for one in without.classes]
+        """Members of each class that find no place; below 0: places beyond what is wanted"""
+        self._free: dict[int, list[int]] = {}  # Row → what is free there by now, where a pod left
+        self._taken = [0] * len(jobs)
+        self._offers: dict[int, tuple[float, int]] = {}  # Job → (gain per pod, pods) of its best next pods
+        self._near = [n for n, pods in enumerate(jobs) if any(row is not None and self._inside[row] for row, _ in pods)]
+        self._at: dict[int | None, set[int]] = {}  # Row → jobs with a pod there
+        for number in self._near:
+            for row, _ in jobs[number]:
+                self._at.setdefault(row, set()).add(number)
+
+    def run(self) -> Taken | None:
+        """The way; `None`: all that are near are not enough together."""
+        for number in self._near:
+            self._look_at(number)
+        while self._lacking():
+            if not self._offers:
+                return None
+            number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
+            self._take(number, self._offers[number][1])
+        for number in reversed(self._near):
+            self._give_back(number)
+        return tuple(self._taken)
+
+    def _lacking(self) -> int:
+        return sum([max(short, 0) for short in self._short])
+
+    def _leave(self, pod: tuple[int | None, list[int]], *, back: bool = False) -> None:
+        """The pod is gone, or `back` after all."""
+        row, amounts = pod
+        if row is None or not self._inside[row]:
+            return
+        sign = -1 if back else 1
+        before = self._free.get(row) or self._start[row].tolist()
+        after = self._free[row] = [a + sign * b for a, b in zip(before, amounts, strict=True)]
+        for number, (allowed, asked) in enumerate(self._asked):
+            if allowed[row] and asked:  # What asks for nothing fits as before
+                fit = [min([free[column] // amount for column, amount in asked]) for free in (before, after)]
+                self._short[number] += max(fit[0], 0) - max(fit[1], 0)
+
+    def _take(self, number: int, pods: int) -> None:
+        begin = self._taken[number]
+        chosen = self._jobs[number][begin : begin + pods]
+        for pod in chosen:
+            self._leave(pod)
+        self._taken[number] += pods
+        for other in {number}.union(*(self._at[row] for row, _ in chosen)):
+            if other in self._offers:
+                self._look_at(other)
+
+    def _look_at(self, number: int) -> None:
+        """What the job's next pods would bring; if none brings anything, one at a time may help another job's."""
+        left = self._jobs[number][self._taken[number] :]
+        if not left:
+            self._offers.pop(number, None)
+            return
+        before, best = self._lacking(), (0.0, 1)
+        for count, pod in enumerate(left, start=1):
+            self._leave(pod)
+            gain = (before - self._lacking()) / count
+            best = (gain, count) if gain > best[0] else best
+        for pod in left:
+            self._leave(pod, back=True)
+        self._offers[number] = best
+
+    def _give_back(self, number: int) -> None:
+        while self._taken[number]:
+            pod = self._jobs[number][self._taken[number] - 1]
+            self._leave(pod, back=True)
+            if self._lacking():
+                self._leave(pod)
+                return
+            self._taken[number] -= 1
+
+
+def fewer(
+    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], T | None]
+) -> tuple[Taken, T] | None:
+    """A way with fewer steps than `than`; `None`: there is none, or it is too far.
+
+    >>> def sum_of_weights(taken): return taken[0] * 1 + taken[1] * 3 >= 4
+    >>> fewer([2, 2], 9, sum_of_weights, lambda taken: "fits")
+    ((1, 1), 'fits')
+    >>> fewer([2, 2], 2, sum_of_weights, lambda taken: "fits")
+    """
+    counts = trials = 0
+    for size in range(1, than if len(limits) <= _MOST_JOBS else 0):
+        for taken in ways(limits, size):
+            counts += 1
+            if counts > MOST_COUNTS or trials > MOST_TRIALS:
+                return None
+            if perhaps(taken):
+                trials += 1
+                if (result := passes(taken)) is not None:
+                    return taken, result
+    return None
+
+
+def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]) -> tuple[Taken, T]:
+    """As few of the first jobs as pass with all their steps. All jobs do, with `result`."""
+    too_few, number, best = 0, len(limits), tuple(limits)
+    while number - too_few > 1:
+        middle = (number + too_few) // 2
+        taken = (*limits[:middle], *[0] * (len(limits) - middle))
+        found = passes(taken)
+        if found is None:
+            too_few = middle
+        else:
+            number, best, result = middle, taken, found
+    return best, result
+
+
+def ways(limits: Sequence[int], size: int) -> Iterator[Taken]:
+    """All ways to take `size` steps, those that take most from the first jobs first.
+
+    >>> list(ways([2, 1, 2], 2))
+    [(2, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 2)]
+    """
+    if not limits:
+        yield from [()] if size == 0 else []
+        return
+    for first in range(min(limits[0], size), max(size - sum(limits[1:]), 0) - 1, -1):
+        for others in ways(limits[1:], size - first):
+            yield (first, *others)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from extender.errors import BadRequestError
-from scoring.scaling.metrics.series import Point
+from scoring.scaling.series import Point
 
 MOST_POINTS: Final = 256  # Points of one report
 AHEAD_S: Final = 60.0  # How much a job's clock may be ahead of ours
