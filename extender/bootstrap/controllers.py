@@ -21,17 +21,14 @@ from extender.controllers.events.podgroup_status import GroupStatuses
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing
-from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
-from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_gangs import StartedGangs
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.starts.expected_starts import ExpectedStarts
 from extender.controllers.starts.waiting_times import WaitingTimes
 from extender.scheduling.planning.housekeeping import Look
-from extender.scheduling.planning.once_per_plan import Preempting as Decision
-from extender.scheduling.planning.once_per_plan import Stranding
+from extender.scheduling.planning.loop import Stranding
 from scoring.model.policy import Preempting
 
 
@@ -71,9 +68,7 @@ class Caring:
         self.repairs = Repairs(context, self.restarts, silent=starting.health.silent)
         self.preemptions: Preemptions | None = None
         if common.settings.preemption is not Preempting.OFF:
-            words = PreemptionWords(context)
-            claims = PreemptionClaims(context, words, self.restarts)
-            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=Decision(planner))
+            self.preemptions = Preemptions(context, self.restarts)
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard

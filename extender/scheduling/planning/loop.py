@@ -8,9 +8,9 @@ they made, and plans again at once if meanwhile room was promised to a gang that
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -20,10 +20,12 @@ from extender.runtime.decision_lines import DecisionLog
 from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.plan_report import PlanReport
+from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.pair_scores import warmed
+from scoring.repair.stranded_pods import Loss, stranded
 
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are looked at again without an event
 _TIMED_LOOK_S = 1.0
@@ -194,3 +196,29 @@ class Planner:
 
     def _time_may_decide(self) -> bool:
         return any(waiting.reason in _TIMED for waiting in self.current.waiting.values())
+
+
+@dataclass(eq=False, repr=False)
+class Stranding:
+    """Which pods are stranded by the plan: a long question, answered in a thread, and once for each plan."""
+
+    planner: Planner
+    _plan: Plan | None = field(default=None, init=False)
+    _losses: Mapping[GangKey, Mapping[PodUid, Loss]] = field(default_factory=dict, init=False)
+
+    def __call__(self) -> Mapping[GangKey, Mapping[PodUid, Loss]]:
+        """Stranded members by gang; none before the first plan."""
+        plan, snapshot = self.planner.current, self.planner.snapshot
+        if snapshot is not None and self._plan is not plan:
+            policy, now_s = self.planner.policy, self.planner.now_s
+            found = stranded(snapshot, plan, policy, now_s=now_s, cache=self.planner.cache)
+            self._plan, self._losses = plan, found
+        return self._losses
+
+    async def look(self) -> None:
+        """Find the answer of the current plan before it is asked for."""
+        plan, snapshot = self.planner.current, self.planner.snapshot
+        if snapshot is not None and self._plan is not plan:
+            policy, now_s = self.planner.policy, self.planner.now_s
+            found = await self.planner.ask(stranded, snapshot, plan, policy, now_s=now_s)
+            self._plan, self._losses = plan, found
