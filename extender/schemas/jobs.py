@@ -5,6 +5,7 @@ from msgspec import UNSET, UnsetType
 
 from extender.schemas import Record
 from extender.schemas.queue import Weight
+from scoring.scaling.series import Point
 
 
 class Workers(Record):
@@ -32,18 +33,7 @@ class MetricsDemand(Record):
     detail: str | UnsetType = UNSET
 
 
-class Point(Record):
-    """A report."""
-
-    step: int
-    time: float  # Unix seconds.
-    loss: float | None
-    samples_per_second: float | None
-    accuracy: float | None
-    workers: int | None
-
-
-class LastReport(Point, kw_only=True):
+class LastReport(Point, frozen=True, kw_only=True, rename={"time_s": "time"}):
     """The last report."""
 
     age_s: float

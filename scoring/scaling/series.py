@@ -21,7 +21,7 @@ from scoring.network.matrix import Floats, Ints
 MOST_POINTS: Final = 500  # Points kept of one job
 
 
-class Point(msgspec.Struct, frozen=True):
+class Point(msgspec.Struct, frozen=True, rename={"time_s": "time"}):
     """One report of one job: how far it is, and how well it goes; numbers are finite. `None`: not reported."""
 
     step: int

@@ -10,7 +10,7 @@ Steps:
    `MOST_KINDS`. With `LEVELS` room is made for all members that it asked for.
 2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
    it fits as soon as pods that are going anyway are gone.
-3. Jobs that may give up workers (`_givers`), of those the workers on nodes that concern the gang (`_near`). A job must
+3. Jobs that may give up workers (`_offer`), of those the workers on nodes that concern the gang. A job must
    be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING
    gang (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
 4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
@@ -23,20 +23,20 @@ Steps:
 6. The planner itself must give the gang its places then: otherwise another gang would have the room.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from scoring.ids import NodeName
 from scoring.model import Gang, Pod, Role
 from scoring.model.policy import Policy
 from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan import plan as planned
-from scoring.plan.demand import GangDemand, whole_of
+from scoring.plan.demand import whole_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM
@@ -151,9 +151,11 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     by_level = options.condition is ElasticCondition.LEVELS and not turns.starving(ask)
     if by_level and is_wide(ask.gang, run.table, run.policy.service):
         return ScaleIn(key, reason=No.TOO_WIDE)
-    able, refusals = _givers(run, jobs, turns, ask, options, now_s=now_s)
-    near, elsewhere = _near(without, able)
-    refusals += elsewhere
+    others = sorted((job for job in jobs if job.gang != key), key=lambda one: one.key)
+    total = run.table.allocatable.sum(axis=0)
+    offers = [_offer(without, job, turns, options, total) for job in others]
+    near = [one for one in offers if isinstance(one, Giver)]
+    refusals = [one for one in offers if isinstance(one, JobRefusal)]
     if not near:
         return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
     everything = _pods(near, [len(one.pods) for one in near])
@@ -174,16 +176,47 @@ def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: 
     return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
 
 
+def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:
+    """What the job may give up for the gang, or why it gives nothing (step 3). Cost: O(members of its gang).
+
+    `total`: what all nodes have.
+    """
+    run, ask, now_s = without.run, without.ask, without.now_s
+    gang = run.snapshot.gangs.get(job.gang)
+    refusal = resizable(job, gang, options, now_s=now_s)
+    if gang is None or refusal is not None:
+        return refusal or JobRefusal(job.key, No.NOT_RUNNING)
+    if gang.priority > ask.gang.priority:
+        return JobRefusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    weight: tuple[Any, ...]
+    if options.condition is ElasticCondition.LEVELS:
+        hours = hours_of(gang, run.snapshot, now_s=now_s, total=total)
+        weight = (hours,)
+        had, asks = level(hours, run.policy.service), level_of_waiting(ask.gang.key, run.snapshot, run.policy.service)
+        if had <= asks:
+            return JobRefusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
+    else:
+        mine, its = turns.weight(ask), turns.weight(run.view.demand(gang))
+        weight = its.key
+        later = (mine.key, ask.gang.created_s, ask.gang.key) >= (its.key, gang.created_s, gang.key)
+        if later and not turns.starving(ask):
+            return JobRefusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
+    pods = steps_down(job, gang, most=options.decrement)
+    if not pods:
+        return JobRefusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}")
+    rows = [without.row(pod) for pod in pods]  # down to the last on a node that concerns the gang
+    last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
+    return Giver(job, gang, weight, pods[:last]) if last else JobRefusal(job.key, No.ELSEWHERE)
+
+
 def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[Taken, Placed]:
     """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
 
     def passes(taken: Taken) -> Placed | None:
         return without.place(_pods(ordered, taken))
 
-    limits = [len(one.pods) for one in ordered]
-    freed = [
-        [(without.row(pod), without.run.table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered
-    ]
+    limits, table = [len(one.pods) for one in ordered], without.run.table
+    freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered]
     gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).run()) is not None]
     gathered.sort(key=lambda taken: (sum(taken), [-number for number in taken]))
     by_counting = ((way, there) for way in gathered if (there := passes(way)) is not None)
@@ -193,60 +226,6 @@ def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[T
 
 def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
     return [pod for one, number in zip(givers, taken, strict=True) for pod in one.pods[:number]]
-
-
-def _givers(
-    run: Run, jobs: Iterable[ElasticJob], turns: QueueOrder, ask: GangDemand, options: Options, *, now_s: float
-) -> tuple[list[Giver], list[JobRefusal]]:
-    """Jobs that may give up workers for the gang of `ask`, and those that may not. Cost: O(members of their gangs)."""
-    found: list[Giver] = []
-    refused: list[JobRefusal] = []
-    total = run.table.allocatable.sum(axis=0) if options.condition is ElasticCondition.LEVELS else None
-    for job in sorted(jobs, key=lambda one: one.key):
-        if job.gang == ask.gang.key:
-            continue
-        gang = run.snapshot.gangs.get(job.gang)
-        refusal = resizable(job, gang, options, now_s=now_s)
-        if refusal is None and gang is not None:
-            hours = hours_of(gang, run.snapshot, now_s=now_s, total=total) if total is not None else 0.0
-            refusal = _outranks(job, gang, run, turns, ask, options, hours)
-            pods = steps_down(job, gang, most=options.decrement)
-            if refusal is None and pods:
-                weight = (hours,) if total is not None else turns.weight(run.view.demand(gang)).key
-                found.append(Giver(job, gang, weight, pods))
-                continue
-        refused.append(refusal or JobRefusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}"))
-    return found, refused
-
-
-def _outranks(
-    job: ElasticJob, gang: Gang, run: Run, turns: QueueOrder, ask: GangDemand, options: Options, hours: float
-) -> JobRefusal | None:
-    """Why the job need not shrink for the gang of `ask`; `hours`: cluster-hours that it has had, for `LEVELS`."""
-    if gang.priority > ask.gang.priority:
-        return JobRefusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
-    if options.condition is ElasticCondition.LEVELS:
-        service = run.policy.service
-        had, asks = level(hours, service), level_of_waiting(ask.gang.key, run.snapshot, service)
-        return None if had > asks else JobRefusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
-    mine, its = (turns.weight(run.view.demand(one)) for one in (ask.gang, gang))
-    if turns.starving(ask) or (mine.key, ask.gang.created_s, ask.gang.key) < (its.key, gang.created_s, gang.key):
-        return None
-    return JobRefusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
-
-
-def _near(without: Without, able: Sequence[Giver]) -> tuple[list[Giver], list[JobRefusal]]:
-    """Each job's workers down to the last on a node that concerns the gang; jobs without any are refused."""
-    near: list[Giver] = []
-    refused: list[JobRefusal] = []
-    for one in able:
-        rows = [without.row(pod) for pod in one.pods]
-        last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
-        if last:
-            near.append(replace(one, pods=one.pods[:last]))
-        else:
-            refused.append(JobRefusal(one.job.key, No.ELSEWHERE))
-    return near, refused
 
 
 def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from extender.api.documents.queue import weight_document
 from extender.controllers.elastic.records import JobView, Records, Resize
@@ -22,7 +23,6 @@ from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
-from scoring.scaling.series import Point
 from scoring.scaling.shrink import link_points
 
 MOST_JOBS: Final = 1000
@@ -86,6 +86,7 @@ class JobsView(msgspec.Struct, frozen=True):
         changes = self.records.changes_of(job.uid)
         last = self.book.last(key, job.uid)
         age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
+        reported = schema.LastReport(**asdict(last), age_s=age_s) if last is not None else None
         return schema.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
@@ -100,7 +101,7 @@ class JobsView(msgspec.Struct, frozen=True):
             refusal=job.refusal,
             wish=view.wish,
             metrics=self._metrics(view),
-            reported=schema.LastReport.copied(_point(last), age_s=age_s) if last is not None else None,
+            reported=reported,
             last_change=_change(changes[-1]) if changes else None,
         )
 
@@ -118,7 +119,7 @@ class JobsView(msgspec.Struct, frozen=True):
             uid=job.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
             changes=tuple(_change(one) for one in self.records.changes_of(job.uid)),
-            points=schema.Points(kept=len(points), last=tuple(_point(one) for one in points[-_LAST_POINTS:])),
+            points=schema.Points(kept=len(points), last=tuple(points[-_LAST_POINTS:])),
         )
 
 
@@ -142,10 +143,6 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
         return None
     points = link_points(moment.run, gang, sorted({pod.node for pod in gang.placed if pod.node is not None}))
     return round(sum(points.values()) / len(points), 3) if points else None
-
-
-def _point(one: Point) -> schema.Point:
-    return schema.Point.copied(one, time=one.time_s)
 
 
 def _change(change: Resize) -> schema.WorkerChange:
