@@ -41,7 +41,6 @@ class Preemption(msgspec.Struct, frozen=True):
     pods: frozenset[PodUid]  # Their members on nodes: all of them leave
     assignment: Mapping[PodUid, NodeName]  # Every missing member of the gang's minimum set → its node
     zones: tuple[ZoneName, ...]
-    exact: bool  # No smaller set suffices; else only that none of these can stay
     attained_h: Mapping[GangKey, float] = {}  # Of those that leave for it
 
 
@@ -115,7 +114,6 @@ def preemption(
                 pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
                 assignment=chosen.placed.nodes,
                 zones=chosen.placed.zones,
-                exact=chosen.exact,
                 attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
             )
         hopeless.add(kind)

@@ -3,7 +3,7 @@
 Exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that suffice by counting, in
 the order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the one that frees most
 members' places first, until the rest has a place, and then every gang that turns out not to be needed stays. That set
-is sufficient and none of it can stay, but there may be a smaller one; `Chosen.exact` says which of the two it is.
+is sufficient and none of it can stay, but there may be a smaller one.
 
 Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.
@@ -40,7 +40,6 @@ class Chosen(msgspec.Struct, frozen=True):
 
     some: Some
     placed: Placed
-    exact: bool  # No smaller set suffices; else only that none of it can stay
 
 
 def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLimits) -> Chosen | None:
@@ -80,7 +79,7 @@ def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tupl
     for _, some in best:
         placed = _place(without, some)
         if placed is not None:
-            return Chosen(some, placed, exact=True), 0
+            return Chosen(some, placed), 0
     return None, len(best)
 
 
@@ -104,7 +103,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
         some = tuple(order[:most])
         placed = _place(without, some)
         if placed is not None:
-            return Chosen(some, placed, exact=False)
+            return Chosen(some, placed)
         most = min(2 * most, len(order)) if most < len(order) else None
     return None
 
@@ -118,7 +117,7 @@ def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
             continue
         placed = _place(without, rest)
         if placed is not None:
-            chosen = Chosen(rest, placed, exact=False)
+            chosen = Chosen(rest, placed)
     return chosen
 
 

@@ -37,8 +37,22 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import Placed
 from scoring.plan.starvation_reservations import WANTS_ROOM, reserved_nodes
 from scoring.plan.zone_order import kind_of
-from scoring.scaling.change import Change, JobRefusal, No, ScaleIn, all_placed, by_job, resizable
-from scoring.scaling.job import ElasticCondition, ElasticJob, JobKey, Options, going, newcomers, steps_down
+from scoring.scaling.job import (
+    Change,
+    ElasticCondition,
+    ElasticJob,
+    JobKey,
+    JobRefusal,
+    No,
+    Options,
+    ScaleIn,
+    all_placed,
+    by_job,
+    going,
+    newcomers,
+    resizable,
+    steps_down,
+)
 from scoring.scaling.shrink import scale_in
 
 _LEAST_GROWTH = 0.25  # Of a job's workers, with `ElasticCondition.LEVELS`: each change stalls it

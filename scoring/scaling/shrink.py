@@ -43,8 +43,19 @@ from scoring.plan.starvation_reservations import WANTS_ROOM
 from scoring.plan.zone_order import kind_of
 from scoring.preempt.cluster_without import Group, Without
 from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
-from scoring.scaling.change import Change, JobRefusal, No, ScaleIn, by_job, resizable
-from scoring.scaling.job import ElasticCondition, ElasticJob, Options, going, steps_down
+from scoring.scaling.job import (
+    Change,
+    ElasticCondition,
+    ElasticJob,
+    JobRefusal,
+    No,
+    Options,
+    ScaleIn,
+    by_job,
+    going,
+    resizable,
+    steps_down,
+)
 from scoring.selection.demand import pairs_count
 
 MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs

@@ -16,32 +16,37 @@ the cluster does not show is remembered for these rules, and to rest after a pas
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import Requester, ResizeCause
 from extender.controllers.elastic.jobs import JobViews
+from extender.controllers.elastic.kinds import NotNow
 from extender.controllers.elastic.progress import Rooms, by_others, facts_of, followed, from_note, steps_on
-from extender.controllers.elastic.records import ElasticParts, Resize, Stage
+from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
 from extender.controllers.elastic.reported import ReportBook
 from extender.controllers.elastic.resizes import Resizer
-from extender.controllers.elastic.words import cause_of, post_why_none_shrinks, remember
+from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import in_slices, in_timed_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang
 from scoring.plan.starvation_reservations import WANTS_ROOM
-from scoring.scaling.change import ScaleIn
-from scoring.scaling.grow import adjust
-from scoring.scaling.job import ElasticCondition, ElasticJob, Options
+from scoring.scaling.grow import Adjustment, adjust
+from scoring.scaling.job import Change, ElasticCondition, ElasticJob, JobKey, JobRefusal, No, Options, ScaleIn
 
 EVERY_S = 1.0
 _PAUSE_S = 0.1  # Changes of jobs and pods come in bursts; a round looks at all of them together
 _AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
 _SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
 _STRETCH = 5.0  # Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)
+
+_ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE})
+"""Reasons for which a gang waits on although there are elastic jobs"""
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +61,7 @@ class _Pass(msgspec.Struct, frozen=True):
 
 @dataclass(eq=False, repr=False)
 class Elastic:
-    """Resizer jobs. `run` it; `forget` when a term begins or ends."""
+    """Resizes jobs. `run` it; `forget` when a term begins or ends."""
 
     parts: ElasticParts
     options: Options
@@ -238,3 +243,60 @@ class Elastic:
 
 def _uids(gang: Gang | None) -> frozenset[PodUid]:
     return frozenset(pod.uid for pod in gang.members) if gang is not None else frozenset()
+
+
+# -- in words for people ----------------------------------------------------------------------------------------------
+
+
+def remember(records: Records, decided: Adjustment) -> None:
+    """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
+    given = records.verdict = decided.scale_in
+    words = {one.job: f"keeps its size: {_words(one)}" for one in decided.scale_out.refusals}
+    if given.beneficiary is not None:
+        words |= {one.job: f"gives up nothing for {given.beneficiary}: {_words(one)}" for one in given.refusals}
+    for key, view in records.views.items():
+        if view.job.refusal != NotNow.ATTEMPT_FAILED:  # what the API server said to it is better than that it failed
+            view.wish = words.get(key, "")
+
+
+def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
+    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when no job shrinks for it.
+
+    Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
+    """
+    gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
+    if gang is None or given.reason not in _ALL_STAY:
+        return
+    first = gang.members[0]
+    about = pod_subject(first)
+    for seen in parts.jobs.all() if first.job is not None else ():
+        if pods_job(seen) == first.job:
+            about = parts.subject(seen)
+    parts.context.post_event(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
+
+
+def why_none_shrinks(given: ScaleIn) -> str:
+    """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
+
+    >>> from scoring.ids import GangKey, Namespace
+    >>> heavy = JobRefusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
+    >>> why_none_shrinks(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
+    '1 job: the job is heavier than the gang, or as heavy and earlier'
+    """
+    counts = Counter(one.reason.value for one in given.refusals)
+    reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
+    detail = f" ({given.detail})" if given.detail else ""
+    return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
+
+
+def cause_of(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> ResizeCause:
+    """Why a job gets fewer or more workers for its own sake."""
+    if one.removed < 0 and job.grow_back_to is not None:
+        return ResizeCause(Requester.QUEUE, "it gets back what it gave up")
+    if one.job in demands:
+        return ResizeCause(Requester.METRICS, f"its metrics ask for {demands[one.job]} workers")
+    return ResizeCause(Requester.QUEUE, "there is idle room")
+
+
+def _words(refusal: JobRefusal) -> str:
+    return f"{refusal.reason} ({refusal.detail})" if refusal.detail else refusal.reason.value

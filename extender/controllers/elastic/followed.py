@@ -53,7 +53,7 @@ class Target(msgspec.Struct, frozen=True):
     job: JobKey
 
 
-class Jobs:
+class FollowedJobs:
     """All that is followed; `on_change` is called after each change and must only take note."""
 
     def __init__(self) -> None:

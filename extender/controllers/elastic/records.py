@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.elastic.followed import Jobs
+from extender.controllers.elastic.followed import FollowedJobs
 from extender.controllers.elastic.intent import Intent
 from extender.controllers.elastic.kinds import KINDS, Seen
 from extender.controllers.events.recorder import Happening, Subject
@@ -26,8 +26,7 @@ from scoring.ids import JobKey as PodsJob
 from scoring.ids import PodUid
 from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
-from scoring.scaling.change import ScaleIn
-from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
 
 MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
@@ -157,7 +156,7 @@ class ElasticParts(msgspec.Struct, frozen=True):
     """The cluster, the plan and the jobs."""
 
     context: ControllerContext
-    jobs: Jobs
+    jobs: FollowedJobs
     records: Records
     rng: random.Random
 

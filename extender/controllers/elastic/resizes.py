@@ -24,7 +24,7 @@ from extender.controllers.removal.removals import Cause as RemovalCause
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.model import Role
-from scoring.scaling.change import Change
+from scoring.scaling.job import Change
 
 
 class Prepared(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from extender.api.problems import PROBES
 from extender.api.reports import ProbePort, create_reports_app
-from extender.controllers.elastic import report_body
+from extender.controllers.elastic import reports as report_body
 from extender.controllers.elastic.reports import Reports
 from extender.convert import wire
 from extender.network.probe.agent_pods import AgentPods

@@ -15,7 +15,7 @@ from scoring.model.reasons import Reason
 from scoring.queue.admitted_condition import CONDITION
 from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
-from scoring.scaling.change import No
+from scoring.scaling.job import No
 from tests.contract.docs.vocabulary import VOCABULARY, Use
 from tests.contract.reference.text import code, members, table, told
 

@@ -14,9 +14,8 @@ from scoring.model.snapshot import Claim
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.queue.service_levels import hours_of
-from scoring.scaling.change import No, ScaleIn
 from scoring.scaling.grow import Adjustment, adjust, scale_out
-from scoring.scaling.job import ElasticCondition, ElasticJob, Options
+from scoring.scaling.job import ElasticCondition, ElasticJob, No, Options, ScaleIn
 from scoring.scaling.shrink import MOST_KINDS, scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controllers.elastic.report_body import MOST_POINTS, Report, read_report
+from extender.controllers.elastic.reports import MOST_POINTS, Report, read_report
 from extender.errors import BadRequestError
 from scoring.scaling.series import Point
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extender.controllers.elastic.reported import ReportBook
@@ -24,34 +22,6 @@ def book_of(**most: int) -> ReportBook:
 
 def steps_of(book: ReportBook, job: JobKey = JOB, uid: str = "u") -> list[int]:
     return [one.step for one in book.points(job, uid)]
-
-
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=60), st.integers(4, 40))
-def test_a_series_keeps_its_start_and_its_newest_points(sizes: list[int], most: int) -> None:
-    book = book_of(most_points=most)
-    step = 0
-    for size in sizes:
-        book.add(JOB, "u", points(range(step, step + size)))
-        step += size
-    kept = steps_of(book)
-    assert len(kept) <= most
-    assert kept == sorted(set(kept))
-    assert kept[0] == 0
-    newest = min(step, most // 2)
-    assert kept[-newest:] == list(range(step - newest, step))
-
-
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 20)), max_size=80))
-def test_restarts_leave_no_step_twice(runs: list[tuple[int, int]]) -> None:
-    book, step = book_of(most_points=8), 0
-    for size, back in runs:
-        step = max(step - back, 0)
-        book.add(JOB, "u", points(range(step, step + size)), undo=True)
-        step += size
-    kept = steps_of(book)
-    assert kept == sorted(set(kept))
-    assert len(kept) <= 8
-    assert kept[-1:] == ([step - 1] if runs else [])
 
 
 def test_another_job_of_the_same_name_begins_anew() -> None:
