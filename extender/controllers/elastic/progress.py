@@ -108,11 +108,11 @@ def from_note(parts: ElasticParts, seen: Seen) -> Resize | None:
     intent, now_s = seen.intent, parts.context.clock.now_s()
     if intent is None or not intent.stands(seen.workers):
         return None
-    change = Resize(seen.key, seen.uid, intent, Stage.REMOVING, parts.surplus(seen, intent.goal))
+    change = Resize(seen.key, seen.uid, intent, Stage.REMOVING)
     gang = parts.beneficiary(change)
     steps = intent.before - intent.goal if intent.target is not None else 1
     waits = gang is not None and not runs(gang) and now_s - intent.at_s < steps * REMOVAL_S + RESERVE_S
-    if change.shrinks and (waits or (intent.beneficiary is None and change.removed)):
+    if change.shrinks and (waits or (intent.beneficiary is None and parts.surplus(seen, intent.goal))):
         return replace(change, stepped_s=now_s if intent.target is not None else None)
     return replace(change, intent=replace(intent, target=None), stage=Stage.DONE)
 
@@ -121,14 +121,15 @@ def facts_of(parts: ElasticParts, change: Resize) -> ChangeFacts:
     """What can be seen of a change now. Cost: O(pods of the job)."""
     seen, beneficiary = parts.jobs.get(change.job), parts.beneficiary(change)
     running = beneficiary is not None and runs(beneficiary)
-    workers = parts.workers(seen) if seen is not None else ()
-    removed = [pod for uid in change.removed if (pod := parts.context.cache.pod(uid)) is not None]
-    left = [pod for pod in removed if pod.node is not None and not pod.terminal]
+    workers, left, ending = (
+        [pod for pod in parts.surplus(seen, least) if pod.node is not None] if seen is not None else []
+        for least in (0, change.intent.goal, change.intent.after)
+    )
     return ChangeFacts(
         seen=seen,
         left=len(left),
-        ending=sum(1 for pod in left if pod.index is None or pod.index >= change.intent.after),
-        bound=sum(1 for pod in workers if pod.node is not None and not pod.deleting),
+        ending=len(ending),
+        bound=sum(1 for pod in workers if not pod.deleting),
         waits=beneficiary is not None and not running,
         runs=running,
     )
@@ -169,11 +170,11 @@ class Rooms:
             claim, waiting = self._mine.get(key), self._cache.gang(key)
             uids = {pod.uid for pod in waiting.members} if waiting is not None else set()
             if claim is None or not uids.issuperset(claim.assignment):
-                removed = [pod for one in theirs for uid in one.removed if (pod := self._cache.pod(uid)) is not None]
-                places = self._places(key, [pod for pod in removed if pod.node is not None])
+                jobs = [(seen, one) for one in theirs if (seen := self._parts.jobs.get(one.job)) is not None]
+                going = [pod for seen, one in jobs for pod in self._parts.surplus(seen, one.intent.goal)]
+                places = self._places(key, [pod for pod in going if pod.node is not None])
                 if places is not None:
-                    jobs = [seen for one in theirs if (seen := self._parts.jobs.get(one.job)) is not None]
-                    givers = [gang_key_of(self._cache.job_pods(pods_job(seen))) for seen in jobs]
+                    givers = [gang_key_of(self._cache.job_pods(pods_job(seen))) for seen, _ in jobs]
                     self.keep(key, places, (giver for giver in givers if giver is not None))
 
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:

@@ -23,7 +23,6 @@ from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import JobKey as PodsJob
-from scoring.ids import PodUid
 from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
@@ -62,7 +61,6 @@ class Resize(msgspec.Struct, frozen=True):
     uid: str  # Of the job
     intent: Intent  # What was decided, and how far the job's spec has come with it, as noted on the job
     stage: Stage
-    removed: tuple[PodUid, ...] = ()  # Pods that the change removes
     stepped_s: float | None = None  # When the present step was asked for; `None`: with the decision
     gone_s: float | None = None  # When the last removed pod was gone
     ended_s: float | None = None  # When the stage became one after which nothing follows
@@ -169,14 +167,11 @@ class ElasticParts(msgspec.Struct, frozen=True):
         key = change.intent.beneficiary
         return self.context.cache.gang(key) if key is not None else None
 
-    def workers(self, seen: Seen) -> Sequence[Pod]:
-        """The job's worker pods that have not ended, by name."""
+    def surplus(self, seen: Seen, workers: int) -> Sequence[Pod]:
+        """Its worker pods, but for those that have ended, that go when it has `workers`: those of the highest index."""
         pods = self.context.cache.job_pods(pods_job(seen))
-        return [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None and not pod.terminal]
-
-    def surplus(self, seen: Seen, workers: int) -> tuple[PodUid, ...]:
-        """Its worker pods that go when it has `workers`: frameworks take the highest index."""
-        return tuple(pod.uid for pod in self.workers(seen) if pod.index is not None and pod.index >= workers)
+        alive = (pod for pod in pods if pod.role is Role.WORKER and not pod.terminal)
+        return [pod for pod in alive if pod.index is not None and pod.index >= workers]
 
     def subject(self, seen: Seen) -> Subject:
         """The job, as Events are about it."""

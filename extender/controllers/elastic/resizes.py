@@ -81,7 +81,8 @@ class Resizer:
                     return
                 answered = await self._patch(one)
                 shrinks = one.decided.removed > 0
-                self.parts.record(self._change(one.decided, one.intent, Stage.REMOVING if shrinks else Stage.GROWING))
+                stage = Stage.REMOVING if shrinks else Stage.GROWING
+                self.parts.record(Resize(one.decided.job, one.decided.uid, one.intent, stage))
                 if not shrinks:  # that it shrinks was announced before
                     unsure = "" if answered else " (no answer of the API server)"
                     self.parts.post_job_event(one.seen, Happening.JOB_RESIZED, f"{one.note}{unsure}")
@@ -193,16 +194,11 @@ class Resizer:
         intent = next_intent(
             None, cause=cause, before=decided.before, after=decided.after, at_s=parts.context.clock.now_s()
         )
-        parts.record(self._change(decided, intent, Stage.DRY_RUN))
+        parts.record(Resize(decided.job, decided.uid, intent, Stage.DRY_RUN))
         seen = parts.jobs.get(decided.job)
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
             parts.post_job_event(seen, Happening.JOB_RESIZED, note)
-
-    def _change(self, decided: Change, intent: Intent, stage: Stage) -> Resize:
-        seen = self.parts.jobs.get(decided.job)
-        removed = self.parts.surplus(seen, decided.after) if seen is not None else ()
-        return Resize(decided.job, decided.uid, intent, stage, removed)
 
 
 def _going(job: Sequence[Fresh], after: int) -> tuple[Fresh, ...]:
