@@ -64,7 +64,10 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLi
         if chosen is not None:
             return chosen
         placed -= tried
-    return _greedy(without, groups)
+    ways = ((group, _added(without, group, able)) for group, able in groups)
+    found = [(group, enough) for group, enough in ways if enough is not None]
+    best = min(found, key=lambda one: set_key(one[1].some), default=None)
+    return None if best is None else _reduced(without, *best)
 
 
 def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
@@ -81,14 +84,6 @@ def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tupl
         if placed is not None:
             return Chosen(some, placed), 0
     return None, len(best)
-
-
-def _greedy(without: Without, groups: _Groups) -> Chosen | None:
-    """The best of the sets that are found zone by zone, without those of it that can stay."""
-    tried = ((group, _added(without, group, candidates)) for group, candidates in groups)
-    found = [(group, enough) for group, enough in tried if enough is not None]
-    best = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if best is None else _reduced(without, *best)
 
 
 def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:

@@ -129,7 +129,11 @@ class JobViews:
         for gang in parts.context.cache.snapshot().gangs.values():
             first = gang.members[0]
             if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
-                note = f"It is not resized, because {_why_unknown(first)}"
+                why = "its pods belong to no controller"
+                if first.owner is not None:
+                    kind = f"{first.owner.kind} ({first.owner.api_version})"
+                    why = f"how jobs of kind {kind} are resized is not known"
+                note = f"It is not resized, because {why}"
                 parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
     def _same_or_new(self, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
@@ -154,9 +158,3 @@ class JobViews:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
         return view
-
-
-def _why_unknown(pod: Pod) -> str:
-    if pod.owner is None:
-        return "its pods belong to no controller"
-    return f"how jobs of kind {pod.owner.kind} ({pod.owner.api_version}) are resized is not known"

@@ -122,7 +122,9 @@ class Resizer:
             seen = read(kind, raw, notes=context.notes)
             members = await read_members(context.api, gang.key, gang.source)
             if decided.removed > 0:
-                going = _going(await read_job(context.api, members), decided.after)
+                workers = [one for one in await read_job(context.api, members) if one.pod.role is Role.WORKER]
+                alive = [(one.pod.index, one) for one in workers if not one.pod.terminal]
+                going = tuple(one for index, one in alive if index is not None and index >= decided.after)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             raise not_sent(f"it cannot be read: {error}", refused=not isinstance(error, NotFoundError)) from error
         last = seen.intent
@@ -199,8 +201,3 @@ class Resizer:
         if seen is not None:
             note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
             parts.post_job_event(seen, Happening.JOB_RESIZED, note)
-
-
-def _going(job: Sequence[Fresh], after: int) -> tuple[Fresh, ...]:
-    workers = [one for one in job if one.pod.role is Role.WORKER and not one.pod.terminal]
-    return tuple(one for one in workers if one.pod.index is not None and one.pod.index >= after)

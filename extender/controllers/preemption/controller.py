@@ -86,11 +86,7 @@ class Preemptions:
         plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
         if snapshot is None:
             return None
-        asked = {
-            "spared": frozenset(self._spared),
-            "passed_over": claims.backing_off,
-            "continued": claims.continued,
-        }
+        asked = {"spared": frozenset(self._spared), "passed_over": claims.backing_off, "continued": claims.continued}
         good = policy.preemption is not Preempting.LEVELS or now_s < self._answered_s + _LEVELS_S
         if good and self._answer is not None and self._answer[0] is plan and self._answer[1] == asked:
             return self._answer[2]
