@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from extender.api.auth import PROBE_PATH, WAY_OUT, Reporters, TokenAuth
 from extender.api.openapi import Kind, Name, answers, takes, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
-from extender.controllers.elastic.reports.reports import Reports
+from extender.controllers.elastic.reports import Reports
 from extender.errors import ApiError, ApiUnavailableError
 from extender.network.probe.agent_pods import AgentPods
 from extender.network.probe.agents import Agents

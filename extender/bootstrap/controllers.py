@@ -7,11 +7,9 @@ from extender.bootstrap.common import Common
 from extender.bootstrap.feeds import Feeds
 from extender.controllers.context import ControllerContext
 from extender.controllers.elastic.controller import Elastic
-from extender.controllers.elastic.elastic_context import Parts, Retries
-from extender.controllers.elastic.records import Records
-from extender.controllers.elastic.reports.demands import MetricDemands
-from extender.controllers.elastic.reports.reports import Reports
-from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.records import ElasticParts, Records
+from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import Reports
 from extender.controllers.events.label_problems import LabelProblems
 from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
 from extender.controllers.events.mistakes import Mistakes
@@ -22,9 +20,7 @@ from extender.controllers.events.podgroup_status import GroupStatuses
 from extender.controllers.events.waiting import Waits
 from extender.controllers.gates.repins import Repins
 from extender.controllers.owners.finishing import Finishing
-from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.controller import Preemptions
-from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.repair.controller import Repairs
 from extender.controllers.repair.started_gangs import StartedGangs
 from extender.controllers.restart.controller import Restarts
@@ -38,17 +34,17 @@ class Resizing:
     """The controller of elastic jobs, what jobs reported to it, and the reader of its records; nothing runs yet."""
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
-        clock, book, options = common.clock, SeriesBook(), common.settings.elastic.options(common.limits.metrics)
-        records, demands = Records(common.telemetry), MetricDemands(book, options.metrics, clock)
-        self.reports, self._demands = Reports(lambda: records.views, book, clock), demands
-        self.view = JobsView(common.planner, records, book, demands)
-        parts = Parts(context, feeds.jobs, feeds.autoscalers, records, Retries(common.rng))
-        self.elastic = Elastic(parts, options, ready=feeds.ready, synced=feeds.synced, demands=demands.in_steps)
+        options, records = common.settings.elastic.options(common.limits.metrics), Records(common.telemetry)
+        book = ReportBook(options.metrics, common.clock)
+        self.reports = Reports(records, book, common.clock)
+        self.view = JobsView(common.planner, records, book)
+        parts = ElasticParts(context, feeds.jobs, records, common.rng)
+        self.elastic = Elastic(parts, options, book, ready=feeds.ready, synced=feeds.synced)
 
     def forget(self) -> None:
         """A term starts or ends."""
-        for book in (self.elastic, self.reports, self._demands):
-            book.forget()
+        self.elastic.forget()
+        self.reports.forget()
 
 
 class Caring:
@@ -69,9 +65,7 @@ class Caring:
         self.repairs = Repairs(context, self.restarts, silent=common.health.silent)
         self.preemptions: Preemptions | None = None
         if common.settings.preemption is not Preempting.OFF:
-            words = PreemptionWords(context)
-            claims = PreemptionClaims(context, words, self.restarts)
-            self.preemptions = Preemptions(context, claims, words, self.restarts, decide=planner.preemption)
+            self.preemptions = Preemptions(context, self.restarts)
         self.unreadable = UnreadableWords(common.unreadable, events.post)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard

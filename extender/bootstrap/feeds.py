@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from extender.cache.unreadable import UnreadableObjects
-from extender.controllers.elastic.jobs.objects import Autoscalers, Jobs, reduce_by, target_from_json
+from extender.controllers.elastic.followed import FollowedJobs, reduce_by, target_from_json
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube.calls import AUTOSCALERS
 from extender.kube.watch.reflector import Reflector
@@ -28,8 +28,7 @@ Follow = Callable[..., Reflector[Any]]  # Make a reflector: `path`, `reduce` and
 class Feeds(msgspec.Struct, frozen=True):
     """The jobs that are followed, and what follows them."""
 
-    jobs: Jobs = msgspec.field(default_factory=Jobs)
-    autoscalers: Autoscalers = msgspec.field(default_factory=Autoscalers)
+    jobs: FollowedJobs = msgspec.field(default_factory=FollowedJobs)
     reflectors: Mapping[str, Reflector[Any]] = {}
 
     async def synced(self) -> None:
@@ -52,7 +51,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     """Reflectors for every kind that we know; `None`: elastic jobs are switched off."""
     if not settings.elastic.enabled:
         return None
-    jobs, autoscalers = Jobs(), Autoscalers()
+    jobs = FollowedJobs()
     reflectors = {
         f"{kind.plural}.{kind.group}": follow(
             path=kind.collection,
@@ -65,7 +64,7 @@ def feeds_of(settings: Settings, follow: Follow, unreadable: UnreadableObjects, 
     reflectors["horizontalpodautoscalers"] = follow(
         path=AUTOSCALERS.collection(),
         reduce=target_from_json,
-        sink=autoscalers.sink,
+        sink=jobs.autoscalers,
         unreadable=unreadable.of("autoscaling/v2", "HorizontalPodAutoscaler"),
     )
-    return Feeds(jobs, autoscalers, reflectors)
+    return Feeds(jobs, reflectors)

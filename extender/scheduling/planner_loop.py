@@ -13,7 +13,7 @@ order they were made, and the gangs of each in the plan's order.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -26,11 +26,9 @@ from extender.runtime.slices import Worker, at_once, next_slice
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Policy, Reason, Snapshot
-from scoring.model.policy import Preempting
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.node_search import warmed
-from scoring.preempt.decide import Preemption, preemption
 from scoring.repair.stranded_pods import Loss, stranded
 from scoring.verbs.places import PlanPlaces
 
@@ -44,7 +42,6 @@ _STRETCH = 5.0  # Pause after a run, in lengths of that run
 _LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, also on a busy machine
 _LINES_A_STEP = 8
 _PLANS = 8  # Plans that may wait for their report; the oldest is reported at once when there is one more
-_LEVELS_S = 5.0
 T = TypeVar("T")
 Losses: TypeAlias = Mapping[GangKey, Mapping[PodUid, Loss]]
 
@@ -145,8 +142,6 @@ class Planner:
         self._spot_not_before_s = -float("inf")
         self._places: tuple[int, Plan, PlanPlaces] | None = None
         self._losses: tuple[Plan | None, Losses] = (None, {})
-        self._preemption: tuple[Plan | None, Mapping[str, Set[GangKey]], Preemption | None] = (None, {}, None)
-        self._preemption_until_s = 0.0
 
     @property
     def now_s(self) -> float:
@@ -196,25 +191,6 @@ class Planner:
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, with a `cache` of its own that begins with what the last run knew."""
         return await self.questions(partial(work, *arguments, cache=self.cache.borrowed(), **named))
-
-    async def preemption(
-        self, spared: Set[GangKey], passed_over: Set[GangKey], continued: Set[GangKey] = frozenset()
-    ) -> Preemption | None:
-        """Which gangs leave, if `spared` stay and none leaves for `passed_over`; `continued` have room claimed.
-
-        Once for each plan and question; an answer about service levels is good for some seconds.
-        """
-        plan, snapshot = self.current, self.snapshot
-        if snapshot is None:
-            return None
-        asked = {"spared": frozenset(spared), "passed_over": frozenset(passed_over), "continued": frozenset(continued)}
-        is_good = self.policy.preemption is not Preempting.LEVELS or self.now_s < self._preemption_until_s
-        if is_good and self._preemption[0] is plan and self._preemption[1] == asked:
-            return self._preemption[2]
-        now_s = self.now_s
-        answer = await self.ask(preemption, snapshot, plan, self.policy, now_s=now_s, **asked)
-        self._preemption, self._preemption_until_s = (plan, asked, answer), now_s + _LEVELS_S
-        return answer
 
     def stranded(self) -> Losses:
         """Stranded members by gang; none before the first plan."""

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from scoring.explain.queue_report import GangWeight
-from scoring.scaling.metrics.series import Point
+from scoring.scaling.series import Point
 
 
 class Workers(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from extender.settings.types import NotNegative, Number, OnOrOff, Positive, Section, names
 from scoring.model.policy import Order, QueuePolicy, Repair
-from scoring.scaling.job import Condition, MetricOptions, Options, Wants
+from scoring.scaling.job import ElasticCondition, MetricOptions, Options, Wants
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Share: TypeAlias = Annotated[Number, Field(gt=0.0, le=1.0)]
@@ -88,7 +88,7 @@ class ElasticSettings(Section):
     increment: Annotated[int, Field(ge=0)] | None = 2
     """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum;
     0: none."""
-    condition: Condition = Condition.LIGHTER
+    condition: ElasticCondition = ElasticCondition.LIGHTER
     """`lighter`: jobs shrink for the first waiting gang if they are lighter; `levels`: jobs of a higher service level,
     for the first that can then start at the size it asked for, and jobs grow only while no gang waits for room."""
     metrics: ElasticMetricsSettings = ElasticMetricsSettings()

@@ -26,7 +26,7 @@ from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import WANTS_ROOM
 from scoring.preempt.candidates import Candidate, candidates
 from scoring.preempt.cluster_without import Without
-from scoring.preempt.smallest import Limits, smallest
+from scoring.preempt.smallest import SearchLimits, smallest
 from scoring.queue.service_levels import is_wide, level_of_waiting
 
 RESTART_S: Final = 41.0
@@ -42,7 +42,6 @@ class Preemption(msgspec.Struct, frozen=True):
     pods: frozenset[PodUid]  # Their members on nodes: all of them leave
     assignment: Mapping[PodUid, NodeName]  # Every missing member of the gang's minimum set → its node
     zones: tuple[ZoneName, ...]
-    exact: bool  # No smaller set suffices; else only that none of these can stay
     attained_h: Mapping[GangKey, float] = {}  # Of those that leave for it
 
 
@@ -56,7 +55,7 @@ def preemption(
     passed_over: Set[GangKey] = frozenset(),
     continued: Set[GangKey] = frozenset(),
     cache: PlannerCache | None = None,
-    limits: Limits = Limits(),
+    limits: SearchLimits = SearchLimits(),
 ) -> Preemption | None:
     """Which gangs leave for which, by the plan of this snapshot; `None`: none.
 
@@ -116,7 +115,6 @@ def preemption(
                 pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
                 assignment=chosen.placed.nodes,
                 zones=chosen.placed.zones,
-                exact=chosen.exact,
                 attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
             )
         hopeless.add(kind)

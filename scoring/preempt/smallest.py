@@ -1,9 +1,9 @@
 """The smallest set of gangs without which a waiting gang has a place.
 
-Exact within `Limits`: sets of one gang, then of two, and so on; of each size those that suffice by counting, in the
-order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the one that frees most members'
-places first, until the rest has a place, and then every gang that turns out not to be needed stays. That set is
-sufficient and none of it can stay, but there may be a smaller one; `Chosen.exact` says which of the two it is.
+Exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that suffice by counting, in
+the order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the one that frees most
+members' places first, until the rest has a place, and then every gang that turns out not to be needed stays. That set
+is sufficient and none of it can stay, but there may be a smaller one.
 
 Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
 each zone, and about one placement for each gang that leaves.
@@ -28,7 +28,7 @@ Some: TypeAlias = tuple[Candidate, ...]
 _Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SearchLimits(msgspec.Struct, frozen=True):
     """How much is spent on one waiting gang before a set need not be the smallest any more."""
 
     sets: int = 4096
@@ -40,10 +40,9 @@ class Chosen(msgspec.Struct, frozen=True):
 
     some: Some
     placed: Placed
-    exact: bool  # No smaller set suffices; else only that none of it can stay
 
 
-def smallest(without: Without, candidates: Sequence[Candidate], limits: Limits) -> Chosen | None:
+def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLimits) -> Chosen | None:
     """The gangs that leave; `None`: not even all together would suffice, or none has to."""
     if without.may_fit(()) and without.place(()) is not None:
         return None
@@ -65,7 +64,10 @@ def smallest(without: Without, candidates: Sequence[Candidate], limits: Limits) 
         if chosen is not None:
             return chosen
         placed -= tried
-    return _greedy(without, groups)
+    ways = ((group, _added(without, group, able)) for group, able in groups)
+    found = [(group, enough) for group, enough in ways if enough is not None]
+    best = min(found, key=lambda one: set_key(one[1].some), default=None)
+    return None if best is None else _reduced(without, *best)
 
 
 def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
@@ -80,16 +82,8 @@ def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tupl
     for _, some in best:
         placed = _place(without, some)
         if placed is not None:
-            return Chosen(some, placed, exact=True), 0
+            return Chosen(some, placed), 0
     return None, len(best)
-
-
-def _greedy(without: Without, groups: _Groups) -> Chosen | None:
-    """The best of the sets that are found zone by zone, without those of it that can stay."""
-    tried = ((group, _added(without, group, candidates)) for group, candidates in groups)
-    found = [(group, enough) for group, enough in tried if enough is not None]
-    best = min(found, key=lambda one: set_key(one[1].some), default=None)
-    return None if best is None else _reduced(without, *best)
 
 
 def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:
@@ -104,7 +98,7 @@ def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> C
         some = tuple(order[:most])
         placed = _place(without, some)
         if placed is not None:
-            return Chosen(some, placed, exact=False)
+            return Chosen(some, placed)
         most = min(2 * most, len(order)) if most < len(order) else None
     return None
 
@@ -118,7 +112,7 @@ def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
             continue
         placed = _place(without, rest)
         if placed is not None:
-            chosen = Chosen(rest, placed, exact=False)
+            chosen = Chosen(rest, placed)
     return chosen
 
 

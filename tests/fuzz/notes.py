@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from extender.controllers.elastic.intent import intent_of
-from extender.controllers.elastic.kinds.seen import own_bounds
-from extender.controllers.elastic.reports.body import read_report
+from extender.controllers.elastic.kinds import own_bounds
+from extender.controllers.elastic.reports import read_report
 from extender.controllers.owners.failure_budget import decoded
 from extender.controllers.owners.obstacles import quota_notes
 from extender.controllers.preemption.claims import noted_of

@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from extender.controllers.elastic.records import Change, JobView, Records
-from extender.controllers.elastic.reports.demands import MetricDemands
-from extender.controllers.elastic.reports.reports import find_jobs
-from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.records import JobView, Records, Resize
+from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import find_jobs
 from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
 from extender.schemas import jobs as schema
@@ -23,8 +22,7 @@ from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
 from scoring.plan import Run, begin_run, take_commitments
 from scoring.queue.states import JobState
-from scoring.scaling.metrics.policies import WorkerDemand
-from scoring.scaling.shrink.scale_in import link_points
+from scoring.scaling.shrink import link_points
 
 MOST_JOBS: Final = 1000
 USUAL_JOBS: Final = 200
@@ -44,15 +42,14 @@ class JobsView(msgspec.Struct, frozen=True):
 
     planner: Planner
     records: Records
-    book: SeriesBook
-    demands: MetricDemands
+    book: ReportBook
 
     async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.JobList:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
         moment = await self._moment()
         found = sorted(
-            (view for view in self.records.views.values() if namespace in (None, view.key.namespace)),
-            key=lambda view: view.key,
+            (view for key, view in self.records.views.items() if namespace in (None, key.namespace)),
+            key=lambda view: view.job.key,
         )
         verdict = self.records.verdict
         shown = []
@@ -83,45 +80,52 @@ class JobsView(msgspec.Struct, frozen=True):
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.gangs})
 
     def _short(self, view: JobView, moment: _Moment) -> schema.Job:
-        key, entry = view.key, moment.entries.get(view.gang) if view.gang is not None else None
-        gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        changes = self.records.changes_of(view.uid)
-        demand = self.demands.of(key)
-        last = self.book.last(key, view.uid)
-        age_s = 0.0 if last is None else round(max(moment.now_s - last.time_s, 0.0), 3)
+        job, key, entry = view.job, view.job.key, moment.entries.get(view.job.gang)
+        gang = moment.snapshot.gangs.get(job.gang)
+        changes = self.records.changes_of(job.uid)
+        last = self.book.last(key, job.uid)
+        age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
         return schema.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
             state=_state(view, moment),
-            gang=view.gang,
+            gang=job.gang or None,
             weight=entry.weight if entry is not None else None,
             workers=schema.Workers(
-                now=view.workers, min=view.min_workers, max=view.max_workers, min_from=view.min_source or None
+                now=job.workers, min=job.min_workers, max=job.max_workers, min_from=view.seen.bounds.source or None
             ),
             placement=_placement(gang, moment),
             network=_network(gang, moment),
-            refusal=view.refusal,
+            refusal=job.refusal,
             wish=view.wish,
-            metrics=_metrics(view, demand),
+            metrics=self._metrics(view),
             reported=None if last is None else schema.LastReport(**asdict(last), age_s=age_s),
             last_change=_change(changes[-1]) if changes else None,
         )
 
+    def _metrics(self, view: JobView) -> schema.MetricsDemand | None:
+        if not view.elastic:
+            return None
+        demand, policy = self.book.demand(view.job), view.job.wants.value
+        if demand is None:
+            return schema.MetricsDemand(policy)
+        return schema.MetricsDemand(policy, demand.workers, str(demand.reason), demand.detail)
+
     def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
-        gang = moment.snapshot.gangs.get(view.gang) if view.gang is not None else None
-        points = self.book.of(view.key, view.uid)
+        job, gang = view.job, moment.snapshot.gangs.get(view.job.gang)
+        points = self.book.points(job.key, job.uid)
         return schema.JobInFull(
             **asdict(self._short(view, moment)),
-            uid=view.uid,
+            uid=job.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
-            changes=tuple(_change(one) for one in self.records.changes_of(view.uid)),
+            changes=tuple(_change(one) for one in self.records.changes_of(job.uid)),
             points=schema.Points(kept=len(points), last=tuple(points[-_LAST_POINTS:])),
         )
 
 
 def _state(view: JobView, moment: _Moment) -> str:
     """As the queue has it, which knows STARVING; jobs that netgang does not queue by their pods."""
-    entry = moment.entries.get(view.gang) if view.gang is not None else None
+    entry = moment.entries.get(view.job.gang)
     ended = view.rough_state is JobState.COMPLETED
     return entry.state if entry is not None and not ended else view.rough_state
 
@@ -141,16 +145,7 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
     return round(sum(points.values()) / len(points), 3) if points else None
 
 
-def _metrics(view: JobView, demand: WorkerDemand | None) -> schema.MetricsDemand | None:
-    if view.job is None:
-        return None
-    policy = view.job.wants.value
-    if demand is None:
-        return schema.MetricsDemand(policy=policy)
-    return schema.MetricsDemand(policy=policy, workers=demand.workers, reason=str(demand.reason), detail=demand.detail)
-
-
-def _change(change: Change) -> schema.WorkerChange:
+def _change(change: Resize) -> schema.WorkerChange:
     intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
     who, gang = intent.requester.value, intent.beneficiary
     return schema.WorkerChange(

@@ -30,7 +30,7 @@ class Requester(StrEnum):
     METRICS = "metrics"  # The job's own policy, by what it reports
 
 
-class Cause(msgspec.Struct, frozen=True):
+class ResizeCause(msgspec.Struct, frozen=True):
     """What wants a change, why (a sentence), and for which gang."""
 
     requester: Requester
@@ -79,23 +79,19 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
         after = self.after - 1
         return replace(self, after=after, target=self.target if self.target != after else None)
 
-    def ended_here(self) -> "Intent":
-        """The same change, come to its end with the workers that the job has now."""
-        return replace(self, target=None)
-
     def stands(self, workers: int) -> bool:
         """Whether the worker count is still the one that we set."""
         return self.after == workers
 
 
 def next_intent(
-    last: Intent | None, *, cause: Cause, before: int, after: int, at_s: float, one_by_one: bool = False
+    last: Intent | None, *, cause: ResizeCause, before: int, after: int, at_s: float, one_by_one: bool = False
 ) -> Intent:
     """The intent of one more change. `last` is the job's own; it is left out of account unless it stood at `before`.
 
     `one_by_one`: workers leave one after the other, so this is the first step to `after`.
 
-    >>> room, idle = Cause(Requester.QUEUE, "", GangKey("a/h")), Cause(Requester.QUEUE, "")
+    >>> room, idle = ResizeCause(Requester.QUEUE, "", GangKey("a/h")), ResizeCause(Requester.QUEUE, "")
     >>> shrink = next_intent(None, cause=room, before=6, after=2, at_s=9.0)
     >>> shrink.grow_back_to, shrink.most, shrink.changes_s
     (6, 6, (9.0,))

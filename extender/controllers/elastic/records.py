@@ -1,26 +1,35 @@
-"""Changes of elastic jobs, each with its cause and beneficiary, and each job's state: what people and metrics read.
+"""Elastic jobs, their changes, and the cluster that they are in: what the parts of the controller share.
 
-Rule: records are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
+Rule: changes are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
 last change of each job is also an annotation on the job (`intent`), which is what a restart goes by. A change has many
 ends, and the records have all of them, so metrics are counted from them alone.
 """
 
+import math
+import random
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
-from msgspec.structs import replace
 
+from extender.controllers.context import ControllerContext
+from extender.controllers.elastic.followed import FollowedJobs
 from extender.controllers.elastic.intent import Intent
+from extender.controllers.elastic.kinds import KINDS, Seen
+from extender.controllers.events.recorder import Happening, Subject
+from extender.runtime.clock import Backoff
+from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import GangKey, PodUid
+from scoring.feasibility.quorum import quorum_of
+from scoring.ids import JobKey as PodsJob
+from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
-from scoring.scaling.change import ScaleIn
-from scoring.scaling.job import ElasticJob, JobKey
+from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
 
 MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
+_RETRY = Backoff(1.0, 300.0)
 
 
 class Stage(StrEnum):
@@ -45,14 +54,13 @@ class Stage(StrEnum):
 OPEN = frozenset({Stage.REMOVING, Stage.FREED, Stage.GROWING})  # Stages after which another follows
 
 
-class Change(msgspec.Struct, frozen=True):
+class Resize(msgspec.Struct, frozen=True):
     """One change of one job's worker count. Times are Unix seconds; `None`: not yet, or never."""
 
     job: JobKey
     uid: str  # Of the job
     intent: Intent  # What was decided, and how far the job's spec has come with it, as noted on the job
     stage: Stage
-    removed: tuple[PodUid, ...] = ()  # Pods that the change removes
     stepped_s: float | None = None  # When the present step was asked for; `None`: with the decision
     gone_s: float | None = None  # When the last removed pod was gone
     ended_s: float | None = None  # When the stage became one after which nothing follows
@@ -80,20 +88,27 @@ class Change(msgspec.Struct, frozen=True):
         return max(self.ended_s - self.intent.at_s, 0.0)
 
 
-class JobView(msgspec.Struct, frozen=True):
-    """How one job of a kind that we know stands now; jobs that are not elastic are here too, with the reason."""
+class JobView(msgspec.Struct):
+    """One job of a kind that we know, from its object to the decision; those that are not elastic are here too."""
 
-    key: JobKey
-    uid: str
-    gang: GangKey | None
-    workers: int
-    min_workers: int
-    max_workers: int
-    min_source: str  # Where the minimum comes from, such as `annotation netgang.io/min-workers`; empty: there is none
-    refusal: str | None  # Why its worker count is left alone, a constant text; `None`: it may be changed
-    job: ElasticJob | None  # The same as decisions see it; `None`: it is not elastic, finished, or has no gang of ours
+    seen: Seen
+    gang: Gang | None  # That its pods form
+    hindrance: str | None  # What else speaks against a change
+    job: ElasticJob  # As decisions see it; with the reason for which it is left alone
+    elastic: bool  # Whether decisions see it: it asks for that, has not ended, and has a gang of ours
     rough_state: JobState  # What the job and its pods show by themselves; the queue adds whether it is starving
     wish: str = ""  # Its last demand or refusal, and why, for people
+    failures: int = 0  # Attempts in a row that could not change it
+    again_s: float = -math.inf  # When the next attempt is due (monotonic)
+
+    def failed(self, *, now_s: float, rng: random.Random) -> None:
+        """Another attempt failed: the pause before the next one doubles and is spread by chance."""
+        self.failures += 1
+        self.again_s = now_s + _RETRY.delay_s(self.failures, rng=rng)
+
+    def succeeded(self) -> None:
+        """An attempt succeeded, or another process begins: the failures count no more."""
+        self.failures, self.again_s = 0, -math.inf
 
 
 class Records:
@@ -103,12 +118,12 @@ class Records:
         self._telemetry = telemetry
         self._most = most
         self._most_a_job = most_a_job
-        self._changes: OrderedDict[tuple[str, float], Change] = OrderedDict()
+        self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()
         """(uid of the job, moment of the decision) → its change, the oldest first"""
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
         self.verdict = ScaleIn(None)  # Of the last pass: for which gang jobs shrink, or why none does
 
-    def put(self, change: Change) -> None:
+    def put(self, change: Resize) -> None:
         """Add a change, or replace it: a change is known by its job and the moment of its decision.
 
         Its end is counted, once; that of one of a former process, which has no moment, is not. Cost: O(n).
@@ -126,15 +141,60 @@ class Records:
         if ended and (before is None or before.stage is not change.stage):
             self._telemetry.resized(change.job.kind, "in" if change.shrinks else "out", change.stage.value)
 
-    def demand(self, job: JobKey, words: str) -> None:
-        """Record a job's last demand or refusal; a job that is not known is skipped."""
-        if job in self.views:
-            self.views = {**self.views, job: replace(self.views[job], wish=words)}
-
-    def changes_of(self, uid: str) -> Sequence[Change]:
+    def changes_of(self, uid: str) -> Sequence[Resize]:
         """Those of one job, the oldest first. Cost: O(n)."""
         return tuple(change for change in self._changes.values() if change.uid == uid)
 
-    def open_changes(self) -> Sequence[Change]:
+    def open_changes(self) -> Sequence[Resize]:
         """Those after whose stage another follows. Cost: O(n)."""
         return tuple(change for change in self._changes.values() if change.stage in OPEN)
+
+
+class ElasticParts(msgspec.Struct, frozen=True):
+    """The cluster, the plan and the jobs."""
+
+    context: ControllerContext
+    jobs: FollowedJobs
+    records: Records
+    rng: random.Random
+
+    def may_change(self) -> bool:
+        """Whether anything may be changed now: asked before each patch."""
+        return self.context.acting() and self.context.quiet.over
+
+    def beneficiary(self, change: Resize) -> Gang | None:
+        """The gang that the change is for, if there is one."""
+        key = change.intent.beneficiary
+        return self.context.cache.gang(key) if key is not None else None
+
+    def surplus(self, seen: Seen, workers: int) -> Sequence[Pod]:
+        """Its worker pods, but for those that have ended, that go when it has `workers`: those of the highest index."""
+        pods = self.context.cache.job_pods(pods_job(seen))
+        alive = (pod for pod in pods if pod.role is Role.WORKER and not pod.terminal)
+        return [pod for pod in alive if pod.index is not None and pod.index >= workers]
+
+    def subject(self, seen: Seen) -> Subject:
+        """The job, as Events are about it."""
+        key, kind = seen.key, KINDS[seen.key.kind]
+        return Subject(kind.api_version, kind.kind, key.namespace, key.name, seen.uid)
+
+    def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
+        """An Event about the job; the same note is repeated only after a while."""
+        self.context.post_event(self.subject(seen), what, note, note)
+
+    def record(self, change: Resize) -> None:
+        """Keep a change, and write it into the log of decisions."""
+        self.records.put(change)
+        intent = change.intent
+        what = f"{change.stage}: {intent.before} to {intent.goal}, {intent.why}"
+        self.context.decided(Decision("resize", str(change.job), intent.beneficiary or "", reason=what))
+
+
+def pods_job(seen: Seen) -> PodsJob:
+    """As pods name their job."""
+    return PodsJob(f"{seen.key.namespace}/{seen.key.name}")
+
+
+def runs(gang: Gang) -> bool:
+    """Whether the gang has its quorum on nodes."""
+    return quorum_of(gang).whole

@@ -15,7 +15,7 @@ ends at once.
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -41,18 +41,18 @@ from scoring.preempt.decide import Preemption
 TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
 _AGAIN_S = 5.0
 _FINAL_AGAIN_S = 60.0
-NOTE: Final = NoteKind.PREEMPTS.value  # Annotation; see `_Written`. Empty: it is over.
+NOTE: Final = NoteKind.PREEMPTS.value  # Annotation; see `_ClaimNote`. Empty: it is over.
 _CONTENT_CHARS: Final = 3800  # Of one note, so that with its signature it is short enough to be read.
 
 _log = logging.getLogger(__name__)
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _ClaimNote(msgspec.Struct, frozen=True):
     at_s: float  # When the room was claimed, Unix seconds.
     nodes: dict[str, str]  # Uid of a member → its node.
 
 
-_WRITTEN = msgspec.json.Decoder(_Written)
+_CLAIM_NOTE = msgspec.json.Decoder(_ClaimNote)
 
 
 class NotedRoom(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class NotedRoom(msgspec.Struct, frozen=True):
     carriers: tuple[Pod, ...]  # The pods that carry the notes.
 
 
-class _Open(msgspec.Struct):
+class _OpenClaim(msgspec.Struct):
     claim: Claim
     pods: frozenset[PodUid]  # Members of those that leave, on nodes when it began.
     carriers: tuple[Pod, ...]  # The pods that carry the notes.
@@ -82,7 +82,7 @@ class PreemptionClaims:
         self._context = context
         self._words = words
         self._restarts = restarts
-        self._open: dict[GangKey, _Open] = {}
+        self._open: dict[GangKey, _OpenClaim] = {}
         self._backing_off: dict[GangKey, float] = {}
         """Gang that did not start although others left, or were asked to → until when none does."""
         self._wiping = context.background("preempt")
@@ -125,7 +125,7 @@ class PreemptionClaims:
         until_s = self._context.clock.monotonic_s() + TIMEOUT_S
         carriers = tuple(pod for pod, _ in notes)
         why = {victim: why_it_leaves(found, victim) for victim in found.victims}
-        self._open[found.gang] = _Open(claim, found.pods, carriers, len(found.pods), until_s, why=why)
+        self._open[found.gang] = _OpenClaim(claim, found.pods, carriers, len(found.pods), until_s, why=why)
         self._context.cache.set_claim(claim)
         try:
             for carrier, note in notes:
@@ -161,7 +161,7 @@ class PreemptionClaims:
             if not 0.0 <= self._context.clock.now_s() - noted.at_s <= TIMEOUT_S or not noted.assignment:
                 continue
             claim = Claim(key, noted.assignment)
-            opened = _Open(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
+            opened = _OpenClaim(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
             self._open[key] = opened
             self._context.cache.set_claim(claim)
             self._see_who_leaves(gang, opened)
@@ -172,7 +172,7 @@ class PreemptionClaims:
             self._close(key)
         self._backing_off.clear()
 
-    def _see_who_leaves(self, gang: Gang, opened: _Open) -> None:
+    def _see_who_leaves(self, gang: Gang, opened: _OpenClaim) -> None:
         """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
         leaving = self._leaving(gang, opened.claim)
         pods = opened.pods | {pod.uid for pod in leaving}
@@ -208,7 +208,7 @@ class PreemptionClaims:
         self._end(key, "refused")
         self._backing_off[key] = now_s + _FINAL_AGAIN_S
 
-    def _follow(self, key: GangKey, opened: _Open, now_s: float) -> None:
+    def _follow(self, key: GangKey, opened: _OpenClaim, now_s: float) -> None:
         there = self._there(opened)
         if len(there) < opened.left:
             opened.left, opened.until_s = len(there), now_s + TIMEOUT_S
@@ -233,7 +233,7 @@ class PreemptionClaims:
                     opened.again_s[victim] = now_s + _AGAIN_S
                     self._restarts.leave(victim, why=opened.why[victim], ended=partial(self._left, key))
 
-    def _there(self, opened: _Open) -> list[Pod]:
+    def _there(self, opened: _OpenClaim) -> list[Pod]:
         pods = (self._context.cache.pod(uid) for uid in opened.pods)
         return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
 
@@ -262,10 +262,20 @@ class PreemptionClaims:
 
 def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tuple[Pod, dict[str, str]]]:
     """The annotations that note a claim, and the pods to write them on; of a gang with too few pods a part is noted."""
+    parts: list[dict[str, str]] = [{}]
+    most = room = _CONTENT_CHARS - len(msgspec.json.encode(_ClaimNote(at_s, {})))
+    for uid, node in sorted(claim.assignment.items()):
+        length = len(uid) + len(node) + len('"":"",')
+        if length > room:
+            parts.append({})
+            room = most
+        parts[-1][uid] = node
+        room -= length
     waiting = [pod for pod in gang.pending if pod.uid in claim.assignment]
+    contents = (msgspec.json.encode(_ClaimNote(at_s, part)).decode() for part in parts)
     return [
         (pod, {NOTE: notes.write(NoteKind.PREEMPTS, pod_subject(pod), content)})
-        for pod, content in zip(waiting, _contents(claim.assignment, at_s), strict=False)
+        for pod, content in zip(waiting, contents, strict=False)
     ]
 
 
@@ -278,30 +288,12 @@ def noted_of(gang: Gang) -> NotedRoom | None:
     >>> noted_of(gang("g", members=[told])).assignment
     {'uid-default-p': 'n1'}
     """
-    found = list(_written(gang.pending))
-    at_s = max((written.at_s for _, written in found), default=0.0)
-    newest = [(pod, written) for pod, written in found if written.at_s == at_s]
-    if not newest:
+    read = [(pod, note_from_json(_CLAIM_NOTE, dict(pod.options).get(PREEMPTS_OPTION))) for pod in gang.pending]
+    notes = [(pod, note) for pod, note in read if note is not None]
+    if not notes:
         return None
+    at_s = max(note.at_s for _, note in notes)
+    newest = [(pod, note) for pod, note in notes if note.at_s == at_s]
     uids = {pod.uid for pod in gang.pending}
-    every = {PodUid(uid): NodeName(node) for _, written in newest for uid, node in written.nodes.items()}
+    every = {PodUid(uid): NodeName(node) for _, note in newest for uid, node in note.nodes.items()}
     return NotedRoom(at_s, {uid: node for uid, node in every.items() if uid in uids}, tuple(pod for pod, _ in newest))
-
-
-def _contents(assignment: Mapping[PodUid, NodeName], at_s: float) -> list[str]:
-    parts: list[dict[str, str]] = [{}]
-    most = room = _CONTENT_CHARS - len(msgspec.json.encode(_Written(at_s, {})))
-    for uid, node in sorted(assignment.items()):
-        length = len(uid) + len(node) + len('"":"",')
-        if length > room:
-            parts.append({})
-            room = most
-        parts[-1][uid] = node
-        room -= length
-    return [msgspec.json.encode(_Written(at_s, part)).decode() for part in parts]
-
-
-def _written(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Written]]:
-    for pod in pods:
-        if (written := note_from_json(_WRITTEN, dict(pod.options).get(PREEMPTS_OPTION))) is not None:
-            yield pod, written

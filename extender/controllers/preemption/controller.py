@@ -13,21 +13,20 @@
 now, and not by what a former process noted (docs/safety.md S22).
 """
 
-from collections.abc import Awaitable, Callable, Set
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.restart.controller import Restarts
 from scoring.ids import GangKey
-from scoring.preempt.decide import Preemption
+from scoring.model.policy import Preempting
+from scoring.plan import Plan
+from scoring.preempt.decide import Preemption, preemption
 
 PATIENCE_S = 3.0
 SPARED_S = 60.0  # How long a gang that cannot leave is left out; then its owner and the budgets are asked again.
-
-Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preemption | None]]
-"""(gangs that must stay, gangs for which none is to leave, gangs whose claim does not count) → the preemption"""
+_LEVELS_S = 5.0  # So long an answer about service levels is good, whose hours run on while the plan stays
 
 
 @dataclass(eq=False, repr=False)
@@ -35,11 +34,10 @@ class Preemptions:
     """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
 
     context: ControllerContext
-    claims: PreemptionClaims
-    words: PreemptionWords
     restarts: Restarts
-    _: KW_ONLY
-    decide: Decide
+    _answer: tuple[Plan, object, Preemption | None] | None = field(default=None, init=False)
+    """The last one, for which plan and to which question"""
+    _answered_s: float = field(default=0.0, init=False)
     _objections: dict[GangKey, tuple[str, float]] = field(default_factory=dict, init=False)  # Gang → why, since when
     _spared: dict[GangKey, float] = field(default_factory=dict, init=False)
     """Gang that cannot leave → until when it is not asked again."""
@@ -48,6 +46,8 @@ class Preemptions:
     _wants_since_s: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        self.words = PreemptionWords(self.context)
+        self.claims = PreemptionClaims(self.context, self.words, self.restarts)
         self._deciding = self.context.background("preempt")
 
     def look(self) -> None:
@@ -81,7 +81,18 @@ class Preemptions:
             await self.claims.begin(again)
 
     async def _decided(self) -> Preemption | None:
-        return await self.decide(self._spared.keys(), self.claims.backing_off, self.claims.continued)
+        """Which gangs leave by the current plan; found once for each plan (docs/safety.md S15)."""
+        planner, claims, now_s = self.context.planner, self.claims, self.context.clock.now_s()
+        plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
+        if snapshot is None:
+            return None
+        asked = {"spared": frozenset(self._spared), "passed_over": claims.backing_off, "continued": claims.continued}
+        good = policy.preemption is not Preempting.LEVELS or now_s < self._answered_s + _LEVELS_S
+        if good and self._answer is not None and self._answer[0] is plan and self._answer[1] == asked:
+            return self._answer[2]
+        answer: Preemption | None = await planner.ask(preemption, snapshot, plan, policy, now_s=now_s, **asked)
+        self._answer, self._answered_s = (plan, asked, answer), now_s
+        return answer
 
     async def _is_refused(self, found: Preemption) -> bool:
         """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""

@@ -22,13 +22,13 @@ from lab.simulator.policies.planned import PaperN, Planned
 from lab.simulator.policies.preemptive import Preemptive, by_level, by_remaining
 from lab.simulator.policies.spread import Coscheduling
 from scoring.model.policy import Order, Policy, Preempting
-from scoring.scaling.job import Condition, Options
+from scoring.scaling.job import ElasticCondition, Options
 
 NETGANG, KOD2 = "netgang", "kod2-literal"
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "queue.order": (Order.WEIGHT, Order.FIFO),
     "preemption": (Preempting.OFF, Preempting.LEVELS),
-    "elastic.condition": (Condition.LEVELS, Condition.LIGHTER),
+    "elastic.condition": (ElasticCondition.LEVELS, ElasticCondition.LIGHTER),
 }
 """setting of netgang that may be varied → its values; `elastic.condition` switches elastic jobs on"""
 
@@ -74,7 +74,7 @@ def made(text: str, seed: int = 0) -> Deciding:
     queue = replace(policy.queue, order=Order(values.get("queue.order", policy.queue.order)))
     preemption = Preempting(values.get("preemption", policy.preemption))
     condition = values.get("elastic.condition")
-    scaling = Options(condition=Condition(condition)) if condition else None
+    scaling = Options(condition=ElasticCondition(condition)) if condition else None
     return Planned(text, replace(policy, queue=queue, preemption=preemption), scaling)
 
 

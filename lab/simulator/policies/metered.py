@@ -1,7 +1,7 @@
 """netgang with jobs that report: worker counts follow their steps or their loss (PAPERS E2).
 
 Reports are made every ten steps, as in E1, from what the engine says the job has trained; the demands come from
-`scoring.scaling.metrics.policies`, and whether they are granted is decided as everywhere. Rule: a report that the job
+`scoring.scaling.metrics`, and whether they are granted is decided as everywhere. Rule: a report that the job
 makes again after it went back to a checkpoint has the loss of that checkpoint's training, not a new one.
 """
 
@@ -17,8 +17,8 @@ from lab.simulator.speed.loss import LossModel
 from lab.simulator.state import JobState, State
 from scoring.model.policy import Policy
 from scoring.scaling.job import JobKey, Options, Wants
-from scoring.scaling.metrics.policies import Memory, worker_demand
-from scoring.scaling.metrics.series import Point, ReportHistory
+from scoring.scaling.metrics import WorkerDemand, worker_demand
+from scoring.scaling.series import Point, ReportHistory
 
 _REPORT_STEPS = 10
 _LOOK_S = 10.0
@@ -31,7 +31,7 @@ class Reports(msgspec.Struct):
     """What one job has reported."""
 
     history: ReportHistory = msgspec.field(default_factory=ReportHistory)
-    memory: Memory | None = None
+    demand: WorkerDemand | None = None
     marks: list[tuple[float, int, float]] = []
     """(samples, steps, loss) at each report"""
 
@@ -66,9 +66,9 @@ class Metered(Planned):
             reports = self.take(state, one)
             job = replace(elastic_job(one), wants=self._wants)
             asked = worker_demand(
-                job, reports.history.series(), reports.memory, self._options.metrics, now_s=state.now_s
+                job, reports.history.series(), reports.demand, self._options.metrics, now_s=state.now_s
             )
-            reports.memory = asked.memory or reports.memory
+            reports.demand = asked if asked.workers is not None else reports.demand
             found[job.key] = asked.workers if asked.workers is not None else job.workers
         return found
 

@@ -17,9 +17,8 @@ from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.preempt.decide import preemption
 from scoring.queue.service_levels import dominant_share
-from scoring.scaling.adjust import adjust
-from scoring.scaling.change import Change
-from scoring.scaling.job import JobKey, Options
+from scoring.scaling.grow import adjust
+from scoring.scaling.job import Change, JobKey, Options
 
 
 class Planned(Deciding):

@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from extender.api.problems import PROBES
 from extender.api.reports import ProbePort, create_reports_app
-from extender.controllers.elastic.reports import body as report_body
-from extender.controllers.elastic.reports.reports import Reports
+from extender.controllers.elastic import reports as report_body
+from extender.controllers.elastic.reports import Reports
 from extender.convert import wire
 from extender.network.probe.agent_pods import AgentPods
 from extender.network.probe.agents import Agents

@@ -2,8 +2,7 @@
 
 from enum import Enum
 
-from extender.controllers.elastic.jobs.views import NotNow
-from extender.controllers.elastic.kinds.seen import State, Unsafe
+from extender.controllers.elastic.kinds import NotNow, Unsafe
 from extender.controllers.elastic.records import Stage
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
 from extender.controllers.owners.failure_budget import Refusal
@@ -15,7 +14,7 @@ from scoring.model.reasons import CauseReason, Reason
 from scoring.queue.admitted_condition import CONDITION
 from scoring.queue.podgroup_status import GroupPhase
 from scoring.queue.states import JobState
-from scoring.scaling.change import No
+from scoring.scaling.job import No
 from tests.contract.docs.vocabulary import VOCABULARY, Use
 from tests.contract.reference.text import code, members, table, told
 
@@ -142,7 +141,6 @@ def states_page() -> str:
         + part("A gang in the queue", JobState)
         + part("`status.phase` of a PodGroup", GroupPhase)
         + _CONDITION
-        + part("An elastic job", State)
         + part("A change of a job's size", Stage)
         + sentences("It is not resized, because …", Unsafe, NotNow)
         + sentences("No job shrinks, or this job keeps its size, because …", No)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from extender.controllers.elastic.intent import LAST_CHANGE
-from extender.controllers.elastic.kinds import KINDS, read
+from extender.controllers.elastic.kinds import KINDS, resized
 from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
@@ -212,9 +212,8 @@ def admits(stored: Object, listing: Listing) -> Object:
 
 
 def resizes(stored: Object, kind: str) -> Object:
-    seen = read(KINDS[kind], raw(stored))
-    metadata = {"resourceVersion": seen.resource_version, "annotations": {LAST_CHANGE: "{}"}}
-    return {"metadata": metadata, **KINDS[kind].resized(stored, seen, 2)}
+    metadata = {"resourceVersion": stored["metadata"]["resourceVersion"], "annotations": {LAST_CHANGE: "{}"}}
+    return {"metadata": metadata, "spec": resized(KINDS[kind], stored, 2)}
 
 
 def suspends(*inside: str, suspend: bool) -> Object:

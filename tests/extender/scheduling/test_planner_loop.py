@@ -19,7 +19,6 @@ from extender.scheduling.planner_loop import Planner, PlanReport
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName, gang_key
 from scoring.model import Gang
 from scoring.model.policy import Policy, ZonePolicy
-from scoring.model.policy import Preempting as Choice
 from scoring.model.reasons import Reason
 from scoring.plan import Admission, Plan, Waiting
 from tests.builders import mesh, node, pod
@@ -251,26 +250,6 @@ async def test_new_measurements_are_scored_before_they_are_planned_with(
     await desk.planner.prepare(network)
     desk.cache.set_network(network)
     assert (await desk.planner.replan()).admitted[G].score == 100.0
-
-
-async def test_who_leaves_for_whom_is_answered_once_per_plan() -> None:
-    desk, nobody = Desk(Policy(preemption=Choice.GANGS)), frozenset[GangKey]()
-    desk.cache.nodes.replace([node(f"n{i}", cpu="4") for i in range(4)])
-    running = [pod(f"g{i}-0", gang=f"g{i}", min_available=1, cpu="4", node=f"n{i}") for i in range(4)]
-    waiting = [pod(f"wants-{i}", gang="wants", min_available=3, cpu="4", priority=5) for i in range(3)]
-    desk.cache.pods.replace([*running, *waiting])
-    asks = desk.planner.preemption
-    assert await asks(nobody, nobody) is None
-    await desk.planner.replan()
-    first = await asks(nobody, nobody)
-    assert first is not None
-    assert first.victims == ("default/g0", "default/g1", "default/g2")
-    assert await asks(nobody, nobody) is first
-    spared = await asks(frozenset({GangKey("default/g0")}), nobody)
-    assert spared is not None
-    assert spared.victims == ("default/g1", "default/g2", "default/g3")
-    assert await asks(nobody, frozenset({first.gang})) is None
-    assert await asks(nobody, nobody) == first
 
 
 def waiting(reason: Reason, *numbers: int) -> dict[GangKey, Waiting]:

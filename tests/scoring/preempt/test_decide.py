@@ -14,13 +14,13 @@ from scoring.model.reasons import Reason
 from scoring.model.snapshot import Claim, NodeTable, Snapshot
 from scoring.plan import plan
 from scoring.preempt.decide import Preemption, preemption
-from scoring.preempt.smallest import Limits
+from scoring.preempt.smallest import SearchLimits
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 
 ON = Policy(preemption=Preempting.GANGS)
 NOW_S = 1000.0
-QUICK = Limits(sets=0)
+QUICK = SearchLimits(sets=0)
 
 
 def runs(name: str, *where: str, cpu: str = "4", priority: int = 0, at_s: float = 0.0, **fields: object) -> Gang:
@@ -41,14 +41,14 @@ def found(
     policy: Policy = ON,
     *,
     spared: Iterable[str] = (),
-    limits: Limits = Limits(),
+    limits: SearchLimits = SearchLimits(),
     **fields: object,
 ) -> Preemption | None:
     return decided(snapshot(nodes, gangs, **fields), policy, spared=spared, limits=limits)  # type: ignore[arg-type]
 
 
 def decided(
-    state: Snapshot, policy: Policy = ON, *, spared: Iterable[str] = (), limits: Limits = Limits()
+    state: Snapshot, policy: Policy = ON, *, spared: Iterable[str] = (), limits: SearchLimits = SearchLimits()
 ) -> Preemption | None:
     planned = plan(state, policy, now_s=NOW_S)
     keys = frozenset(GangKey(f"default/{name}") for name in spared)
@@ -182,7 +182,7 @@ def test_the_smallest_sufficient_gang_leaves_and_no_other() -> None:
     assert decision is not None
     assert (victims(decision), decision.gang, decision.zones) == (["two"], "default/wants", ("a",))
     assert decision.pods == {member.uid for member in three[1].members}
-    assert (sorted(decision.assignment.values()), decision.exact) == (["n1", "n2"], True)
+    assert sorted(decision.assignment.values()) == ["n1", "n2"]
 
 
 STAYS = {  # case: a gang that stays
@@ -274,10 +274,10 @@ BOUNDED: dict[str, tuple[list[str], list[Node], list[Gang]]] = {  # sentence: (g
 
 @pytest.mark.parametrize(("leave", "nodes", "gangs"), BOUNDED.values(), ids=BOUNDED)
 def test_beyond_the_bound_the_set_suffices(leave: list[str], nodes: list[Node], gangs: list[Gang]) -> None:
-    """The exact search and the quick one, which says that there may be a smaller set."""
-    for limits, is_exact in ((Limits(), True), (QUICK, False), (Limits(placed=0), False)):
+    """The exact search, the quick one, and what is in between."""
+    for limits in (SearchLimits(), QUICK, SearchLimits(placed=0), SearchLimits(placed=1)):
         decision = found(nodes, gangs, limits=limits)
-        assert (victims(decision), decision is None or decision.exact) == (leave, is_exact or not leave)
+        assert victims(decision) == leave
 
 
 def test_the_quick_way_gives_up_those_that_are_not_needed() -> None:
@@ -285,11 +285,6 @@ def test_the_quick_way_gives_up_those_that_are_not_needed() -> None:
     running = [runs("three", "n0", "n1", "n2", priority=5), runs("b", "n3"), runs("c", "n4")]
     decision = found(cpus(*[4] * 5), [*running, waits(4)], limits=QUICK)
     assert victims(decision) == ["b", "three"]
-
-
-def test_placements_that_were_tried_count() -> None:
-    decision = found(cpus(4, 8), [SMALL, WIDE, PS_AND_WORKER], limits=Limits(placed=1))
-    assert (victims(decision), decision is not None and decision.exact) == (["wide"], False)
 
 
 SERVICE = ServicePolicy(wide_share=1.0, min_run_s=300.0)

@@ -12,7 +12,7 @@ from scoring.model.policy import Policy, Preempting, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
 from scoring.preempt.decide import Preemption, preemption
-from scoring.preempt.smallest import Limits
+from scoring.preempt.smallest import SearchLimits
 from tests.builders import gang, node, pod, snapshot
 
 NOW_S = 100.0
@@ -52,7 +52,7 @@ def clusters(draw: st.DrawFn) -> Snapshot:
     return snapshot(NODES, gangs)
 
 
-def decided(state: Snapshot, limits: Limits = Limits()) -> Preemption | None:
+def decided(state: Snapshot, limits: SearchLimits = SearchLimits()) -> Preemption | None:
     return preemption(state, plan(state, ON, now_s=NOW_S), ON, now_s=NOW_S, limits=limits)
 
 
@@ -121,8 +121,8 @@ def test_it_is_the_smallest_of_all_sufficient_sets(state: Snapshot) -> None:
     assert expected == (None if found is None else (found.gang, list(found.victims)))
 
 
-@given(clusters(), st.sampled_from([Limits(), Limits(sets=0), Limits(sets=4, placed=2)]))
-def test_whole_gangs_of_lower_priority_and_none_too_many(state: Snapshot, limits: Limits) -> None:
+@given(clusters(), st.sampled_from([SearchLimits(), SearchLimits(sets=0), SearchLimits(sets=4, placed=2)]))
+def test_whole_gangs_of_lower_priority_and_none_too_many(state: Snapshot, limits: SearchLimits) -> None:
     """Whatever is spent on it: never a part of a gang, never an equal, always enough; twice the same."""
     found = decided(state, limits)
     assert found == decided(state, limits)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 from scoring.ids import Namespace
 from scoring.model import Gang, Node, Phase, Pod, Role
 from scoring.model.policy import Policy, QueuePolicy
 from scoring.scaling.job import ElasticJob, JobKey, Wants
-from scoring.scaling.metrics.series import Point, ReportHistory, Series
+from scoring.scaling.series import Point, ReportHistory, Series
 from tests.builders import bound, gang, node, pod
 
 TRUSTING = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("*")}), starve_limit_s=1800.0))
@@ -65,21 +66,13 @@ def waiting(
 
 
 def elastic(
-    of: Gang,
-    *,
-    least: int = 1,
-    most: int | None = None,
-    wanted: int | None = None,
-    refusal: str | None = None,
-    wants: Wants = Wants.OFF,
-    changed_s: float | None = None,
-    changes_s: tuple[float, ...] = (),
-    grow_back_to: int | None = None,
+    of: Gang, *, least: int = 1, most: int | None = None, wanted: int | None = None, **fields: Any
 ) -> ElasticJob:
     """The job of a gang whose workers say their index; as many are wanted as there are."""
     name = of.key.partition("/")[2]
     indexes = {p.uid: p.index for p in of.members if p.role is Role.WORKER and p.index is not None}
     count = len(indexes) if wanted is None else wanted
+    defaults: dict[str, Any] = {"refusal": None, "wants": Wants.OFF, "changed_s": None}
     return ElasticJob(
         key=JobKey(Namespace("default"), "TFJob.kubeflow.org", name),
         uid=f"uid-of-{name}",
@@ -88,11 +81,7 @@ def elastic(
         min_workers=least,
         max_workers=max(count, least) if most is None else most,
         indexes=indexes,
-        refusal=refusal,
-        wants=wants,
-        changed_s=changed_s,
-        changes_s=changes_s,
-        grow_back_to=grow_back_to,
+        **(defaults | fields),
     )
 
 

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from extender.settings.features import ElasticMetricsSettings, ElasticSettings
 from extender.settings.settings import Settings
 from scoring.scaling.job import ElasticJob, MetricOptions, Options, Wants
-from scoring.scaling.metrics.policies import Memory, Said, WorkerDemand, worker_demand
-from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory, Series
+from scoring.scaling.metrics import DemandReason as R
+from scoring.scaling.metrics import WorkerDemand, worker_demand
+from scoring.scaling.series import NOTHING, Point, ReportHistory, Series
 from tests.example_counts import FEW
 from tests.scoring.scaling.cases import elastic, reported, workers
 
@@ -41,7 +42,7 @@ class Training(msgspec.Struct, dict=True):
     most: int = 12
     first: int = 3
     history: ReportHistory = msgspec.field(default_factory=ReportHistory)
-    memory: Memory | None = None
+    demand: WorkerDemand | None = None
     time_s: float = 0.0
     demands: list[tuple[int, WorkerDemand]] = msgspec.field(default_factory=list)
     """Each change of the demand, with its step."""
@@ -67,9 +68,9 @@ class Training(msgspec.Struct, dict=True):
             point = Point(step, self.time_s, loss=loss, samples_per_second=speed, workers=self.workers)
             self.history.undo(step)  # a run begins at the step with which the last one ended
             self.history.add(point)
-            found = worker_demand(self.job(), self.history.series(), self.memory, self.options, now_s=self.time_s)
-            before = self.memory.wanted if self.memory is not None else self.workers
-            self.memory = found.memory
+            found = worker_demand(self.job(), self.history.series(), self.demand, self.options, now_s=self.time_s)
+            before = self.demand.workers if self.demand is not None else self.workers
+            self.demand = found
             if found.workers is not None and found.workers != before:
                 self.demands.append((step, found))
                 self.workers = found.workers
@@ -110,7 +111,7 @@ def test_iterations_do_not_go_back_with_a_checkpoint() -> None:
     found.history.undo(490)
     found.history.add(Point(490, found.time_s + 50.0, loss=1.0, workers=6))
     assert (
-        worker_demand(found.job(), found.history.series(), found.memory, QUICK, now_s=found.time_s + 50.0).workers == 6
+        worker_demand(found.job(), found.history.series(), found.demand, QUICK, now_s=found.time_s + 50.0).workers == 6
     )
 
 
@@ -119,10 +120,10 @@ def test_curve_adds_while_it_pays_and_stops_when_it_does_not() -> None:
     found = Training(Wants.CURVE, lambda k: 0.5 + 2.0 / (1.0 + k), replace(QUICK, horizon_s=300.0), most=60).run(8000)
     assert (found.counts, found.counts[-1] < 60) == (sorted(found.counts), True)
     assert 0 < max(step for step, _ in found.demands) < 4000
-    assert found.memory is not None
-    again = replace(found.memory, looked_at=0)
+    assert found.demand is not None
+    again = replace(found.demand, looked_at=0)
     last = worker_demand(found.job(), found.history.series(), again, found.options, now_s=found.time_s)
-    assert last.reason is Said.NO_GAIN
+    assert last.reason is R.NO_GAIN
 
 
 def falling(of: float) -> Loss:
@@ -196,42 +197,46 @@ def history(until: int, *, now_workers: int = 3, loss: Loss = lambda k: 2.0 - k 
     return reported(*(Point(step, float(step), loss=loss(step / 100), workers=now_workers) for step in steps))
 
 
-KEPT = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=1)
-TURNED = Memory(wanted=6, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
+KEPT = WorkerDemand(6, R.FALLS, looked_at=0, changed_s=0.0, direction=1)
+TURNED = WorkerDemand(6, R.FALLS, looked_at=0, changed_s=0.0, direction=-1, turned_at=100)
 SIX, NEW = history(600, now_workers=6), replace(KEPT, looked_at=400)
 FALLS = (Point(step, float(step), loss=2.0 - step / 1000, workers=3) for step in range(0, 401, 10))
 SINCE = reported(*FALLS, *(Point(step, float(step), loss=1.6, workers=6) for step in range(410, 1001, 10)))
 LINE = replace(QUICK, min_points=1, settle_steps=0, every_steps=20)
-LOOKS: dict[str, tuple[int | None, Said, Series, Memory, MetricOptions, int, float]] = {
-    # case: (demand, reason, series, memory, options, the job's workers, moment)
-    "no report": (None, Said.NO_SIGNAL, NOTHING, KEPT, QUICK, 3, 0.0),
-    "another count runs": (6, Said.RESIZING, history(600, now_workers=4), KEPT, QUICK, 3, 600.0),
-    "an old report": (6, Said.STALE, history(600), KEPT, QUICK, 3, 1501.0),
-    "too few seconds": (6, Said.TOO_SOON, history(600), KEPT, replace(QUICK, min_interval_s=601.0), 3, 600.0),
-    "too few steps": (6, Said.TOO_SOON, history(490), KEPT, QUICK, 3, 490.0),
-    "too few reports": (6, Said.SETTLING, history(600), KEPT, replace(QUICK, min_points=60), 3, 600.0),
-    "too few for a line": (6, Said.SETTLING, history(600), KEPT, LINE, 3, 600.0),
-    "level": (6, Said.LEVEL, history(600, loss=lambda _: 1.0), KEPT, QUICK, 3, 600.0),
-    "level since the change, before which it fell": (6, Said.LEVEL, SINCE, NEW, QUICK, 6, 1000.0),
-    "at its maximum": (12, Said.AT_BOUND, history(600), replace(KEPT, wanted=12), QUICK, 3, 600.0),
-    "six asked for and not granted are not asked for twice": (6, Said.AT_BOUND, history(600), KEPT, QUICK, 3, 600.0),
-    "a turn too soon after the last": (6, Said.TURNED, SIX, TURNED, QUICK, 6, 600.0),
-    "a turn late enough": (9, Said.FALLS, SIX, replace(TURNED, turned_at=-400), QUICK, 6, 600.0),
+LOOKS: dict[str, tuple[int | None, R, Series, WorkerDemand, MetricOptions, int, float]] = {
+    # case: (demand, reason, series, last demand, options, the job's workers, moment)
+    "no report": (None, R.NO_SIGNAL, NOTHING, KEPT, QUICK, 3, 0.0),
+    "another count runs": (6, R.RESIZING, history(600, now_workers=4), KEPT, QUICK, 3, 600.0),
+    "an old report": (6, R.STALE, history(600), KEPT, QUICK, 3, 1501.0),
+    "too few seconds": (6, R.TOO_SOON, history(600), KEPT, replace(QUICK, min_interval_s=601.0), 3, 600.0),
+    "too few steps": (6, R.TOO_SOON, history(490), KEPT, QUICK, 3, 490.0),
+    "too few reports": (6, R.SETTLING, history(600), KEPT, replace(QUICK, min_points=60), 3, 600.0),
+    "too few for a line": (6, R.SETTLING, history(600), KEPT, LINE, 3, 600.0),
+    "level": (6, R.LEVEL, history(600, loss=lambda _: 1.0), KEPT, QUICK, 3, 600.0),
+    "level since the change, before which it fell": (6, R.LEVEL, SINCE, NEW, QUICK, 6, 1000.0),
+    "at its maximum": (12, R.AT_BOUND, history(600), replace(KEPT, workers=12), QUICK, 3, 600.0),
+    "six asked for and not granted are not asked for twice": (6, R.AT_BOUND, history(600), KEPT, QUICK, 3, 600.0),
+    "a turn too soon after the last": (6, R.TURNED, SIX, TURNED, QUICK, 6, 600.0),
+    "a turn late enough": (9, R.FALLS, SIX, replace(TURNED, turned_at=-400), QUICK, 6, 600.0),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("workers_", "reason", "series", "memory", "options", "has", "now_s"), LOOKS.values(), ids=LOOKS
-)
+@pytest.mark.parametrize(("workers_", "reason", "series", "last", "options", "has", "now_s"), LOOKS.values(), ids=LOOKS)
 def test_looks(
-    workers_: int | None, reason: Said, series: Series, memory: Memory, options: MetricOptions, has: int, now_s: float
+    workers_: int | None,
+    reason: R,
+    series: Series,
+    last: WorkerDemand,
+    options: MetricOptions,
+    has: int,
+    now_s: float,
 ) -> None:
     """What was asked for stays unless reports that count say otherwise; the reason is a constant of the closed set."""
     job = elastic(workers("g", ["n1"] * has), least=3, most=12, wants=Wants.LOSS)
-    found = worker_demand(job, series, memory, options, now_s=now_s)
+    found = worker_demand(job, series, last, options, now_s=now_s)
     assert (found.workers, found.reason) == (workers_, reason)
     off = replace(job, wants=Wants.OFF)
-    assert worker_demand(off, series, memory, options, now_s=now_s) == WorkerDemand(None, Said.OFF)
+    assert worker_demand(off, series, last, options, now_s=now_s) == WorkerDemand(None, R.OFF)
 
 
 def test_defaults_are_those_of_the_decisions() -> None:

@@ -10,11 +10,9 @@ from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Phase, Role
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from scoring.scaling.adjust import Adjustment, adjust
-from scoring.scaling.change import Change, No, ScaleIn
-from scoring.scaling.job import ElasticJob, Options, newcomers, steps_down
-from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.scale_in import scale_in
+from scoring.scaling.grow import Adjustment, adjust, scale_out
+from scoring.scaling.job import Change, ElasticJob, No, Options, ScaleIn, newcomers, steps_down
+from scoring.scaling.shrink import scale_in
 from tests.builders import node, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
 

@@ -14,11 +14,9 @@ from scoring.model.snapshot import Claim
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.queue.service_levels import hours_of
-from scoring.scaling.adjust import Adjustment, adjust
-from scoring.scaling.change import No, ScaleIn
-from scoring.scaling.job import Condition, ElasticJob, Options
-from scoring.scaling.scale_out import scale_out
-from scoring.scaling.shrink.scale_in import MOST_KINDS, scale_in
+from scoring.scaling.grow import Adjustment, adjust, scale_out
+from scoring.scaling.job import ElasticCondition, ElasticJob, No, Options, ScaleIn
+from scoring.scaling.shrink import MOST_KINDS, scale_in
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 
@@ -149,8 +147,6 @@ GIVEN: dict[str, Case] = {  # sentence: (what is decided, the cluster: nodes wit
              jobs=[elastic(workers("a", ["n1"] * 2)), elastic(GONE)])),
     "the lighter job gives, though a heavier one runs": ({"given": {"l": (2, 1)}, "refused": {"big": "NOT_LIGHTER"}},
         case("n1:4", workers("l", ["n1"] * 2), workers("big", ["n1"] * 2, weight=10), heavy(1))),
-    "switched off": ({"to": None, "reason": "DISABLED"},
-        case("n1:2", workers("l", ["n1"] * 2), heavy(1), options=replace(GENEROUS, enabled=False))),
     "ω′ = w_min / (cpu + mem): two small workers outweigh a job that needs one large one": ({"given": {"l": (3, 2)}},
         case("n1:4 n2:2", LARGE, gang("h", 2, role=Role.WORKER, created_s=5.0), policy=PLAIN)),
     "ω′: one large worker does not": ({"given": {}, "refused": {"l": "NOT_LIGHTER"}},
@@ -273,7 +269,7 @@ def test_bounds_of_a_job_are_checked() -> None:
 
 HOUR_S = 3600.0
 POLICY = Policy(service=ServicePolicy(wide_share=1.0))
-LEVELS = Options(condition=Condition.LEVELS, cool_down_s=0.0, decrement=None, increment=None, changes_per_hour=None)
+LEVELS = replace(GENEROUS, condition=ElasticCondition.LEVELS, increment=None)
 QUAD = workers("four", ["n1"] * 4)
 ALIKE = [waiting(f"h{i:02}", 4, weight=9) for i in range(40)]
 UNLIKE = [waiting(f"h{i:02}", 4, weight=9, cpu=f"{999 - i}m") for i in range(MOST_KINDS)]

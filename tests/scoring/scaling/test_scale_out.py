@@ -13,10 +13,8 @@ from scoring.model.policy import Policy
 from scoring.model.snapshot import Claim, NodeTable
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
-from scoring.scaling.adjust import Adjustment, adjust
-from scoring.scaling.change import No, ScaleOut
-from scoring.scaling.job import ElasticJob, Options
-from scoring.scaling.scale_out import scale_out
+from scoring.scaling.grow import Adjustment, ScaleOut, adjust, scale_out
+from scoring.scaling.job import ElasticJob, No, Options
 from tests.builders import mesh, node, pod, snapshot
 from tests.scoring.scaling.cases import TRUSTING, elastic, machines, waiting, workers
 
@@ -120,7 +118,6 @@ GROWTH: dict[str, tuple[dict[str, Any], partial[ScaleOut]]] = {  # sentence: (wh
         case("n1:9", [G], [elastic(G, most=8)], demands={"g": 1})),
     "the queue's order decides between demands when room is short": ({"sizes": {"h": (1, 4), "l": (1, 2)}},
         case("n1:6", [LIGHT, HEAVY], [elastic(LIGHT, most=9), elastic(HEAVY, most=9)], demands={"l": 4, "h": 4})),
-    "switched off": ({"sizes": {}, "reason": "DISABLED"}, case("n1:8", [G], [elastic(G)], Options(enabled=False))),
 }  # fmt: skip
 
 
@@ -130,25 +127,21 @@ def test_scale_out(want: dict[str, Any], decision: partial[ScaleOut]) -> None:
     assert {name: found[name] for name in want} == want
 
 
-REFUSED = {  # reason: (nodes of the workers, job's fields, options)
-    "UNSAFE": (["n1"], {"refusal": "an HPA scales it"}, {}),
-    "COOL_DOWN": (["n1"], {"changed_s": 990.0}, {"cool_down_s": 30.0}),
-    "OVER_BUDGET": (["n1"], {"changes_s": (999.0,)}, {"changes_per_hour": 1}),
-    "AT_MAXIMUM": (["n1"], {"most": 1}, {}),
-    "STILL_STARTING": (["n1", "n1", "n1", "n1", None], {}, {}),
-    "STILL_STARTING: a worker that does not exist yet": (["n1"], {"wanted": 2}, {}),
-    "NOT_RUNNING": ([None, None, None, None, None], {}, {}),
-    "NO_ROOM": (["n1"] * 4, {}, {}),
-    "NO_ROOM: in no zone, its node is gone": (["gone"], {}, {}),
+REFUSED: dict[str, tuple[list[str | None], dict[str, Any]]] = {  # reason: (nodes of the workers, job's fields)
+    "UNSAFE": (["n1"], {"refusal": "an HPA scales it"}),
+    "AT_MAXIMUM": (["n1"], {"most": 1}),
+    "STILL_STARTING": (["n1", "n1", "n1", "n1", None], {}),
+    "STILL_STARTING: a worker that does not exist yet": (["n1"], {"wanted": 2}),
+    "NOT_RUNNING": ([None, None, None, None, None], {}),
+    "NO_ROOM": (["n1"] * 4, {}),
+    "NO_ROOM: in no zone, its node is gone": (["gone"], {}),
 }
 
 
-@pytest.mark.parametrize(("case", "where", "fields", "options"), [(name, *one) for name, one in REFUSED.items()])
-def test_jobs_that_do_not_grow(
-    case: str, where: list[str | None], fields: dict[str, Any], options: dict[str, Any]
-) -> None:
+@pytest.mark.parametrize(("case", "where", "fields"), [(name, *one) for name, one in REFUSED.items()])
+def test_jobs_that_do_not_grow(case: str, where: list[str | None], fields: dict[str, Any]) -> None:
     job = workers("g", where)
-    found = summary(decide("n1:4", [job], [elastic(job, **{"most": 9} | fields)], replace(UNBOUNDED, **options)))
+    found = summary(decide("n1:4", [job], [elastic(job, **{"most": 9} | fields)], UNBOUNDED))
     assert (found["sizes"], found["refused"]) == ({}, {"g": case.partition(":")[0]})
 
 
@@ -208,7 +201,7 @@ def test_a_pass_grants_demands_for_fewer_at_once_and_grows_the_others() -> None:
     fewer, more = workers("f", ["n1"] * 4), workers("m", ["n1"])
     found = one_pass("n1:6", [fewer, more], [elastic(fewer), elastic(more, most=9)], {"f": 2, "m": 3})
     assert [(c.job.name, c.before, c.after) for c in found.changes] == [("f", 4, 2), ("m", 1, 2)]
-    assert found.fewer[0].leaving == ("uid-default-f-worker-3", "uid-default-f-worker-2")
+    assert found.changes[0].leaving == ("uid-default-f-worker-3", "uid-default-f-worker-2")
 
 
 def test_a_demand_for_fewer_ends_at_the_minimum_and_waits_for_the_cool_down() -> None:
@@ -217,6 +210,6 @@ def test_a_demand_for_fewer_ends_at_the_minimum_and_waits_for_the_cool_down() ->
     found = one_pass("n1:6", [job], [elastic(job, least=3)], {"f": 1})
     assert [(c.before, c.after) for c in found.changes] == [(4, 3)]
     kept = one_pass("n1:6", [job], [elastic(job, changed_s=0.0)], {"f": 2}, cool_down_s=60.0)
-    assert [(r.job.name, r.reason, kept.changes) for r in kept.fewer_refused] == [("f", No.COOL_DOWN, ())]
+    assert [(r.job.name, r.reason, kept.changes) for r in kept.scale_out.refusals] == [("f", No.COOL_DOWN, ())]
     off = one_pass("n1:6", [job], [elastic(job)], {"f": 2}, enabled=False)
-    assert (off.changes, off.scale_out.reason) == ((), No.DISABLED)
+    assert (off.changes, off.scale_in.reason, off.scale_out.reason) == ((), No.DISABLED, No.DISABLED)

@@ -10,7 +10,7 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Floats
 from scoring.plan import Plan, PlannerCache, Waiting
 from scoring.scaling.job import ElasticJob
-from scoring.scaling.metrics.forecast import (
+from scoring.scaling.metrics import (
     Curve,
     Model,
     fit_curve,
@@ -21,9 +21,8 @@ from scoring.scaling.metrics.forecast import (
     stall_s,
     trend_of,
 )
-from scoring.scaling.metrics.series import NOTHING, Point, ReportHistory
-from scoring.scaling.shrink.fewest_workers import MOST_TRIALS, Taken, enough, fewer, ways
-from scoring.scaling.shrink.scale_in import without_workers
+from scoring.scaling.series import NOTHING, Point, ReportHistory
+from scoring.scaling.shrink import MOST_TRIALS, Taken, fewer, without_workers
 from tests.scoring.scaling.cases import TRUSTING, reported
 from tests.scoring.scaling.test_properties import clusters
 
@@ -40,6 +39,15 @@ def test_a_series_stays_bounded_and_rises(steps: list[int], most: int) -> None:
     assert (np.diff(found.step) > 0).all()
     assert not steps or (int(found.step[-1]), found.top_step) == (steps[-1], max(steps))
     assert history.last() == (history.points()[-1] if steps else None)
+
+
+@given(st.integers(1, 600), st.integers(4, 40))
+def test_a_series_keeps_its_start_and_its_newest_points(count: int, most: int) -> None:
+    history = ReportHistory(most)
+    for step in range(count):
+        history.add(Point(step, float(step)))
+    kept, newest = history.series().step.tolist(), min(count, most // 2)
+    assert (kept[0], kept[-newest:]) == (0, list(range(count - newest, count)))
 
 
 def test_a_history() -> None:
@@ -131,18 +139,6 @@ def test_synchronous_steps_count_for_what_they_train() -> None:
     assert np.diff(progress(history, sample_times_s(history))).tolist() == pytest.approx([10.0] * 4 + [20.0] * 5)
 
 
-@given(st.lists(st.integers(0, 3), max_size=4), st.integers(0, 6))
-def test_ways_are_all_ways(limits: list[int], size: int) -> None:
-    """Each way once, within the limits, those that take most from the first jobs first."""
-    found = list(ways(limits, size))
-    assert found == sorted(set(found), reverse=True)
-    assert all(sum(one) == size and all(a <= b for a, b in zip(one, limits, strict=True)) for one in found)
-    count = [1] + [0] * size
-    for limit in limits:
-        count = [sum(count[n - k] for k in range(min(limit, n) + 1)) for n in range(size + 1)]
-    assert len(found) == count[size]
-
-
 def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
     """After the bounded number of trials, or of counts that rule out; with hundreds of jobs none is gone through."""
     tried: list[Taken] = []
@@ -155,16 +151,6 @@ def test_a_search_that_is_cut_finds_nothing_rather_than_going_on() -> None:
     assert fewer([4] * 15, 99, lambda _: False, passes) is None
     assert fewer([1] * 500, 9, lambda _: True, passes) is None
     assert len(tried) == MOST_TRIALS + 1
-
-
-@pytest.mark.parametrize(("needed", "first"), [(1, (2, 0, 0, 0, 0)), (5, (2, 2, 2, 0, 0)), (10, (2, 2, 2, 2, 2))])
-def test_enough_of_the_first_jobs(needed: int, first: Taken) -> None:
-    """Found by halving, and all of them where nothing less passes."""
-
-    def passes(taken: Taken) -> str | None:
-        return "fits" if sum(taken) >= needed else None
-
-    assert enough([2] * 5, "all", passes)[0] == first
 
 
 def test_a_speed_that_cannot_be_told_for_a_count_is_left_out() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from extender.controllers.elastic.elastic_context import runs
+from extender.controllers.elastic.records import runs
 from extender.controllers.removal.removals import QUIET_S
 from extender.convert.wire import Passed
 from extender.kube.calls import OWNERS, PODS

@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from extender.controllers.elastic.kinds import Seen, WorkerBounds
 from extender.controllers.elastic.records import JobView
-from scoring.ids import Namespace
+from scoring.ids import GangKey, Namespace
 from scoring.queue.states import JobState
-from scoring.scaling.job import JobKey
-from scoring.scaling.metrics.series import Point
+from scoring.scaling.job import ElasticJob, JobKey, Wants
+from scoring.scaling.series import Point
 from tests.fakes.raw_http import InThread
 
 TFJOB = "TFJob.kubeflow.org"
@@ -22,22 +23,29 @@ def job_key(name: str, *, namespace: str = "team", kind: str = TFJOB) -> JobKey:
     return JobKey(Namespace(namespace), kind, name)
 
 
-def view(name: str, *, namespace: str = "team", kind: str = TFJOB, uid: str = "uid-1", **fields: Any) -> JobView:
+def elastic_job(name: str, *, namespace: str = "team", kind: str = TFJOB, **fields: Any) -> ElasticJob:
     defaults: dict[str, Any] = {
-        "gang": None,
+        "uid": "uid-1",
+        "gang": GangKey(f"{namespace}/{name}"),
         "workers": 3,
         "min_workers": 1,
         "max_workers": 6,
-        "min_source": "annotation netgang.io/min-workers",
+        "indexes": {},
         "refusal": None,
-        "job": None,
-        "rough_state": JobState.RUNNING,
+        "wants": Wants.LOSS,
+        "changed_s": None,
     }
-    return JobView(key=job_key(name, namespace=namespace, kind=kind), uid=uid, **(defaults | fields))
+    return ElasticJob(key=job_key(name, namespace=namespace, kind=kind), **(defaults | fields))
+
+
+def view(name: str, **fields: Any) -> JobView:
+    job = elastic_job(name, **fields)
+    seen = Seen(job.key, job.uid, job.workers, WorkerBounds(1), None, None)
+    return JobView(seen, None, None, job, elastic=True, rough_state=JobState.RUNNING)
 
 
 def views(*listed: JobView) -> dict[JobKey, JobView]:
-    return {one.key: one for one in listed}
+    return {one.job.key: one for one in listed}
 
 
 def points(steps: Iterable[int]) -> list[Point]:

@@ -11,13 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import LAST_CHANGE, intent_of
-from extender.controllers.elastic.kinds import KINDS
-from extender.controllers.elastic.kinds.indexed import JOB
+from extender.controllers.elastic.kinds import JOB, KINDS
 from extender.controllers.removal.removals import QUIET_S
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from extender.kube.calls import AUTOSCALERS
 from scoring.model.reasons import Reason
-from scoring.scaling.change import No
+from scoring.scaling.job import No
 from tests.example_counts import times
 from tests.extender.beside import playing
 from tests.extender.controllers.elastic.cluster import ELASTIC, ENDS_S, JOBS, Site, site

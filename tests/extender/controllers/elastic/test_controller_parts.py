@@ -1,26 +1,25 @@
 """The parts of the elastic controller, each by itself: stages, views, notes, records, retries."""
 
+import math
 import random
 
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.elastic.change_progress import (
+from extender.controllers.elastic.intent import Intent, Requester
+from extender.controllers.elastic.jobs import gang_key_of, view_of
+from extender.controllers.elastic.kinds import NotNow, Seen, Unsafe, WorkerBounds
+from extender.controllers.elastic.progress import (
     ARRIVES_S,
     GROWTH_S,
     REMOVAL_S,
     RESERVE_S,
-    Facts,
     by_others,
     followed,
     steps_on,
 )
-from extender.controllers.elastic.elastic_context import Retries
-from extender.controllers.elastic.intent import Intent, Requester
-from extender.controllers.elastic.jobs.views import NotNow, gang_key_of, view_of
-from extender.controllers.elastic.kinds import Seen, State, Unsafe
-from extender.controllers.elastic.kinds.seen import Bounds
-from extender.controllers.elastic.records import OPEN, Change, Records, Stage
+from extender.controllers.elastic.progress import ChangeFacts as Facts
+from extender.controllers.elastic.records import OPEN, Records, Resize, Stage
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, Namespace
 from scoring.model import Gang, GangSource, Phase, Pod, Role
@@ -32,21 +31,16 @@ HEAVY = GangKey("default/heavy")
 SEEN = Seen(
     key=LOW,
     uid="u1",
-    resource_version="7",
-    api_version="kubeflow.org/v1",
     workers=3,
-    others=1,
-    bounds=Bounds(2, None, "annotation"),
-    gang_minimum=3,
-    steers_gang=True,
+    bounds=WorkerBounds(2, None, "annotation"),
     unsafe=None,
-    state=State.ACTIVE,
+    rests=None,
 )
 NOTE = Intent(6, 3, 100.0, Requester.QUEUE, "room", HEAVY, 6, 6, (100.0,))  # what `SHRINK` writes on the job
-SHRINK = Change(LOW, "u1", NOTE, Stage.REMOVING)
+SHRINK = Resize(LOW, "u1", NOTE, Stage.REMOVING)
 FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
 FEWER = replace(SHRINK, intent=Intent(6, 3, 100.0, Requester.METRICS))
-GROW = Change(LOW, "u1", Intent(2, 3, 100.0, Requester.QUEUE, "room"), Stage.GROWING)
+GROW = Resize(LOW, "u1", Intent(2, 3, 100.0, Requester.QUEUE, "room"), Stage.GROWING)
 
 
 def facts(*, seen: Seen | None = SEEN, left: int = 0, bound: int = 3, waits: bool = True, runs: bool = False) -> Facts:
@@ -65,7 +59,7 @@ STAGES = {  # case: (stage, change, facts, now_s)
     "the beneficiary is gone": (Stage.GIVEN_BACK, FREED, facts(waits=False), 110.0),
     "the job is gone": (Stage.OVERRULED, SHRINK, facts(seen=None, left=2), 110.0),
     "another job has its name": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, uid="u2")), 110.0),
-    "the job ended": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, state=State.ENDED)), 110.0),
+    "the job ended": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, rests=NotNow.ENDED)), 110.0),
     "the watch is behind": (Stage.REMOVING, SHRINK, facts(seen=replace(SEEN, workers=6)), 100.0 + ARRIVES_S),
     "the patch was lost": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, workers=6)), 101.0 + ARRIVES_S),
     "somebody scaled": (Stage.OVERRULED, SHRINK, facts(seen=replace(SEEN, workers=4)), 101.0),
@@ -79,7 +73,7 @@ STAGES = {  # case: (stage, change, facts, now_s)
 
 
 @pytest.mark.parametrize(("want", "change", "seen", "now_s"), STAGES.values(), ids=STAGES)
-def test_stages(want: Stage, change: Change, seen: Facts, now_s: float) -> None:
+def test_stages(want: Stage, change: Resize, seen: Facts, now_s: float) -> None:
     """How far a change has come follows from what can be seen; whatever ends it has a moment."""
     now = followed(change, seen, now_s=now_s)
     assert now.stage is want
@@ -97,18 +91,28 @@ def seen_of(workers: int) -> Seen:
 
 
 STEPS = {  # case: (time for the next step?, stage, change, facts)
-    "the first worker is going": (False, Stage.REMOVING, STEP, Facts(seen_of(5), 3, 1, 5, waits=True, runs=False)),
+    "the first worker is going": (
+        False,
+        Stage.REMOVING,
+        STEP,
+        Facts(seen_of(5), 3, 1, 5, waits=True, runs=False),
+    ),
     "the first is gone": (True, Stage.REMOVING, STEP, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
     "the watch is behind": (False, Stage.REMOVING, LATER, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
     "the second is gone": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 1, 0, 4, waits=True, runs=False)),
-    "all are gone by themselves": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 0, 0, 4, waits=True, runs=False)),
+    "all are gone by themselves": (
+        True,
+        Stage.REMOVING,
+        LATER,
+        Facts(seen_of(4), 0, 0, 4, waits=True, runs=False),
+    ),
     "the beneficiary runs by now": (False, Stage.DONE, LATER, Facts(seen_of(4), 1, 0, 4, waits=False, runs=True)),
     "somebody scaled": (False, Stage.OVERRULED, LATER, Facts(seen_of(6), 1, 0, 4, waits=True, runs=False)),
 }
 
 
 @pytest.mark.parametrize(("want", "stage", "change", "seen"), STEPS.values(), ids=STEPS)
-def test_one_by_one(want: bool, stage: Stage, change: Change, seen: Facts) -> None:
+def test_one_by_one(want: bool, stage: Stage, change: Resize, seen: Facts) -> None:
     now = followed(change, seen, now_s=125.0)
     assert now.stage is stage
     assert steps_on(now, seen) is want
@@ -151,9 +155,9 @@ REFUSALS = {  # case: (refusal, job, its pods, gang and what else is known)
     "unsafe": (Unsafe.CHIEF, replace(SEEN, unsafe=Unsafe.CHIEF), around()),
     "autoscaled": (Unsafe.AUTOSCALED, SEEN, around(also=Unsafe.AUTOSCALED)),
     "another kind's job of its name": (NotNow.NAMESAKE, SEEN, around(also=NotNow.NAMESAKE)),
-    "suspended": (NotNow.SUSPENDED, replace(SEEN, state=State.SUSPENDED), around()),
-    "restarting": (NotNow.RESTARTING, replace(SEEN, state=State.RESTARTING), around()),
-    "deleted": (NotNow.DELETED, replace(SEEN, state=State.DELETED), around()),
+    "suspended": (NotNow.SUSPENDED, replace(SEEN, rests=NotNow.SUSPENDED), around()),
+    "restarting": (NotNow.RESTARTING, replace(SEEN, rests=NotNow.RESTARTING), around()),
+    "deleted": (NotNow.DELETED, replace(SEEN, rests=NotNow.DELETED), around()),
     "no gang": (NotNow.NO_GANG, SEEN, (members(), None, None)),
     "others' gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", members=members()), own=False))),
     "native gang": (NotNow.NO_GANG, SEEN, around(group=replace(gang("low", 4), source=GangSource.NATIVE))),
@@ -173,15 +177,12 @@ REFUSALS = {  # case: (refusal, job, its pods, gang and what else is known)
 @pytest.mark.parametrize(("want", "seen", "where"), REFUSALS.values(), ids=REFUSALS)
 def test_when_a_job_is_left_alone(want: str | None, seen: Seen, where: Where) -> None:
     view = view_of(seen, *where)
-    assert view.refusal == want
-    if view.job is not None:
-        assert view.job.refusal == want
+    assert view.job.refusal == want
 
 
 def test_what_decisions_see() -> None:
     intent = Intent(6, 3, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (5.0, 9.0))
     job = view_of(replace(SEEN, intent=intent, wants=Wants.LOSS), *around()).job
-    assert job is not None
     assert (job.workers, job.min_workers, job.max_workers, job.grow_back_to) == (3, 2, 6, 6)
     assert (job.changed_s, job.changes_s, job.wants) == (9.0, (5.0, 9.0), Wants.LOSS)
     assert sorted(job.indexes.values()) == [0, 1, 2]
@@ -190,20 +191,19 @@ def test_what_decisions_see() -> None:
 def test_after_somebody_elses_change_our_note_is_history() -> None:
     intent = Intent(6, 4, 9.0, Requester.QUEUE, "", HEAVY, 6, 6, (9.0,))
     job = view_of(replace(SEEN, intent=intent), *around()).job
-    assert job is not None
     assert (job.max_workers, job.grow_back_to, job.changed_s) == (3, None, 9.0)
 
 
 def test_a_job_without_bounds_is_not_elastic() -> None:
-    view = view_of(replace(SEEN, bounds=Bounds()), *around())
-    assert (view.job, view.min_workers, view.max_workers) == (None, 3, 3)
+    view = view_of(replace(SEEN, bounds=WorkerBounds()), *around())
+    assert (view.elastic, view.job.min_workers, view.job.max_workers) == (False, 3, 3)
 
 
 def test_a_gang_that_we_do_not_steer_limits_the_minimum() -> None:
     """Below the gang's minimum a restart could not start again, so the job is not shrunk below it."""
-    seen = replace(SEEN, steers_gang=False, bounds=Bounds(1, None, "annotation"))
-    assert view_of(seen, *around(group=gang("low", members=members(), min_member=3))).min_workers == 2
-    assert view_of(replace(seen, steers_gang=True), *around()).min_workers == 1
+    seen = replace(SEEN, bounds=WorkerBounds(1, None, "annotation"))
+    assert view_of(seen, *around()).job.min_workers == 1
+    assert view_of(replace(seen, key=replace(LOW, kind="Job.batch")), *around()).job.min_workers == 2
 
 
 def test_the_gang_of_a_job() -> None:
@@ -217,7 +217,7 @@ def test_records_are_bounded_and_keep_the_newest() -> None:
     records = Records(Telemetry(), most=5, most_a_job=3)
 
     def put(uid: str, at_s: float, stage: Stage = Stage.REMOVING) -> None:
-        records.put(Change(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), stage))
+        records.put(Resize(LOW, uid, Intent(6, 3, at_s, Requester.QUEUE), stage))
 
     def of_job(uid: str) -> list[tuple[float, Stage]]:
         return [(one.intent.at_s, one.stage) for one in records.changes_of(uid)]
@@ -233,19 +233,46 @@ def test_records_are_bounded_and_keep_the_newest() -> None:
 
 
 def test_pauses_double_and_end_with_success() -> None:
-    retries = Retries(random.Random(1))
+    view, rng = view_of(SEEN, *around()), random.Random(1)
     pauses: list[float] = []
-    now_s = 0.0
     for _ in range(6):
-        retries.failed("a", now_s=now_s)
-        step_s = 0.0
-        while retries.waits("a", now_s=now_s + step_s):
-            step_s += 0.05
-        pauses.append(step_s)
-        now_s += step_s
-    assert all(low <= pause <= 2.0 * low + 0.1 for pause, low in zip(pauses, (0.5, 1, 2, 4, 8, 16), strict=True))
-    retries.succeeded("a")
-    assert not retries.waits("a", now_s=now_s)
-    retries.failed("a", now_s=now_s)
-    retries.keep({"b"})
-    assert not retries.waits("a", now_s=now_s)
+        view.failed(now_s=7.0, rng=rng)
+        pauses.append(view.again_s - 7.0)
+    assert all(low <= pause <= 2.0 * low for pause, low in zip(pauses, (0.5, 1, 2, 4, 8, 16), strict=True))
+    view.succeeded()
+    assert (view.failures, view.again_s) == (0, -math.inf)
+
+
+class Counted:
+    """The counted ends of changes, by direction and outcome."""
+
+    def __init__(self) -> None:
+        self.telemetry = Telemetry()
+        self.records = Records(self.telemetry)
+
+    def put(self, *, after: int = 2, stage: Stage, ended_s: float | None = None) -> None:
+        intent = Intent(3, after, 100.0, Requester.QUEUE, "why", GangKey("default/heavy"))
+        self.records.put(Resize(LOW, "uid-1", intent, stage, ended_s=ended_s))
+
+    def count(self, direction: str, outcome: Stage) -> float | None:
+        labels = {"kind": "TFJob.kubeflow.org", "direction": direction, "outcome": outcome.value}
+        return self.telemetry.registry.get_sample_value("netgang_resizes_total", labels)
+
+
+@pytest.mark.parametrize("stage", [Stage.DONE, Stage.GIVEN_BACK, Stage.OVERRULED])
+def test_the_end_of_a_change_is_counted_once(stage: Stage) -> None:
+    counted = Counted()
+    counted.put(stage=Stage.REMOVING)
+    assert counted.count("in", stage) is None
+    for _ in range(3):
+        counted.put(stage=stage, ended_s=104.0)
+        assert counted.count("in", stage) == 1.0
+
+
+def test_what_a_former_process_did_is_not_counted_again() -> None:
+    """Its changes are known from the jobs' notes, without a moment of their end; a dry run's are counted."""
+    counted = Counted()
+    counted.put(stage=Stage.DONE)
+    assert counted.count("in", Stage.DONE) is None
+    counted.put(after=5, stage=Stage.DRY_RUN)
+    assert counted.count("out", Stage.DRY_RUN) == 1.0

@@ -7,8 +7,17 @@ from typing import Any
 import pytest
 
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent, Requester
-from extender.controllers.elastic.kinds import KINDS, Seen, State, Unsafe, read, resize_patch
-from extender.controllers.elastic.kinds.seen import MAX_WORKERS, MIN_WORKERS, SCALING
+from extender.controllers.elastic.kinds import (
+    KINDS,
+    MAX_WORKERS,
+    MIN_WORKERS,
+    SCALING,
+    NotNow,
+    Seen,
+    Unsafe,
+    read,
+    resize_patch,
+)
 from scoring.ids import GangKey
 from scoring.scaling.job import Wants
 from tests.fakes.notes import notes_of_a_former_process
@@ -71,40 +80,40 @@ LABELLED = {"pod-group.scheduling.sigs.k8s.io/min-available": "3"}
 TF, TORCH, JOB, SET = "TFJob.kubeflow.org", "PyTorchJob.kubeflow.org", "Job.batch", "JobSet.jobset.x-k8s.io"
 MPI = "MPIJob.kubeflow.org"
 
-COUNTS = {  # case: ((workers, others, least, most), job)
-    "TFJob": ((6, 1, 2, None), job(TF, tf())),
+COUNTS = {  # case: ((workers, least, most), job)
+    "TFJob": ((6, 2, None), job(TF, tf())),
     "TFJob, roles in other letters": (
-        (4, 2, None, None),
+        (4, None, None),
         job(TF, {"tfReplicaSpecs": {"ps": {"replicas": 2}, "WORKER": {"replicas": 4}}}),
     ),
-    "TFJob, replicas missing": ((1, 1, None, None), job(TF, {"tfReplicaSpecs": {"PS": {}, "Worker": {}}})),
+    "TFJob, replicas missing": ((1, None, None), job(TF, {"tfReplicaSpecs": {"PS": {}, "Worker": {}}})),
     "TFJob, minAvailable is ps alone": (
-        (6, 1, None, None),
+        (6, None, None),
         job(TF, tf(runPolicy={"schedulingPolicy": {"minAvailable": 1}})),
     ),
-    "TFJob, own minimum first": ((6, 1, 4, 9), job(TF, tf(), annotations={MIN_WORKERS: "4", MAX_WORKERS: "9"})),
-    "PyTorchJob": ((6, 0, 2, 8), job(TORCH, torch())),
-    "PyTorchJob, own maximum first": ((6, 0, 2, 7), job(TORCH, torch(), annotations={MAX_WORKERS: "7"})),
+    "TFJob, own minimum first": ((6, 4, 9), job(TF, tf(), annotations={MIN_WORKERS: "4", MAX_WORKERS: "9"})),
+    "PyTorchJob": ((6, 2, 8), job(TORCH, torch())),
+    "PyTorchJob, own maximum first": ((6, 2, 7), job(TORCH, torch(), annotations={MAX_WORKERS: "7"})),
     "MPIJob infers nothing": (
-        (5, 0, None, None),
+        (5, None, None),
         job(MPI, {"mpiReplicaSpecs": {"Worker": {"replicas": 5}}, "runPolicy": LEAST_2}),
     ),
     "MPIJob": (
-        (5, 1, 2, None),
+        (5, 2, None),
         job(MPI, {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {"replicas": 5}}}, annotations={MIN_WORKERS: "2"}),
     ),
-    "Job": ((6, 0, 2, None), job(JOB, indexed(), annotations={MIN_WORKERS: "2"})),
-    "Job, the pods' label is the minimum": ((6, 0, 3, None), job(JOB, indexed(labels=LABELLED))),
+    "Job": ((6, 2, None), job(JOB, indexed(), annotations={MIN_WORKERS: "2"})),
+    "Job, the pods' label is the minimum": ((6, 3, None), job(JOB, indexed(labels=LABELLED))),
     "Job, never below the pods' label": (
-        (6, 0, 3, None),
+        (6, 3, None),
         job(JOB, indexed(labels=LABELLED), annotations={MIN_WORKERS: "2"}),
     ),
     "Job, Kueue's minimum": (
-        (6, 0, 5, None),
+        (6, 5, None),
         job(JOB, indexed(), annotations={"kueue.x-k8s.io/job-min-parallelism": "5"}),
     ),
     "JobSet": (
-        (4, 1, 2, None),
+        (4, 2, None),
         job(SET, job_set(("driver", 1), ("node", 4)), annotations={MIN_WORKERS: "2", "netgang.io/fixed": "driver"}),
     ),
 }
@@ -120,10 +129,10 @@ def seen(raw: bytes) -> Seen:
 
 
 @pytest.mark.parametrize(("want", "raw"), COUNTS.values(), ids=COUNTS)
-def test_counts(want: tuple[int, int, int | None, int | None], raw: bytes) -> None:
-    """Workers, other pods and bounds are read where each kind writes them, and nothing is guessed."""
+def test_counts(want: tuple[int, int | None, int | None], raw: bytes) -> None:
+    """Workers and bounds are read where each kind writes them, and nothing is guessed."""
     found = seen(raw)
-    assert want == (found.workers, found.others, found.bounds.least, found.bounds.most)
+    assert want == (found.workers, found.bounds.least, found.bounds.most)
 
 
 SAFE = {  # case: (reason, job)
@@ -164,22 +173,22 @@ def held(*types: str) -> dict[str, Any]:
 
 
 STATES = {  # case: (state, job)
-    "TFJob runs": (State.ACTIVE, job(TF, tf(), status=held("Created", "Running"))),
-    "TFJob restarts": (State.RESTARTING, job(TF, tf(), status=held("Restarting"))),
-    "TFJob failed": (State.ENDED, job(TF, tf(), status=held("Failed"))),
-    "TFJob suspended": (State.SUSPENDED, job(TF, tf(runPolicy={"suspend": True}))),
-    "TFJob deleted": (State.DELETED, job(TF, tf(), deletionTimestamp="2026-01-01T00:00:00Z")),
-    "Job ended": (State.ENDED, job(JOB, indexed(), status=held("Complete"))),
-    "Job suspended": (State.SUSPENDED, job(JOB, indexed(suspend=True))),
-    "Job that its controller has yet to resume": (State.SUSPENDED, job(JOB, indexed(), status=held("Suspended"))),
-    "JobSet ended": (State.ENDED, job(SET, job_set(("node", 2)), status=held("Completed"))),
+    "TFJob runs": (None, job(TF, tf(), status=held("Created", "Running"))),
+    "TFJob restarts": (NotNow.RESTARTING, job(TF, tf(), status=held("Restarting"))),
+    "TFJob failed": (NotNow.ENDED, job(TF, tf(), status=held("Failed"))),
+    "TFJob suspended": (NotNow.SUSPENDED, job(TF, tf(runPolicy={"suspend": True}))),
+    "TFJob deleted": (NotNow.DELETED, job(TF, tf(), deletionTimestamp="2026-01-01T00:00:00Z")),
+    "Job ended": (NotNow.ENDED, job(JOB, indexed(), status=held("Complete"))),
+    "Job suspended": (NotNow.SUSPENDED, job(JOB, indexed(suspend=True))),
+    "Job that its controller has yet to resume": (NotNow.SUSPENDED, job(JOB, indexed(), status=held("Suspended"))),
+    "JobSet ended": (NotNow.ENDED, job(SET, job_set(("node", 2)), status=held("Completed"))),
 }
 
 
 @pytest.mark.parametrize(("want", "raw"), STATES.values(), ids=STATES)
-def test_states(want: State, raw: bytes) -> None:
+def test_states(want: NotNow | None, raw: bytes) -> None:
     """Whether a job runs is read from its conditions and switches."""
-    assert want == seen(raw).state
+    assert want == seen(raw).rests
 
 
 PATCHES = {  # case: (spec of the patch, job)

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from extender.controllers.preemption import controller
 from extender.controllers.preemption.claims import NOTE, TIMEOUT_S
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.suspensions import RAN_BEFORE
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from scoring.model.reasons import Reason
+from scoring.preempt.decide import preemption
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
 from tests.extender.scheduling.world import World, key, node_json, running, unfinished
@@ -122,6 +124,21 @@ async def test_nothing_happens(comes: dict[str, Any], runs: dict[str, Any], sett
         assert running_gangs(world) == {"a": 1, "b": 2}
         assert (world.api.calls["patch_object"], world.api.calls["evict"]) == (patches, 0)
         assert claims(world) == {}
+
+
+async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is looked at each second: the answer to the same question about the same plan is remembered."""
+    plans: list[object] = []
+
+    def counted(*asked: Any, **more: Any) -> Any:
+        plans.append(asked[1])
+        return preemption(*asked, **more)
+
+    monkeypatch.setattr(controller, "preemption", counted)
+    async with full(("a", 2), annotations={"netgang.io/preemptible": "false"}) as (world, stack, _):
+        await arrives(world, stack, 2)
+        await world.settle(30.0)
+        assert len(plans) == len({id(one) for one in plans}) < 15
 
 
 async def test_nobody_leaves_in_the_quiet_time() -> None:

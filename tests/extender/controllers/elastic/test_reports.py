@@ -10,9 +10,11 @@ import pytest
 
 from extender.api.auth import Reporters
 from extender.api.reports import ReportsDoor, create_reports_app
-from extender.controllers.elastic.records import JobView
-from extender.controllers.elastic.reports.reports import Rates, Reports
-from extender.controllers.elastic.reports.series import SeriesBook
+from extender.controllers.elastic.records import JobView, Records
+from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import Rates, Reports
+from extender.runtime.telemetry import Telemetry
+from scoring.scaling.job import MetricOptions
 from tests.extender.controllers.elastic.reporting import job_key, view, views
 from tests.fakes.clock import FakeClock
 from tests.fakes.reviews import FakeReviews
@@ -41,8 +43,9 @@ class Port:
     ) -> None:
         self.clock = FakeClock()
         self.jobs = views(*(jobs or (view("resnet"),)))
-        self.book = SeriesBook()
-        self.reports = Reports(lambda: self.jobs, self.book, self.clock, rates=rates)
+        self.book, records = ReportBook(MetricOptions(), self.clock), Records(Telemetry())
+        records.views = self.jobs
+        self.reports = Reports(records, self.book, self.clock, rates=rates)
         self.reviews = FakeReviews(owners=OWNERS, audiences=AUDIENCES)
         self.leads = True
         self.counted: list[str] = []
@@ -61,8 +64,7 @@ class Port:
         return [(await self.send(point(step), **more)).status_code for step in steps]
 
     def kept(self, **key: str) -> list[int]:
-        job = self.jobs[job_key("resnet", **key)]
-        return [one.step for one in self.book.of(job.key, job.uid)]
+        return [one.step for one in self.book.points(job_key("resnet", **key), "uid-1")]
 
 
 def point(step: int, **more: Any) -> dict[str, Any]:
@@ -73,7 +75,7 @@ async def test_a_report_is_kept_with_the_workers_of_the_moment() -> None:
     port = Port()
     answer = await port.send({"points": [point(1, time=port.clock.now_s()), point(2, time=port.clock.now_s())]})
     assert (answer.status_code, answer.json()) == (200, {"accepted": 2, "step": 2})
-    assert [(one.step, one.workers) for one in port.book.of(job_key("resnet"), "uid-1")] == [(1, 3), (2, 3)]
+    assert [(one.step, one.workers) for one in port.book.points(job_key("resnet"), "uid-1")] == [(1, 3), (2, 3)]
     assert port.counted == ["accepted"]
 
 
@@ -268,5 +270,5 @@ async def test_jobs_that_are_gone_are_forgotten() -> None:
     gone = port.jobs.pop(job_key("resnet"))
     port.reports.tidy()
     assert len(port.book) == 0
-    port.jobs[gone.key] = gone
+    port.jobs[gone.job.key] = gone
     assert await port.statuses(*range(20)) == [200] * 20

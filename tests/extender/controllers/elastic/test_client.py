@@ -33,7 +33,7 @@ from tests.fakes.clock import LoopClock
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, hang, ok, reset
 from tests.liveness import LIVENESS_S
 
-ROOT = Path(__file__).parents[5]
+ROOT = Path(__file__).parents[4]
 PACKAGE = ROOT / "report/netgang_report"
 
 

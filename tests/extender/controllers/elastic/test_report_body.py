@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controllers.elastic.reports.body import MOST_POINTS, Report, read_report
+from extender.controllers.elastic.reports import MOST_POINTS, Report, read_report
 from extender.errors import BadRequestError
-from scoring.scaling.metrics.series import Point
+from scoring.scaling.series import Point
 
 NOW_S = 1_700_000_000.0
 GOOD = {"step": 7, "time": NOW_S - 1.0, "loss": 0.5}

@@ -1,7 +1,7 @@
 """The jobs that may be elastic, and the autoscalers that others point at them, as the API server shows them.
 
 Why beside the cache: nothing here is an input of the plan, and a cluster without elastic jobs pays nothing for it. One
-sink for each kind, written by its reflector; what is kept of an object is `Seen`. Bounded by the jobs there are.
+sink for each kind, written by its reflector; what is kept of a job is `Seen`. Bounded by the jobs there are.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from extender.controllers.elastic.kinds import Kind, Seen, State, read
+from extender.controllers.elastic.kinds import JobKind, NotNow, Seen, read
 from extender.controllers.owners.failure_budget import decoded
 from extender.notes import NoteReader
 from scoring.ids import Namespace
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(eq=False, repr=False)
-class Held(Generic[T]):
+class Followed(Generic[T]):
     """The objects of one kind; an `extender.kube.watch.reflector.Sink`."""
 
     key: Callable[[T], str]
@@ -46,17 +46,25 @@ class Held(Generic[T]):
             self.on_change()
 
 
-class Jobs:
-    """All jobs of the kinds that are followed; `on_change` is called after each change and must only take note."""
+class Target(msgspec.Struct, frozen=True):
+    """What a HorizontalPodAutoscaler scales; `name` is its own, `namespace/name`."""
+
+    name: str
+    job: JobKey
+
+
+class FollowedJobs:
+    """All that is followed; `on_change` is called after each change and must only take note."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
-        self._of_kind: dict[str, Held[Seen]] = {}
+        self.autoscalers: Followed[Target] = Followed(lambda one: one.name, lambda: self.on_change())
+        self._of_kind: dict[str, Followed[Seen]] = {}
 
-    def sink(self, kind: Kind) -> Held[Seen]:
+    def sink(self, kind: JobKind) -> Followed[Seen]:
         """Where the reflector of this kind puts what it reads."""
         return self._of_kind.setdefault(
-            kind.name, Held(lambda seen: f"{seen.key.namespace}/{seen.key.name}", lambda: self.on_change())
+            kind.name, Followed(lambda seen: f"{seen.key.namespace}/{seen.key.name}", lambda: self.on_change())
         )
 
     def get(self, key: JobKey) -> Seen | None:
@@ -69,36 +77,14 @@ class Jobs:
         return [one for held in self._of_kind.values() for one in held.items.values()]
 
 
-def reduce_by(kind: Kind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
-    """How a reflector reduces jobs of this kind: those that are over, and those of no interest, are not kept."""
+def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
+    """How a reflector reduces jobs of this kind: those that are over, and of no interest, are not kept."""
 
     def reduce(raw: bytes) -> Seen | None:
-        found = read(kind, raw, notes=notes)
-        return found if found.state is not State.ENDED or found.intent is not None else None
+        seen = read(kind, raw, notes=notes)
+        return seen if seen.rests is not NotNow.ENDED or seen.intent is not None else None
 
     return reduce
-
-
-class Target(msgspec.Struct, frozen=True):
-    """What a HorizontalPodAutoscaler scales; `name` is its own, `namespace/name`."""
-
-    name: str
-    job: JobKey
-
-
-class Autoscalers:
-    """HorizontalPodAutoscalers by what they scale."""
-
-    def __init__(self) -> None:
-        self.sink: Held[Target] = Held(lambda one: one.name, self._changed)
-        self._scaled: frozenset[JobKey] = frozenset()
-
-    def scales(self, key: JobKey) -> bool:
-        """Whether one of them changes this job's worker count."""
-        return key in self._scaled
-
-    def _changed(self) -> None:
-        self._scaled = frozenset(one.job for one in self.sink.items.values())
 
 
 def target_from_json(raw: bytes) -> Target:

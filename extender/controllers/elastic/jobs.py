@@ -9,45 +9,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
-import msgspec
-from msgspec.structs import replace
-
-from extender.controllers.elastic.elastic_context import Parts, pods_job
-from extender.controllers.elastic.kinds import MIN_WORKERS, Seen, State, Unsafe
-from extender.controllers.elastic.records import JobView
+from extender.controllers.elastic.kinds import KINDS, MIN_WORKERS, NotNow, Seen, Unsafe
+from extender.controllers.elastic.records import ElasticParts, JobView, pods_job
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import Steps
-from scoring.ids import GangKey, PodUid
+from scoring.ids import GangKey
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Options, Wants
 
 OTHERS_EVERY_S = 30.0
 _ASKS = frozenset({"min-workers", "max-workers"})
-
-
-class NotNow(StrEnum):
-    """Why a job is left alone at the moment; completes "it is not resized, because …"."""
-
-    NO_GANG = "its pods form no gang that netgang starts"
-    NAMESAKE = "a job of another kind in its namespace has its name"
-    SUSPENDED = "it is suspended"
-    RESTARTING = "its operator is restarting pods"
-    DELETED = "it is being deleted"
-    ENDED = "it has ended"
-    UNSETTLED = "its worker pods are not those that its spec asks for"
-    UNDER_WAY = "its last change is under way"
-    ATTEMPT_FAILED = "the last attempt to change it failed"
-
-
-_BY_STATE = {
-    State.SUSPENDED: NotNow.SUSPENDED,
-    State.RESTARTING: NotNow.RESTARTING,
-    State.DELETED: NotNow.DELETED,
-    State.ENDED: NotNow.ENDED,
-}
 
 
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
@@ -70,44 +43,31 @@ def view_of(
     """
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
     least, most = _bounds(seen, gang, workers)
-    refusal = seen.unsafe or hindrance or _refusal(seen, gang, workers)
-    job = None
-    if gang is not None and seen.claims and seen.state is not State.ENDED and not seen.bounds.bad:
-        intent = seen.intent
-        job = ElasticJob(
-            key=seen.key,
-            uid=seen.uid,
-            gang=gang.key,
-            workers=seen.workers,
-            min_workers=least,
-            max_workers=most,
-            indexes={PodUid(pod.uid): pod.index for pod in workers if pod.index is not None},
-            refusal=refusal,
-            wants=seen.wants or default_wants,
-            changed_s=intent.at_s if intent is not None else None,
-            changes_s=intent.changes_s if intent is not None else (),
-            grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
-        )
-    running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
-    state = JobState.COMPLETED if seen.state is State.ENDED else running
-    return JobView(
+    intent = seen.intent
+    job = ElasticJob(
         key=seen.key,
         uid=seen.uid,
-        gang=gang.key if gang is not None else None,
+        gang=gang.key if gang is not None else GangKey(""),
         workers=seen.workers,
         min_workers=least,
         max_workers=most,
-        min_source=seen.bounds.source,
-        refusal=refusal,
-        job=job,
-        rough_state=state,
+        indexes={pod.uid: pod.index for pod in workers if pod.index is not None},
+        refusal=seen.unsafe or hindrance or _refusal(seen, gang, workers),
+        wants=seen.wants or default_wants,
+        changed_s=intent.at_s if intent is not None else None,
+        changes_s=intent.changes_s if intent is not None else (),
+        grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
     )
+    elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not seen.bounds.bad
+    running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
+    state = JobState.COMPLETED if seen.rests is NotNow.ENDED else running
+    return JobView(seen, gang, hindrance, job, elastic, state)
 
 
 def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int, int]:
     """Least and most workers: what is said, within what the gang allows; what is not said is as it is now."""
     least = seen.bounds.least if seen.bounds.least is not None else seen.workers
-    if gang is not None and not seen.steers_gang:
+    if gang is not None and not KINDS[seen.key.kind].roles:
         others = len(gang.members) - len(workers)
         least = max(least, gang.min_member - others)
     intent = seen.intent
@@ -117,30 +77,20 @@ def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int,
 
 
 def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
-    if seen.state is not State.ACTIVE:
-        return _BY_STATE[seen.state]
+    if seen.rests is not None:
+        return seen.rests
     if gang is None or not gang.actionable:
         return NotNow.NO_GANG
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
 
-class _Known(msgspec.Struct, frozen=True):
-    """What a view was made of; the same objects make the same view."""
-
-    seen: Seen
-    gang: Gang | None
-    hindrance: Unsafe | NotNow | None
-    view: JobView
-
-
 @dataclass(eq=False, repr=False)
 class JobViews:
     """Makes the views of all jobs, again and again. Bounded by the jobs there are."""
 
-    parts: Parts
+    parts: ElasticParts
     options: Options
-    _known: dict[JobKey, _Known] = field(default_factory=dict, init=False)
     _others_at_s: float = field(default=math.inf, init=False)
 
     def look(self) -> Steps[None]:
@@ -148,24 +98,22 @@ class JobViews:
         parts = self.parts
         everything = parts.jobs.all()
         names = Counter(map(pods_job, everything))
+        scaled = {one.job for one in parts.jobs.autoscalers.items.values()}
         under_way = {change.uid for change in parts.records.open_changes()}
-        self.parts.retries.keep({seen.key for seen in everything})
         now_s = parts.context.clock.monotonic_s()
-        found: dict[JobKey, _Known] = {}
+        views: dict[JobKey, JobView] = {}
         for seen in everything:
+            former = parts.records.views.get(seen.key)
             against: dict[Unsafe | NotNow, bool] = {
-                Unsafe.AUTOSCALED: parts.autoscalers.scales(seen.key),
+                Unsafe.AUTOSCALED: seen.key in scaled,
                 NotNow.NAMESAKE: names[pods_job(seen)] > 1,
                 NotNow.UNDER_WAY: seen.uid in under_way,
-                NotNow.ATTEMPT_FAILED: self.parts.retries.waits(seen.key, now_s=now_s),
+                NotNow.ATTEMPT_FAILED: former is not None and now_s < former.again_s,
             }
-            found[seen.key] = self._known_or_new(seen, next((why for why, holds in against.items() if holds), None))
+            hindrance = next((why for why, holds in against.items() if holds), None)
+            views[seen.key] = self._same_or_new(seen, former, hindrance)
             yield
-        self._known = found
-        demands = {key: view.wish for key, view in parts.records.views.items() if view.wish}
-        parts.records.views = {
-            key: replace(one.view, wish=demands[key]) if key in demands else one.view for key, one in found.items()
-        }
+        parts.records.views = views
 
     def look_for_others(self) -> None:
         """Write an Event for each gang that asks to be elastic, and whose pods belong to no job that we know.
@@ -181,21 +129,27 @@ class JobViews:
         for gang in parts.context.cache.snapshot().gangs.values():
             first = gang.members[0]
             if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
-                note = f"It is not resized, because {_why_unknown(first)}"
+                why = "its pods belong to no controller"
+                if first.owner is not None:
+                    kind = f"{first.owner.kind} ({first.owner.api_version})"
+                    why = f"how jobs of kind {kind} are resized is not known"
+                note = f"It is not resized, because {why}"
                 parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
-    def _known_or_new(self, seen: Seen, hindrance: Unsafe | NotNow | None) -> _Known:
-        parts, known = self.parts, self._known.get(seen.key)
-        if known is not None and known.seen is seen and known.hindrance == hindrance and known.gang is not None:
-            gang = parts.context.cache.gang(known.gang.key)
-            if gang is known.gang:  # its members are those that they were
-                return known
-        pods = parts.context.cache.job_pods(pods_job(seen))
+    def _same_or_new(self, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
+        parts, cache = self.parts, self.parts.context.cache
+        if former is not None and former.seen is seen and former.hindrance == hindrance:
+            gang = former.gang
+            if gang is not None and cache.gang(gang.key) is gang:  # its members are those that they were
+                return former
+        pods = cache.job_pods(pods_job(seen))
         key = gang_key_of(pods)
-        gang = parts.context.cache.gang(key) if key is not None else None
+        gang = cache.gang(key) if key is not None else None
         view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
-        if (seen.claims or seen.asks) and view.refusal in list(Unsafe):
-            parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.refusal}")
+        if former is not None:
+            view.wish, view.failures, view.again_s = former.wish, former.failures, former.again_s
+        if (seen.claims or seen.asks) and view.job.refusal in list(Unsafe):
+            parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.job.refusal}")
         elif seen.limited:
             words = f"Its pods have {seen.bounds.source} {seen.bounds.least}: it never has fewer workers than that, so"
             note = f"{words} annotation {MIN_WORKERS}={seen.bounds.asked} has no effect; lower the label"
@@ -203,10 +157,4 @@ class JobViews:
         if seen.bad_wants:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
-        return _Known(seen, gang, hindrance, view)
-
-
-def _why_unknown(pod: Pod) -> str:
-    if pod.owner is None:
-        return "its pods belong to no controller"
-    return f"how jobs of kind {pod.owner.kind} ({pod.owner.api_version}) are resized is not known"
+        return view

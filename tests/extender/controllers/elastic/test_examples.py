@@ -16,7 +16,7 @@ from netgang_report.callbacks import HuggingFaceCallback, KerasCallback, StepRep
 from scoring.model.policy import KNOWN_OPTIONS
 from tests.extender.controllers.elastic.reporting import Sink
 
-EXAMPLES = Path(__file__).parents[5] / "examples"
+EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
 class Tensor:

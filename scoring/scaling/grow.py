@@ -1,9 +1,15 @@
-"""Scale-out: running jobs get workers in room that no waiting gang can use (PAPERS K5).
+"""One pass over all elastic jobs: shrink for waiting gangs, else follow the metrics and grow (PAPERS K3, K5).
 
-First come jobs that gave up workers for others, until they have them again; then all in the queue's order (priority,
-weight, age, name). A job grows in the zone it is in, on the nodes with the best measured network to its ps and workers,
-up to its demand, else to its maximum. By `increment` workers at most at once, beside those it gave up or asks for:
-each change stalls it, so these come together.
+1. Scale-in for the first gang that waits (`shrink`). If workers go for it, nothing else happens in this pass: what the
+   others would get is decided when the gang has its room. A job's demand never keeps its workers from going.
+2. Demands of metrics for fewer workers: they free room and are granted at once.
+3. Growth, into room that is there now and that no waiting gang can use; what step 2 frees is there when its pods are
+   gone. A demand for more is only a target: the queue's order decides which job gets room.
+
+Growth: first come jobs that gave up workers for others, until they have them again; then all in the queue's order
+(priority, weight, age, name). A job grows in the zone it is in, on the nodes with the best measured network to its ps
+and workers, up to its demand, else to its maximum. By `increment` workers at most at once, beside those it gave up or
+asks for: each change stalls it, so these come together.
 
 Room that is not given to growth: what the plan gives to gangs, what is held for STARVING ones (docs/safety.md S14), and
 where a gang that waits will go as soon as pods that are being removed are gone: room freed for it must not be lost to
@@ -13,6 +19,7 @@ gang would then fit.
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -28,8 +35,68 @@ from scoring.plan.placement import kind_of, place_minimum, place_more
 from scoring.plan.queue_order import NamespaceQuota, QueueOrder
 from scoring.plan.reservations import reserved_nodes
 from scoring.plan.result import WANTS_ROOM, Placed
-from scoring.scaling.change import Change, No, Refusal, ScaleOut, all_placed, by_job, resizable
-from scoring.scaling.job import Condition, ElasticJob, JobKey, Options, going, newcomers
+from scoring.scaling.job import (
+    Change,
+    ElasticCondition,
+    ElasticJob,
+    JobKey,
+    JobRefusal,
+    No,
+    Options,
+    ScaleIn,
+    all_placed,
+    by_job,
+    going,
+    newcomers,
+    resizable,
+    steps_down,
+)
+from scoring.scaling.shrink import scale_in
+
+_LEAST_GROWTH = 0.25  # Of a job's workers, with `ElasticCondition.LEVELS`: each change stalls it
+
+
+class ScaleOut(msgspec.Struct, frozen=True):
+    """The jobs that get another worker count for their own sake; each change stands for itself."""
+
+    changes: tuple[Change, ...] = ()  # Those whose metrics ask for fewer, then in the order in which room was given
+    reason: No | None = None  # Why none grows; `None`: some may
+    refusals: tuple[JobRefusal, ...] = ()  # Jobs that keep their size, by name
+
+
+class Adjustment(msgspec.Struct, frozen=True):
+    """What one pass decides. Changes of `scale_in` are for its beneficiary, and applied all or none."""
+
+    scale_in: ScaleIn
+    scale_out: ScaleOut
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """All of them; no job is among them twice."""
+        return (*self.scale_in.changes, *self.scale_out.changes)
+
+
+def adjust(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    demands: Mapping[JobKey, int],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    cache: PlannerCache | None = None,
+) -> Adjustment:
+    """One pass; `demands`: job → workers that its metrics ask for. Cost: as scale-in and scale-out together."""
+    if not options.enabled:
+        return Adjustment(ScaleIn(None, reason=No.DISABLED), ScaleOut(reason=No.DISABLED))
+    cache = cache if cache is not None else PlannerCache()
+    given = scale_in(snapshot, plan, jobs, policy, options, now_s=now_s, cache=cache)
+    if given.changes:
+        return Adjustment(given, ScaleOut(reason=No.ROOM_IS_WANTED))
+    return Adjustment(
+        given, scale_out(snapshot, plan, jobs, policy, options, now_s=now_s, demands=demands, cache=cache)
+    )
 
 
 def scale_out(
@@ -43,7 +110,7 @@ def scale_out(
     demands: Mapping[JobKey, int] | None = None,
     cache: PlannerCache | None = None,
 ) -> ScaleOut:
-    """Which jobs grow by how many workers, and why the others do not.
+    """Which jobs get fewer workers or more for their own sake, and why the others keep their size.
 
     `plan` is the plan of this snapshot; `demands`: job → workers that its metrics ask for. Cost: one placement for each
     gang that waits and for each job that grows.
@@ -59,29 +126,32 @@ def scale_out(
     >>> [(change.before, change.after, change.nodes) for change in found.changes]
     [(2, 4, ('n1', 'n2'))]
     """
-    if not options.enabled:
-        return ScaleOut(reason=No.DISABLED)
-    levels = options.condition is Condition.LEVELS
-    if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
-        return ScaleOut(reason=No.GANGS_WAIT)
+    levels = options.condition is ElasticCondition.LEVELS
     demands = demands or {}
-    run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
-    take_commitments(run)
-    take_admissions(run, plan.admitted.values())
-    growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s))
+    changes: list[Change] = []
+    refusals: dict[JobKey, JobRefusal] = {}
     growing: list[tuple[ElasticJob, Gang, int]] = []  # With how many workers each may have
-    for job in jobs:
+    for job in sorted(jobs, key=lambda one: one.key):
         gang, target = snapshot.gangs.get(job.gang), job.target(demands.get(job.key))
         refusal = resizable(job, gang, options, now_s=now_s)
         if gang is None or refusal is not None:
-            growth.refusals[job.key] = refusal or Refusal(job.key, No.NOT_RUNNING)
+            refusals[job.key] = refusal or JobRefusal(job.key, No.NOT_RUNNING)
+        elif target < job.workers and job.key in demands:
+            leaving = [pod for pod in steps_down(job, gang, most=None) if job.indexes[pod.uid] >= target]
+            changes.append(Change.down(job, target, leaving))
         elif target <= job.workers:
             detail = f"{job.workers} workers, at most {job.max_workers}"
-            growth.refusals[job.key] = Refusal(job.key, No.AT_MAXIMUM, detail)
+            refusals[job.key] = JobRefusal(job.key, No.AT_MAXIMUM, detail)
         elif not all_placed(job, gang):
-            growth.refusals[job.key] = Refusal(job.key, No.STILL_STARTING)
+            refusals[job.key] = JobRefusal(job.key, No.STILL_STARTING)
         else:
             growing.append((job, gang, target))
+    if levels and any(one.reason in WANTS_ROOM for one in plan.waiting.values()):
+        return ScaleOut(tuple(changes), No.GANGS_WAIT, by_job(refusals.values()))
+    run = begin_run(snapshot, policy, cache if cache is not None else PlannerCache())
+    take_commitments(run)
+    take_admissions(run, plan.admitted.values())
+    growth = _Growth(run, _keep_for_waiting(run, plan, jobs, now_s=now_s), refusals)
     turns = QueueOrder(run, now_s=now_s)
     weights = {job.key: turns.weight(run.view.demand(gang)).key for job, gang, _ in growing}
     growing.sort(key=lambda one: (-one[1].priority, weights[one[0].key], one[1].created_s, one[0].key))
@@ -92,30 +162,25 @@ def scale_out(
         unlimited = options.increment is None or job.key in demands
         growth.grow(job, gang, target if unlimited else min(target, had + (options.increment or 0)))
         if not unlimited and options.increment == 0:
-            growth.refusals.setdefault(job.key, Refusal(job.key, No.AT_MAXIMUM, "elastic.increment is 0"))
-    changes: list[Change] = []
+            refusals.setdefault(job.key, JobRefusal(job.key, No.AT_MAXIMUM, "elastic.increment is 0"))
     for job, nodes in growth.new.values():
         if levels and len(nodes) < _LEAST_GROWTH * job.workers:
-            growth.refusals[job.key] = Refusal(job.key, No.TOO_LITTLE)
+            refusals[job.key] = JobRefusal(job.key, No.TOO_LITTLE)
             continue
-        growth.refusals.pop(job.key, None)
+        refusals.pop(job.key, None)
         changes.append(Change(job.key, job.uid, job.workers, job.workers + len(nodes), nodes=tuple(nodes.values())))
-    return ScaleOut(tuple(changes), refusals=by_job(growth.refusals.values()))
-
-
-_LEAST_GROWTH = 0.25  # Of a job's workers, with `Condition.LEVELS`: each change stalls it
+    return ScaleOut(tuple(changes), refusals=by_job(refusals.values()))
 
 
 class _Growth:
     """One pass: the room left for growth, and what each job got of it."""
 
-    def __init__(self, run: Run, kept: Ints) -> None:
-        """`kept` (nodes, resources): what growth leaves to gangs that wait."""
-        self._run, self._kept = run, kept
+    def __init__(self, run: Run, kept: Ints, refusals: dict[JobKey, JobRefusal]) -> None:
+        """`kept` (nodes, resources): what growth leaves to gangs that wait. `refusals`: jobs without room are added."""
+        self._run, self._kept, self._refusals = run, kept, refusals
         self._shares = NamespaceQuota(run)
         self.new: dict[JobKey, tuple[ElasticJob, Mapping[PodUid, NodeName]]] = {}
         """New workers and their nodes, in the order in which room was given"""
-        self.refusals: dict[JobKey, Refusal] = {}
 
     def grow(self, job: ElasticJob, gang: Gang, target: int) -> None:
         """Give the job up to `target` workers altogether, as far as there is room."""
@@ -127,7 +192,7 @@ class _Growth:
         demand = run.view.demand(gang)
         zones = run.view.zones_of(node for _, node in demand.siblings)  # None if all its nodes are gone
         if not zones or run.table.uncounted(pods[0].requests) or DEVICE_CLAIMS in pods[0].unmodelled:
-            self.refusals[key] = Refusal(key, No.NO_ROOM)
+            self._refusals[key] = JobRefusal(key, No.NO_ROOM)
             return
         ask = self._shares.trimmed(replace(demand, need=(), more=((pods[0].member_class, pods),)))
         if not run.scores.knows(zones, score := run.view.score(ask)):
@@ -139,7 +204,7 @@ class _Growth:
             self.new[key] = job, {**had, **placed.nodes}
         elif not had:
             reason = self._why_no_room(pods[0].member_class, zones) if ask.more else No.OVER_SHARE
-            self.refusals[key] = Refusal(key, reason)
+            self._refusals[key] = JobRefusal(key, reason)
 
     def _why_no_room(self, member_class: MemberClass, zones: tuple[ZoneName, ...]) -> No:
         run = self._run

@@ -1,1 +1,0 @@
-"""Elastic jobs as their objects, pods and gangs show them."""

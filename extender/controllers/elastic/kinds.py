@@ -1,0 +1,404 @@
+"""The kinds of jobs whose worker count may be changed: a table, how a job is read, and the patch that resizes it.
+
+Why one record for all: the code that decides and patches need not know a TFJob from an Indexed Job. Rules: a kind is
+here or it is left alone; what is not said is never guessed, so a job without a minimum is not elastic; whatever makes a
+change unsafe is one of a closed set of texts; own annotations on the job win over the same on the pod template, and
+both over what the framework says. Raw JSON comes in and values or patches go out. What the table relies on:
+
+- Indexed Job (Kubernetes 1.31 and later): `completions` may change only together with `parallelism` and to the same
+  value; then the pods with the highest indexes go and count as no failure. Reducing `parallelism` alone would let the
+  Job controller choose others. The gang's minimum is written in the pods (label `min-available`) or in a PodGroup that
+  people made: both are limits for us and never changed. Where nothing else is said, the label is the minimum.
+- JobSet (0.12 with its gate ElasticJobSet): elastic by our annotation alone, and with exactly one replicated Job of one
+  replica that is not named in `netgang.io/fixed`; without the gate the patch is refused, which is then said.
+- Kubeflow's jobs (training-operator 1.8 and 1.9, mpi-operator 0.8): defaults and the spelling of roles are only in the
+  operator's memory, so roles are compared without regard to case, a missing `replicas` is 1, and the patch uses the key
+  as it is stored. The operators write the PodGroup's minMember at each sync: schedulingPolicy.minAvailable, else all
+  replicas. So a job that is resized gets its minimum there, in the same patch.
+- TFJob: a worker that is stopped while it runs counts as failed, and the job with it, unless enableDynamicWorker is
+  set; a chief gets no cluster in that mode. Worker 0 decides success. Workers must leave one by one: while a higher
+  index still ends, the operator takes a lower one that is gone for missing, and in dynamic mode it then asks for the
+  address of a worker that the job does not have, and crashes (1.8.1, seen).
+- PyTorchJob: failed pods count only when fewer run than are wanted, so shrinking is safe. Without elasticPolicy
+  torchrun has a fixed number of nodes.
+- MPIJob: only a launcher that reads its hosts again survives; the object does not say, so our annotation must.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
+from extender.controllers.owners.failure_budget import Json, decoded
+from extender.convert.decode import whole_number
+from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
+from scoring.ids import Namespace
+from scoring.scaling.job import JobKey, Wants
+
+MIN_WORKERS: Final = "netgang.io/min-workers"
+MAX_WORKERS: Final = "netgang.io/max-workers"
+SCALING: Final = "netgang.io/scaling"
+FIXED: Final = "netgang.io/fixed"  # On a JobSet: replicated Jobs that are no workers, separated by commas
+_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_KUEUE_MINIMUM: Final = "kueue.x-k8s.io/job-min-parallelism"
+_MIN_AVAILABLE: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
+_WORKER: Final = "worker"
+_COUNT_DIGITS: Final = 6
+_LABEL_CHARS: Final = 63
+_MOST: Final = 2**31 - 1  # the API's counts are int32
+
+
+class Unsafe(StrEnum):
+    """Why a job's worker count must be left alone; the value completes "it is not resized, because …"."""
+
+    BAD_BOUNDS = "its minimum and maximum are not whole numbers with 1 <= minimum <= maximum"
+    STATIC_WORKERS = "spec.enableDynamicWorker is not true, so the operator would fail the job"
+    CHIEF = "it has a chief, which does not learn of workers that come later"
+    NEVER_RESTARTS = "the restartPolicy of its workers is Never"
+    NO_ELASTIC_POLICY = "spec.elasticPolicy is missing, so torchrun would wait for the removed workers"
+    MASTER = "it has a Master, with which elastic training miscounts its nodes"
+    LAUNCHER_WORKS = "spec.runLauncherAsWorker is true, so the operator would also remove a worker that stays"
+    NOT_INDEXED = "its completionMode is not Indexed"
+    UNEQUAL = "its parallelism and completions differ"
+    SEVERAL_WORKER_JOBS = "it has not exactly one replicated Job of workers with one replica"
+    MANAGED = "another controller manages it (managedBy)"
+    QUEUED = "Kueue manages it, and would stop it"
+    AUTOSCALED = "a HorizontalPodAutoscaler changes its worker count"
+    CONTROLLED = "it belongs to another controller, which would undo the change"
+
+
+class NotNow(StrEnum):
+    """Why a job is left alone at the moment; completes "it is not resized, because …"."""
+
+    NO_GANG = "its pods form no gang that netgang starts"
+    NAMESAKE = "a job of another kind in its namespace has its name"
+    SUSPENDED = "it is suspended"
+    RESTARTING = "its operator is restarting pods"
+    DELETED = "it is being deleted"
+    ENDED = "it has ended"
+    UNSETTLED = "its worker pods are not those that its spec asks for"
+    UNDER_WAY = "its last change is under way"
+    ATTEMPT_FAILED = "the last attempt to change it failed"
+
+
+class WorkerBounds(msgspec.Struct, frozen=True):
+    """Least and most workers; `source` says where the minimum is from. `None`: not said."""
+
+    least: int | None = None
+    most: int | None = None
+    source: str = ""
+    bad: bool = False  # What is said cannot be understood, or contradicts itself
+    asked: int | None = None  # The least of an annotation, also where the pods' own min-available is more
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One job as its API object says it is."""
+
+    key: JobKey
+    uid: str
+    workers: int
+    bounds: WorkerBounds
+    unsafe: Unsafe | None
+    rests: NotNow | None  # Suspended, restarting, deleted or ended; `None`: it runs, or is about to
+    intent: Intent | None = None  # What we last made of it
+    wants: Wants | None = None  # `None`: it does not say
+    bad_wants: bool = False  # What it says is not one of the words
+
+    @property
+    def claims(self) -> bool:
+        """Whether it says, or our note on it, that it could have fewer or more workers than now."""
+        least, most = self.bounds.least, self.bounds.most
+        changed = self.intent is not None and self.intent.stands(self.workers)
+        return self.bounds.bad or (least is not None and least < self.workers) or (most or 0) > self.workers or changed
+
+    @property
+    def asks(self) -> bool:
+        """Whether an annotation asks for fewer workers, or for some of a job whose workers are not known."""
+        asked = self.bounds.asked
+        return asked is not None and (asked < self.workers or self.workers == 0)
+
+    @property
+    def limited(self) -> bool:
+        """Whether an annotation asks for fewer workers than the pods' own min-available."""
+        bounds = self.bounds
+        return bounds.asked is not None and bounds.least is not None and bounds.asked < bounds.least
+
+
+Rule = Callable[[Json, Mapping[str, Json]], bool]  # Spec, roles → whether this makes a change unsafe
+
+
+class JobKind(msgspec.Struct, frozen=True):
+    """What tells one kind of job from others."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    managers: tuple[str, ...]  # Values of `managedBy` with which it may be changed, besides none
+    ends: tuple[str, ...]  # Conditions with which it is over
+    roles: str = ""  # Field of the spec with the replicas by role, and then our patches set the gang's minimum
+    rules: tuple[tuple[Unsafe, Rule], ...] = ()
+    infers: bool = False  # minAvailable and elasticPolicy suffice to make it elastic: it shows that it may be
+    one_by_one: bool = False  # Whether workers must leave one after the other, each gone before the next is removed
+
+    @property
+    def api_version(self) -> str:
+        """As objects name it."""
+        return f"{self.group}/{self.version}"
+
+    @property
+    def collection(self) -> str:
+        """URL path of all of them."""
+        return f"/apis/{self.group}/{self.version}/{self.plural}"
+
+    @property
+    def name(self) -> str:
+        """Kind and group, as `JobKey` has it."""
+        return f"{self.kind}.{self.group}"
+
+
+_JOB_ENDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
+_KUBEFLOW = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"), ("Succeeded", "Failed")
+_TF_RULES: tuple[tuple[Unsafe, Rule], ...] = (
+    (Unsafe.STATIC_WORKERS, lambda spec, _: spec.get("enableDynamicWorker") is not True),
+    (Unsafe.CHIEF, lambda _, roles: "chief" in roles or "master" in roles),
+    (Unsafe.NEVER_RESTARTS, lambda _, roles: roles.get(_WORKER, {}).get("restartPolicy", "Never") == "Never"),
+)
+_PYTORCH_RULES: tuple[tuple[Unsafe, Rule], ...] = (
+    (Unsafe.NO_ELASTIC_POLICY, lambda spec, _: spec.get("elasticPolicy") is None),
+    (Unsafe.MASTER, lambda _, roles: "master" in roles),
+    (Unsafe.AUTOSCALED, lambda spec, _: bool(spec["elasticPolicy"].get("metrics"))),
+)
+_MPI_RULES: tuple[tuple[Unsafe, Rule], ...] = (
+    (Unsafe.LAUNCHER_WORKS, lambda spec, _: bool(spec.get("runLauncherAsWorker"))),
+)
+JOB = JobKind("batch", "v1", "Job", "jobs", ("kubernetes.io/job-controller",), _JOB_ENDS)
+TF_JOB = JobKind(
+    "kubeflow.org", "v1", "TFJob", "tfjobs", *_KUBEFLOW, "tfReplicaSpecs", _TF_RULES, infers=True, one_by_one=True
+)
+PYTORCH_JOB = JobKind(
+    "kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", *_KUBEFLOW, "pytorchReplicaSpecs", _PYTORCH_RULES, infers=True
+)
+MPI_JOB = JobKind("kubeflow.org", "v2beta1", "MPIJob", "mpijobs", *_KUBEFLOW, "mpiReplicaSpecs", _MPI_RULES)
+JOB_SET = JobKind(
+    "jobset.x-k8s.io",
+    "v1alpha2",
+    "JobSet",
+    "jobsets",
+    ("jobset.sigs.k8s.io/jobset-controller",),
+    ("Completed", "Failed"),
+)
+KINDS: Mapping[str, JobKind] = {kind.name: kind for kind in (JOB, TF_JOB, PYTORCH_JOB, MPI_JOB, JOB_SET)}
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+
+
+class _Workers(msgspec.Struct, frozen=True):
+    """What a job's spec says of its workers, wherever its kind writes it."""
+
+    count: int
+    template: Json
+    policy: Json  # The part with `managedBy` and `suspend`
+    bounds: WorkerBounds
+    unsafe: Unsafe | None
+    others: int = 0  # Kubeflow's: pods of other roles
+    gang_minimum: int | None = None  # Kubeflow's: pods that its gang needs, where the job says so
+
+
+def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
+    """Read a job of this kind, and with `notes` what we noted on it. ValueError: it cannot be read."""
+    try:
+        job = decoded(raw)
+        found = _workers_of(kind, job)
+        own, metadata = annotations_of(job), msgspec.convert(job.get("metadata"), _Metadata)
+        wants = own.get(SCALING, annotations_of(found.template).get(SCALING))
+        return Seen(
+            key=JobKey(Namespace(metadata.namespace), kind.name, metadata.name),
+            uid=metadata.uid,
+            workers=found.count,
+            bounds=found.bounds,
+            unsafe=_unsafe(kind, job, found),
+            rests=_rests(job, kind.ends, suspended=bool(found.policy.get("suspend"))),
+            intent=intent_of(own, _bearer(kind, metadata), notes),
+            wants=Wants(wants) if wants in list(Wants) else None,
+            bad_wants=wants is not None and wants not in list(Wants),
+        )
+    except (TypeError, AttributeError, KeyError, msgspec.ValidationError) as error:
+        raise ValueError(f"not a {kind.kind}: {error!r}") from error
+
+
+def resize_patch(kind: JobKind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
+    """A merge patch that makes the very job `raw`, at this version, have `intent.after` workers, and notes it.
+
+    ValueError: no note can be written on it.
+    """
+    job = decoded(raw)
+    given = job["metadata"]
+    bearer = _bearer(kind, msgspec.convert(given, _Metadata))
+    metadata = {
+        "uid": bearer.uid,
+        "resourceVersion": given.get("resourceVersion", ""),
+        "annotations": {LAST_CHANGE: encoded(intent, bearer, notes)},
+    }
+    return msgspec.json.encode({"metadata": metadata, "spec": resized(kind, job, intent.after)})
+
+
+def resized(kind: JobKind, job: Json, workers: int) -> Json:
+    """The spec of a merge patch for so many workers of a job that is not unsafe."""
+    counts = {"parallelism": workers, "completions": workers}
+    if kind.roles:
+        now = _workers_of(kind, job)
+        stored = next(name for name in job["spec"][kind.roles] if name.lower() == _WORKER)
+        spec: dict[str, Any] = {kind.roles: {stored: {"replicas": workers}}}
+        least = now.others + min(now.bounds.least or workers, workers)
+        if now.gang_minimum is None or now.gang_minimum > least:
+            spec["runPolicy"] = {"schedulingPolicy": {"minAvailable": least}}
+        return spec
+    if kind is not JOB_SET:
+        return counts
+    jobs = list(job["spec"]["replicatedJobs"])  # A merge patch replaces lists whole: all are in it, as they were read
+    number = _worker_job(job, jobs)
+    assert number is not None, "an unsafe job is not resized"
+    template = jobs[number]["template"]
+    jobs[number] = {**jobs[number], "template": {**template, "spec": {**template["spec"], **counts}}}
+    return {"replicatedJobs": jobs}
+
+
+def _bearer(kind: JobKind, metadata: _Metadata) -> Bearer:
+    return Bearer(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
+
+
+def annotations_of(thing: Json) -> Json:
+    """Annotations of an object or of a pod template."""
+    return (thing.get("metadata") or {}).get("annotations") or {}
+
+
+def labels_of(thing: Json) -> Json:
+    """Labels of an object or of a pod template."""
+    return (thing.get("metadata") or {}).get("labels") or {}
+
+
+def _workers_of(kind: JobKind, job: Json) -> _Workers:
+    spec = job.get("spec") or {}
+    if kind.roles:
+        return _by_roles(kind, job, spec)
+    unsafe, inner = None, spec
+    if kind is JOB_SET:
+        jobs: Sequence[Json] = spec.get("replicatedJobs") or ()
+        number = _worker_job(job, jobs)
+        unsafe = Unsafe.SEVERAL_WORKER_JOBS if number is None else None
+        inner = (jobs[number].get("template") or {}).get("spec") or {} if number is not None else {}
+    if unsafe is None and inner.get("completionMode") != "Indexed":
+        unsafe = Unsafe.NOT_INDEXED
+    elif unsafe is None and inner.get("completions") != inner.get("parallelism", 1):
+        unsafe = Unsafe.UNEQUAL
+    template = inner.get("template") or {}
+    speaks = kind is not JOB_SET or annotations_of(job)
+    bounds = _limited(own_bounds(job, template), template) if speaks else WorkerBounds()
+    workers = count(inner.get("parallelism"), 1) if unsafe is not Unsafe.SEVERAL_WORKER_JOBS else 0
+    return _Workers(workers, template, spec, bounds, unsafe)
+
+
+def _worker_job(job: Json, jobs: Sequence[Json]) -> int | None:
+    """Which of a JobSet's replicated Jobs are the workers; `None`: not exactly one of one replica."""
+    fixed = {name.strip() for name in str(annotations_of(job).get(FIXED, "")).split(",")}
+    found = [at for at, one in enumerate(jobs) if one.get("name") not in fixed]
+    return found[0] if len(found) == 1 and count(jobs[found[0]].get("replicas"), 1) == 1 else None
+
+
+def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
+    roles = {name.lower(): one or {} for name, one in (spec.get(kind.roles) or {}).items()}
+    others = sum(count(one.get("replicas"), 1) for name, one in roles.items() if name != _WORKER)
+    template = roles.get(_WORKER, {}).get("template") or {}
+    run = spec.get("runPolicy") or {}
+    minimum = (run.get("schedulingPolicy") or {}).get("minAvailable")
+    bounds = own_bounds(job, template)
+    return _Workers(
+        count=count(roles[_WORKER].get("replicas"), 1) if _WORKER in roles else 0,
+        template=template,
+        policy=run,
+        bounds=_inferred(bounds, spec.get("elasticPolicy") or {}, minimum, others=others) if kind.infers else bounds,
+        unsafe=next((why for why, holds in kind.rules if holds(spec, roles)), None),
+        others=others,
+        gang_minimum=count(minimum, 0) or None,
+    )
+
+
+def own_bounds(job: Json, template: Json) -> WorkerBounds:
+    """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template.
+
+    >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "2"}}}, {})
+    WorkerBounds(least=2, most=None, source='annotation netgang.io/min-workers', bad=False, asked=2)
+    >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "5", MAX_WORKERS: "4"}}}, {}).bad
+    True
+    """
+    said = {**annotations_of(template), **annotations_of(job)}
+    name = MIN_WORKERS if MIN_WORKERS in said else _KUEUE_MINIMUM
+    least, most = said.get(name), said.get(MAX_WORKERS)
+    least_n, most_n = (whole_number(text, digits=_COUNT_DIGITS) or None for text in (least, most))
+    bad = (least is not None and least_n is None) or (most is not None and most_n is None)
+    bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
+    asked = least_n if name == MIN_WORKERS else None
+    return WorkerBounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad, asked)
+
+
+def _limited(bounds: WorkerBounds, template: Json) -> WorkerBounds:
+    """With the pods' own min-available as the least of all minimums, and as the minimum where none is said."""
+    label = whole_number(labels_of(template).get(_MIN_AVAILABLE), digits=_LABEL_CHARS)
+    if label is None or (bounds.least is not None and label <= bounds.least):
+        return bounds
+    return replace(bounds, least=label, source="label min-available")
+
+
+def _inferred(bounds: WorkerBounds, policy: Json, minimum: Any, *, others: int) -> WorkerBounds:
+    """What the framework itself says where our annotations do not."""
+    least, most, source = bounds.least, bounds.most, bounds.source
+    if least is None and policy.get("minReplicas") is not None:
+        least, source = count(policy["minReplicas"], 1), "spec.elasticPolicy"
+    if most is None and policy.get("maxReplicas") is not None:
+        most = count(policy["maxReplicas"], 1)
+    if least is None and minimum is not None and count(minimum, 0) > others:
+        least, source = count(minimum, 0) - others, "schedulingPolicy.minAvailable"
+    bad = bounds.bad or (least is not None and most is not None and least > most)
+    return replace(bounds, least=least, most=most, source=source, bad=bad)
+
+
+def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
+    manager = workers.policy.get("managedBy")
+    if workers.bounds.bad:
+        return Unsafe.BAD_BOUNDS
+    if manager and manager not in kind.managers:
+        return Unsafe.MANAGED
+    if labels_of(job).get(_KUEUE_QUEUE):
+        return Unsafe.QUEUED
+    if any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()):
+        return Unsafe.CONTROLLED
+    return workers.unsafe
+
+
+def _rests(job: Json, ends: Collection[str], *, suspended: bool) -> NotNow | None:
+    """The first that applies of deleted, ended, suspended, restarting."""
+    held = {one["type"] for one in (job.get("status") or {}).get("conditions") or () if one.get("status") == "True"}
+    if job["metadata"].get("deletionTimestamp"):
+        return NotNow.DELETED
+    if not held.isdisjoint(ends):
+        return NotNow.ENDED
+    if suspended or "Suspended" in held:
+        return NotNow.SUSPENDED
+    return NotNow.RESTARTING if "Restarting" in held else None
+
+
+def count(value: Any, default: int) -> int:
+    """A count of the spec; missing: the API's default. ValueError: it is no whole number."""
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+        raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
+    return value

@@ -1,0 +1,267 @@
+"""Take what jobs report, if it can be true, is not too much, and is of a job that there is.
+
+Why so strict: reports come from other people's programs and end in decisions about worker counts; a NaN, a step that
+goes back or a clock in milliseconds would be a wrong curve that no person notices. Rules:
+
+- A report, one point or several, is taken whole or not at all; a mistake is a BadRequestError that begins with the
+  field.
+- Steps ascend. Only a report that says `restarted` (its process restarted, perhaps from an older checkpoint) may go
+  back; the points from its first step on were undone, and are forgotten.
+- The number of reports has a bound per job, per namespace and for all, so that reports never keep the scheduler from
+  its work, nor one namespace the jobs of others from being heard.
+- A report changes nothing but its own job's series; whether anything follows is up to the job's annotations, minimum
+  and maximum, and the queue.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+
+from extender.controllers.elastic.records import JobView, Records
+from extender.controllers.elastic.reported import ReportBook
+from extender.errors import BadRequestError
+from extender.ports import Clock
+from scoring.scaling.job import JobKey
+from scoring.scaling.series import Point
+
+MOST_POINTS: Final = 256  # Points of one report
+AHEAD_S: Final = 60.0  # How much a job's clock may be ahead of ours
+BEHIND_S: Final = 7 * 86400.0  # How old a point may be
+LIMITS: Final[Mapping[str, tuple[float, float]]] = {
+    # field of a point → the smallest and the largest number it may be
+    "step": (0, 2**53),
+    "loss": (-1e30, 1e30),
+    "samples_per_second": (0, 1e15),
+    "accuracy": (0, 1),
+    "workers": (0, 100_000),
+}
+_FIELDS: Final = (*LIMITS, "time")
+_WHOLE: Final = frozenset({"step", "workers"})
+
+
+class ReportAnswer(msgspec.Struct, frozen=True):
+    """What a report is answered; `detail` is a sentence for people, `step` the job's newest."""
+
+    status: HTTPStatus
+    detail: str = ""
+    points: int = 0
+    step: int | None = None
+    retry_after_s: float = 0.0
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """Reports a second in the long run, each of up to 256 points; at once `burst` times as many."""
+
+    per_job: float = 2.0
+    in_all: float = 100.0
+    namespace_share: float = 0.5  # Of `in_all`, for the jobs of one namespace: no namespace can use up what others need
+    burst: float = 10.0
+
+
+class Reports:
+    """Takes reports for the jobs that there are; the one writer of `book`."""
+
+    def __init__(self, records: Records, book: ReportBook, clock: Clock, *, rates: Rates = Rates()) -> None:
+        self._records, self._book, self._clock, self._rates = records, book, clock, rates
+        self._all = self._bucket(rates.in_all)
+        self._of: dict[JobKey, _Tokens] = {}  # job that reported → how much more it may
+        self._in: dict[str, _Tokens] = {}  # namespace → the same of all its jobs
+
+    def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> ReportAnswer:
+        """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
+
+        Cost: O(jobs) to find it, and O(points).
+        """
+        views = find_jobs(self._records.views, namespace, name, kind=kind)
+        if not views:
+            return ReportAnswer(
+                HTTPStatus.NOT_FOUND, f"no job {namespace}/{name} of a kind that netgang resizes is known"
+            )
+        if len(views) > 1:
+            kinds = ", ".join(view.job.key.kind for view in views)
+            return ReportAnswer(
+                HTTPStatus.CONFLICT, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
+            )
+        job = views[0].job
+        wait_s = self._wait_s(job.key)
+        if wait_s > 0.0:
+            detail = f"at most {self._rates.per_job:g} reports a second of one job: put several points into one"
+            return ReportAnswer(HTTPStatus.TOO_MANY_REQUESTS, detail, retry_after_s=wait_s)
+        report = read_report(body, now_s=self._clock.now_s(), workers=job.workers)
+        last = self._book.last(job.key, job.uid)
+        first = report.points[0].step
+        if last is not None and first <= last.step and not report.restarted:
+            detail = (
+                f"points[0].step: {first} is not above {last.step}, the last one reported; a process that began again "
+                'at an older checkpoint says "restarted": true in its first report'
+            )
+            return ReportAnswer(HTTPStatus.CONFLICT, detail, step=last.step)
+        self._book.add(job.key, job.uid, report.points, undo=report.restarted)
+        return ReportAnswer(HTTPStatus.OK, points=len(report.points), step=report.points[-1].step)
+
+    def tidy(self) -> None:
+        """Forget jobs that are gone; due now and then. Cost: O(jobs that reported)."""
+        jobs = self._records.views
+        self._book.keep_only(jobs.keys())
+        for job in [job for job in self._of if job not in jobs]:
+            del self._of[job]
+        there = {job.namespace for job in self._of}
+        for namespace in [namespace for namespace in self._in if namespace not in there]:
+            del self._in[namespace]
+
+    def forget(self) -> None:
+        """Forget everything: another replica decides now, or we begin to."""
+        self._book.forget()
+        self._of.clear()
+        self._in.clear()
+
+    def _wait_s(self, job: JobKey) -> float:
+        """How long the job must wait before its next report; 0: it need not, and this one is counted."""
+        rates, now_s = self._rates, self._clock.monotonic_s()
+        if job not in self._of:
+            self._of[job] = self._bucket(rates.per_job)
+        if job.namespace not in self._in:
+            self._in[job.namespace] = self._bucket(rates.in_all * rates.namespace_share)
+        buckets = (self._of[job], self._in[job.namespace], self._all)
+        wait_s = max(one.wait_s(now_s) for one in buckets)
+        if wait_s == 0.0:
+            for one in buckets:
+                one.tokens -= 1.0
+        return wait_s
+
+    def _bucket(self, per_s: float) -> "_Tokens":
+        most = max(per_s * self._rates.burst, 1.0)
+        return _Tokens(per_s, most, most, self._clock.monotonic_s())
+
+
+class _Tokens(msgspec.Struct):
+    per_s: float
+    most: float
+    tokens: float
+    at_s: float
+
+    def wait_s(self, now_s: float) -> float:
+        """Time until there is a token; 0: there is one."""
+        self.tokens = min(self.most, self.tokens + (now_s - self.at_s) * self.per_s)
+        self.at_s = now_s
+        return 0.0 if self.tokens >= 1.0 else (1.0 - self.tokens) / self.per_s
+
+
+def find_jobs(
+    jobs: Mapping[JobKey, JobView], namespace: str, name: str, *, kind: str | None = None
+) -> Sequence[JobView]:
+    """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs)."""
+    wanted = None if kind is None else kind.lower()
+    found = [
+        view
+        for key, view in jobs.items()
+        if key.name == name
+        and key.namespace == namespace
+        and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
+    ]
+    return sorted(found, key=lambda view: view.job.key)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """Points by ascending step, and whether the process restarted: its reports from their first step on are void."""
+
+    points: tuple[Point, ...]
+    restarted: bool = False
+
+
+def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Report:
+    """Read a point, a list of points, `{"points": […], "restarted": …}`.
+
+    `workers` counts where a point says none. Errors: BadRequestError, whose text begins with the field.
+
+    >>> read_report(b'{"step": 7, "loss": 0.5}', now_s=100.0).points[0].time_s
+    100.0
+    >>> read_report(b'[{"step": 7, "loss": NaN}]', now_s=100.0)
+    Traceback (most recent call last):
+    extender.errors.BadRequestError: points[0].loss: must be a number from -1e+30 to 1e+30, not nan
+    """
+    try:
+        document = json.loads(body)  # NaN and infinities, which many programs write, become numbers to refuse
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"body: no JSON: {error}") from error
+    given, beside = _parts(document)
+    restarted = beside.get("restarted", False)
+    if not isinstance(restarted, bool):
+        raise BadRequestError("restarted: must be true or false")
+    if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
+        count = len(given) if isinstance(given, list) else "something else"
+        raise BadRequestError(f"points: must be a list of 1 to {MOST_POINTS} points, not {count}")
+    points = tuple(_read_point(one, f"points[{i}]", now_s=now_s, workers=workers) for i, one in enumerate(given))
+    for i, (one, other) in enumerate(pairwise(points), start=1):
+        if other.step <= one.step:
+            raise BadRequestError(f"points[{i}].step: {other.step} is not above {one.step}, the one before")
+        if "time" not in given[i]:
+            raise BadRequestError(f"points[{i}].time: must be given where there are several points")
+    return Report(points, restarted)
+
+
+def _parts(document: Any) -> tuple[Any, Mapping[str, Any]]:
+    """What stands for the points, and what stands beside them."""
+    match document:
+        case {"points": points}:
+            if unknown := document.keys() - {"points", "restarted"}:
+                raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
+            return points, document
+        case dict():
+            return [{key: value for key, value in document.items() if key != "restarted"}], document
+        case _:
+            return document, {}
+
+
+def _read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
+    """One point, of which people would speak as `where`. Errors: BadRequestError, whose text begins with the field."""
+    if not isinstance(given, dict):
+        raise BadRequestError(f"{where}: must be an object with step, time and loss")
+    if unknown := given.keys() - set(_FIELDS):
+        raise BadRequestError(f"{where}.{min(unknown)}: no such field; there are {', '.join(_FIELDS)}")
+    step = _number(given, "step", where)
+    loss = _number(given, "loss", where)
+    if step is None or loss is None:
+        raise BadRequestError(f"{where}.{'step' if step is None else 'loss'}: must be given")
+    speed, accuracy = (_number(given, field, where) for field in ("samples_per_second", "accuracy"))
+    reported = _number(given, "workers", where)
+    return Point(
+        step=int(step),
+        time_s=_time_s(given.get("time"), where, now_s=now_s),
+        loss=float(loss),
+        samples_per_second=float(speed) if speed is not None else None,
+        accuracy=float(accuracy) if accuracy is not None else None,
+        workers=workers if reported is None else int(reported),
+    )
+
+
+def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
+    value = given.get(field)
+    if value is None:
+        return None
+    low, high = LIMITS[field]
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    whole = field not in _WHOLE or isinstance(value, int) or (number and value.is_integer())
+    if not number or not low <= value <= high or not whole:
+        kind = "whole number" if field in _WHOLE else "number"
+        shown = repr(value)[:40]
+        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {shown}")
+    return value  # type: ignore[no-any-return]
+
+
+def _time_s(value: Any, where: str, *, now_s: float) -> float:
+    """Unix seconds near now; those of now if nothing is said."""
+    if value is None:
+        return now_s
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not now_s - BEHIND_S <= value <= now_s + AHEAD_S:
+        shown = repr(value)[:40]
+        raise BadRequestError(
+            f"{where}.time: must be Unix seconds, at most {BEHIND_S / 86400.0:g} days ago and {AHEAD_S:g} s ahead of "
+            f"netgang's clock ({now_s:.0f}), not {shown}"
+        )
+    return float(value)

@@ -1,1 +1,0 @@
-"""What a job's own metrics ask for."""

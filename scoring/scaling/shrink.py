@@ -1,0 +1,414 @@
+"""Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
+
+Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm
+(`lab.simulator.kod2_scaling`): the gang is placed for real over the nodes of a zone, not on one node; the fewest
+workers go; the highest index goes first, because frameworks let no caller choose.
+
+Steps:
+1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first of all of them
+   for which the other steps find a way: of those that ask for the same only the first is tried, and at most
+   `MOST_KINDS`. With `LEVELS` room is made for all members that it asked for.
+2. Nothing is done if others leave for it already, if it is promised a start that is nearer than a resize lasts, or if
+   it fits as soon as pods that are going anyway are gone.
+3. Jobs that may give up workers (`_offer`), of those the workers on nodes that concern the gang. A job must
+   be lighter (ω′) than the gang, or as heavy and entered later, and must not have a higher priority; for a STARVING
+   gang (PAPERS K3) weights do not count. With `LEVELS` it must have a higher service level.
+4. Their order (`_in_order`): lowest priority first, then the lightest (with `LEVELS` those that have had most), then
+   the job whose highest workers are worth least where they are, then by name. Worth, from the highest index down, as
+   they leave: first those on nodes that the beneficiary would go to if it could choose; then those that share no node
+   with a ps or chief of their own (PAPERS K4); then the worst linked.
+5. The fewest workers that make the gang fit, from the first jobs in this order. A good way by counting (`_Gathering`),
+   quick for any number of jobs; then all ways with fewer workers, bounded by `MOST_COUNTS` (`fewer`). Where counting
+   and placing disagree, because kinds of members compete for nodes: as few of the first jobs as pass (`enough`).
+6. The planner itself must give the gang its places then: otherwise another gang would have the room.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+import numpy as np
+
+from scoring.ids import NodeName
+from scoring.model import Gang, Pod, Role
+from scoring.model.policy import Policy
+from scoring.model.snapshot import Snapshot
+from scoring.network.matrix import Ints
+from scoring.plan import Plan, PlannerCache, Run, begin_run
+from scoring.plan import plan as planned
+from scoring.plan.demand import whole_of
+from scoring.plan.placement import kind_of
+from scoring.plan.queue_order import QueueOrder
+from scoring.plan.result import WANTS_ROOM, Placed
+from scoring.preempt.cluster_without import Group, Without
+from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
+from scoring.scaling.job import (
+    Change,
+    ElasticCondition,
+    ElasticJob,
+    JobRefusal,
+    No,
+    Options,
+    ScaleIn,
+    by_job,
+    going,
+    resizable,
+    steps_down,
+)
+from scoring.selection.demand import pairs_count
+
+MOST_KINDS: Final = 16  # Different gangs for which room is looked for in one pass: each costs a look at all jobs
+MOST_COUNTS: Final = 2000  # Ways that `fewer` looks at by counting: one or two tenths of a second in all
+MOST_TRIALS: Final = 48  # The same for real placements
+_MOST_JOBS: Final = 64  # With more jobs there are too many ways to look at any part of them
+T = TypeVar("T")
+Taken: TypeAlias = tuple[int, ...]
+"""Workers taken from each job, in the order in which jobs give"""
+
+
+class Giver(msgspec.Struct, frozen=True):
+    """A job that may give up workers, with its gang and what it can give up, highest index first."""
+
+    job: ElasticJob
+    gang: Gang
+    weight: tuple[Any, ...]  # Smaller is heavier; with `ElasticCondition.LEVELS` the cluster-hours that it has had
+    pods: list[Pod]
+
+
+def scale_in(
+    snapshot: Snapshot,
+    plan: Plan,
+    jobs: Sequence[ElasticJob],
+    policy: Policy,
+    options: Options,
+    *,
+    now_s: float,
+    cache: PlannerCache | None = None,
+) -> ScaleIn:
+    """The jobs that give up workers for the first gang that waits, or why none does.
+
+    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: some
+    placements of one gang, at most about fifty, and one run of the planner where workers go.
+
+    >>> from scoring.plan import plan
+    >>> from tests.builders import node, snapshot
+    >>> from tests.scoring.scaling.cases import TRUSTING, elastic, waiting, workers
+    >>> light = workers("light", ["n1", "n1", "n2", "n2"], ps="n1", cpu="2")
+    >>> cluster = snapshot([node("n1", cpu="6"), node("n2", cpu="4")], [light, waiting("heavy", 1, cpu="2", weight=9)])
+    >>> made = plan(cluster, policy := TRUSTING, now_s=0.0)
+    >>> found = scale_in(cluster, made, [elastic(light, least=1)], policy, Options(), now_s=0.0)
+    >>> found.beneficiary, [(str(c.job), c.before, c.after) for c in found.changes], dict(found.places)
+    ('default/heavy', [('TFJob.kubeflow.org/default/light', 4, 3)], {'uid-default-heavy-0': 'n2'})
+    """
+    cache = cache if cache is not None else PlannerCache()
+    waiting = sorted((one.rank, one.gang) for one in plan.waiting.values() if one.reason in WANTS_ROOM)
+    keys = [key for _, key in waiting[: None if options.condition is ElasticCondition.LEVELS else 1]]
+    gangs = [snapshot.gangs[key] for key in keys if key in snapshot.gangs]
+    claimed = next((gang.key for gang in gangs if gang.key in snapshot.claims), None)
+    if claimed is not None:
+        return ScaleIn(claimed, reason=No.ROOM_IS_COMING, detail="others leave for it")
+    if len(gangs) > 1:
+        kinds: dict[object, Gang] = {}  # The first of each
+        run = begin_run(snapshot, policy, cache)
+        for gang in gangs:
+            kinds.setdefault((id(kind_of(run, run.view.demand(gang))), gang.priority), gang)
+        gangs = list(kinds.values())[:MOST_KINDS]
+    gone = going(snapshot, jobs)
+    first: ScaleIn | None = None
+    for gang in gangs:
+        # A resized job would stand still for longer. A promise that is late has a later start: then jobs do shrink.
+        if (wait_s := plan.starts_in_s(gang.key, now_s=now_s)) <= options.metrics.stall_s:
+            first = first or ScaleIn(gang.key, reason=No.STARTS_SOON, detail=f"in {wait_s:.0f} s")
+            continue
+        whole = options.condition is ElasticCondition.LEVELS
+        without = without_workers(snapshot, plan, gang, policy, now_s=now_s, cache=cache, leaving=gone, whole=whole)
+        found = _for_one(without, plan, jobs, options, going=len(gone))
+        if found.changes or (gone and found.reason is No.ROOM_IS_COMING):
+            return found
+        first = first or found
+    return first or ScaleIn(None, reason=No.NOBODY_WAITS)
+
+
+def without_workers(
+    snapshot: Snapshot,
+    plan: Plan,
+    gang: Gang,
+    policy: Policy,
+    *,
+    now_s: float,
+    cache: PlannerCache,
+    leaving: Sequence[Pod] = (),
+    whole: bool = False,
+) -> Without:
+    """What the gang would find without some workers, beside what gangs before it in the queue are given.
+
+    `leaving` go anyway. `whole`: all members that the gang asks for must fit, not its minimum alone.
+    """
+    ask, waiting = cache.demands.of(gang, policy, snapshot.table.index), plan.waiting.get(gang.key)
+    ahead = [one for one in plan.admitted.values() if waiting is not None and one.rank < waiting.rank]
+    ask = whole_of(ask) if whole else ask
+    return Without(snapshot, policy, ask, cache, now_s=now_s, planned=ahead, leaving=leaving)
+
+
+def _for_one(without: Without, plan: Plan, jobs: Sequence[ElasticJob], options: Options, *, going: int) -> ScaleIn:
+    """Steps 2 to 6 for one gang that waits; `going`: number of pods that go anyway."""
+    run, ask, now_s = without.run, without.ask, without.now_s
+    key = ask.gang.key
+    if without.may_fit(()) and without.place(()) is not None:
+        words = f"{going} pods are going" if going else "there is room already"
+        return ScaleIn(key, reason=No.ROOM_IS_COMING, detail=words)
+    turns = QueueOrder(run, now_s=now_s)
+    by_level = options.condition is ElasticCondition.LEVELS and not turns.starving(ask)
+    if by_level and is_wide(ask.gang, run.table, run.policy.service):
+        return ScaleIn(key, reason=No.TOO_WIDE)
+    others = sorted((job for job in jobs if job.gang != key), key=lambda one: one.key)
+    total = run.table.allocatable.sum(axis=0)
+    offers = [_offer(without, job, turns, options, total) for job in others]
+    near = [one for one in offers if isinstance(one, Giver)]
+    refusals = [one for one in offers if isinstance(one, JobRefusal)]
+    if not near:
+        return ScaleIn(key, reason=No.NO_JOB, refusals=by_job(refusals))
+    everything = _pods(near, [len(one.pods) for one in near])
+    best = without.place(everything) if without.may_fit(everything) else None
+    if best is None:
+        offered = f"{len(everything)} workers of {len(near)} jobs at most"
+        return ScaleIn(key, reason=No.NOT_ENOUGH, detail=offered, refusals=by_job(refusals))
+    ordered = _in_order(run, near, best)
+    taken, placed = _chosen(without, ordered, best)
+    some = [(one.job, one.pods[:number]) for one, number in zip(ordered, taken, strict=True)]
+    refusals += [JobRefusal(job.key, No.NOT_NEEDED) for job, pods in some if not pods]
+    then = run.snapshot.without(_pods(ordered, taken))
+    after = planned(then, run.policy, now_s=now_s, previous=plan, cache=run.cache)
+    if key in after.admitted and placed.nodes.keys() <= after.admitted[key].members.keys():
+        changes = [Change.down(job, job.indexes[pods[-1].uid], pods) for job, pods in some if pods]
+        return ScaleIn(key, tuple(changes), placed.nodes, placed.zones, refusals=by_job(refusals))
+    refusals += [JobRefusal(job.key, No.GIVEN_TO_OTHERS) for job, pods in some if pods]
+    return ScaleIn(key, reason=No.GIVEN_TO_OTHERS, refusals=by_job(refusals))
+
+
+def _offer(without: Without, job: ElasticJob, turns: QueueOrder, options: Options, total: Ints) -> Giver | JobRefusal:
+    """What the job may give up for the gang, or why it gives nothing (step 3). Cost: O(members of its gang).
+
+    `total`: what all nodes have.
+    """
+    run, ask, now_s = without.run, without.ask, without.now_s
+    gang = run.snapshot.gangs.get(job.gang)
+    refusal = resizable(job, gang, options, now_s=now_s)
+    if gang is None or refusal is not None:
+        return refusal or JobRefusal(job.key, No.NOT_RUNNING)
+    if gang.priority > ask.gang.priority:
+        return JobRefusal(job.key, No.HIGHER_PRIORITY, f"{gang.priority} and {ask.gang.priority}")
+    weight: tuple[Any, ...]
+    if options.condition is ElasticCondition.LEVELS:
+        hours = hours_of(gang, run.snapshot, now_s=now_s, total=total)
+        weight = (hours,)
+        had, asks = level(hours, run.policy.service), level_of_waiting(ask.gang.key, run.snapshot, run.policy.service)
+        if had <= asks:
+            return JobRefusal(job.key, No.NOT_ABOVE, f"level {had}, the gang's {asks}")
+    else:
+        mine, its = turns.weight(ask), turns.weight(run.view.demand(gang))
+        weight = its.key
+        later = (mine.key, ask.gang.created_s, ask.gang.key) >= (its.key, gang.created_s, gang.key)
+        if later and not turns.starving(ask):
+            return JobRefusal(job.key, No.NOT_LIGHTER, f"ω′ {its.omega_prime:.6g}, the gang's {mine.omega_prime:.6g}")
+    pods = steps_down(job, gang, most=options.decrement)
+    if not pods:
+        return JobRefusal(job.key, No.AT_MINIMUM, f"{job.workers} workers, at least {job.floor}")
+    rows = [without.row(pod) for pod in pods]  # down to the last on a node that concerns the gang
+    last = max((n for n, row in enumerate(rows, start=1) if row is not None and without.reached[row]), default=0)
+    return Giver(job, gang, weight, pods[:last]) if last else JobRefusal(job.key, No.ELSEWHERE)
+
+
+def _chosen(without: Without, ordered: Sequence[Giver], best: Placed) -> tuple[Taken, Placed]:
+    """Step 5: steps of each job in this order, and where the gang goes then. `best`: the same with all of them."""
+
+    def passes(taken: Taken) -> Placed | None:
+        return without.place(_pods(ordered, taken))
+
+    limits, table = [len(one.pods) for one in ordered], without.run.table
+    freed = [[(without.row(pod), table.vector(pod.requests).tolist()) for pod in one.pods] for one in ordered]
+    gathered = [way for group in without.groups if (way := _Gathering(without, group, freed).run()) is not None]
+    gathered.sort(key=lambda taken: (sum(taken), [-number for number in taken]))
+    by_counting = ((way, there) for way in gathered if (there := passes(way)) is not None)
+    found = next(by_counting, None) or enough(limits, best, passes)
+    return fewer(limits, sum(found[0]), lambda taken: without.may_fit(_pods(ordered, taken)), passes) or found
+
+
+def _pods(givers: Sequence[Giver], taken: Sequence[int]) -> list[Pod]:
+    return [pod for one, number in zip(givers, taken, strict=True) for pod in one.pods[:number]]
+
+
+def _in_order(run: Run, near: Sequence[Giver], best: Placed) -> list[Giver]:
+    """Step 4: which job gives first; `best`: where the gang would go if it could choose."""
+    wanted = frozenset(best.nodes.values())
+
+    def worth(one: Giver) -> tuple[Any, ...]:
+        leaders = {pod.node for pod in one.gang.placed if pod.role in (Role.PS, Role.CHIEF)}
+        nodes = [pod.node for pod in one.pods if pod.node is not None]
+        points = link_points(run, one.gang, nodes)
+        return tuple((node not in wanted, node in leaders, points.get(node, 0.0)) for node in nodes), one.job.key
+
+    ordered = sorted(near, key=worth)
+    ordered.sort(key=lambda one: one.weight, reverse=True)  # A smaller key is a heavier job; equal ones stay in order
+    ordered.sort(key=lambda one: one.gang.priority)
+    return ordered
+
+
+def link_points(run: Run, gang: Gang, nodes: Sequence[NodeName]) -> dict[NodeName, float]:
+    """Node → mean points to the placed members a worker there exchanges data with, rounded: equal ones tie."""
+    all_reduce = not any(pod.role is Role.PS for pod in gang.members)
+    index = run.table.index
+    ends = tuple(
+        sorted(
+            pod.node
+            for pod in gang.placed
+            if pod.node is not None and pod.node in index and pairs_count(Role.WORKER, pod.role, all_reduce=all_reduce)
+        )
+    )
+    names = tuple(sorted({node for node in nodes if node in index}))
+    if not ends or not names:
+        return {}
+    points = run.scores.toward(names, ends, run.view.score(run.view.demand(gang))).points.mean(axis=1)
+    return {node: round(float(value), 6) for node, value in zip(names, points, strict=True)}
+
+
+class _Gathering:
+    """A way that is enough by counting in one group of zones; the fewest workers are not promised.
+
+    Step by step whatever brings most room for each worker that goes, the first job among equals; then what is not
+    needed is given back, the last first. What a pod that leaves or comes back changes is counted at its node alone.
+    Cost: O(steps · classes) for each worker taken.
+    """
+
+    def __init__(self, without: Without, group: Group, jobs: Sequence[Sequence[tuple[int | None, list[int]]]]) -> None:
+        """`jobs`: of each pod its node's row and what it leaves there."""
+        self._start, self._jobs = without.free, jobs
+        self._inside = np.isin(without.zone_of, group)
+        self._asked = [
+            (one.allowed, [(column, amount) for column, amount in enumerate(one.request.tolist()) if amount > 0])
+            for one in without.classes
+        ]
+        self._short = [one.wanted - int(one.sums[list(group)].sum()) for one in without.classes]
+        """Members of each class that find no place; below 0: places beyond what is wanted"""
+        self._free: dict[int, list[int]] = {}  # Row → what is free there by now, where a pod left
+        self._taken = [0] * len(jobs)
+        self._offers: dict[int, tuple[float, int]] = {}  # Job → (gain per pod, pods) of its best next pods
+        self._near = [n for n, pods in enumerate(jobs) if any(row is not None and self._inside[row] for row, _ in pods)]
+        self._at: dict[int | None, set[int]] = {}  # Row → jobs with a pod there
+        for number in self._near:
+            for row, _ in jobs[number]:
+                self._at.setdefault(row, set()).add(number)
+
+    def run(self) -> Taken | None:
+        """The way; `None`: all that are near are not enough together."""
+        for number in self._near:
+            self._look_at(number)
+        while self._lacking():
+            if not self._offers:
+                return None
+            number = min(self._offers, key=lambda one: (-self._offers[one][0], one))
+            self._take(number, self._offers[number][1])
+        for number in reversed(self._near):
+            self._give_back(number)
+        return tuple(self._taken)
+
+    def _lacking(self) -> int:
+        return sum([max(short, 0) for short in self._short])
+
+    def _leave(self, pod: tuple[int | None, list[int]], *, back: bool = False) -> None:
+        """The pod is gone, or `back` after all."""
+        row, amounts = pod
+        if row is None or not self._inside[row]:
+            return
+        sign = -1 if back else 1
+        before = self._free.get(row) or self._start[row].tolist()
+        after = self._free[row] = [a + sign * b for a, b in zip(before, amounts, strict=True)]
+        for number, (allowed, asked) in enumerate(self._asked):
+            if allowed[row] and asked:  # What asks for nothing fits as before
+                fit = [min([free[column] // amount for column, amount in asked]) for free in (before, after)]
+                self._short[number] += max(fit[0], 0) - max(fit[1], 0)
+
+    def _take(self, number: int, pods: int) -> None:
+        begin = self._taken[number]
+        chosen = self._jobs[number][begin : begin + pods]
+        for pod in chosen:
+            self._leave(pod)
+        self._taken[number] += pods
+        for other in {number}.union(*(self._at[row] for row, _ in chosen)):
+            if other in self._offers:
+                self._look_at(other)
+
+    def _look_at(self, number: int) -> None:
+        """What the job's next pods would bring; if none brings anything, one at a time may help another job's."""
+        left = self._jobs[number][self._taken[number] :]
+        if not left:
+            self._offers.pop(number, None)
+            return
+        before, best = self._lacking(), (0.0, 1)
+        for count, pod in enumerate(left, start=1):
+            self._leave(pod)
+            gain = (before - self._lacking()) / count
+            best = (gain, count) if gain > best[0] else best
+        for pod in left:
+            self._leave(pod, back=True)
+        self._offers[number] = best
+
+    def _give_back(self, number: int) -> None:
+        while self._taken[number]:
+            pod = self._jobs[number][self._taken[number] - 1]
+            self._leave(pod, back=True)
+            if self._lacking():
+                self._leave(pod)
+                return
+            self._taken[number] -= 1
+
+
+def fewer(
+    limits: Sequence[int], than: int, perhaps: Callable[[Taken], bool], passes: Callable[[Taken], T | None]
+) -> tuple[Taken, T] | None:
+    """A way with fewer steps than `than`; `None`: there is none, or it is too far.
+
+    >>> def sum_of_weights(taken): return taken[0] * 1 + taken[1] * 3 >= 4
+    >>> fewer([2, 2], 9, sum_of_weights, lambda taken: "fits")
+    ((1, 1), 'fits')
+    >>> fewer([2, 2], 2, sum_of_weights, lambda taken: "fits")
+    """
+    counts = trials = 0
+    for size in range(1, than if len(limits) <= _MOST_JOBS else 0):
+        for taken in ways(limits, size):
+            counts += 1
+            if counts > MOST_COUNTS or trials > MOST_TRIALS:
+                return None
+            if perhaps(taken):
+                trials += 1
+                if (result := passes(taken)) is not None:
+                    return taken, result
+    return None
+
+
+def enough(limits: Sequence[int], result: T, passes: Callable[[Taken], T | None]) -> tuple[Taken, T]:
+    """As few of the first jobs as pass with all their steps. All jobs do, with `result`."""
+    too_few, number, best = 0, len(limits), tuple(limits)
+    while number - too_few > 1:
+        middle = (number + too_few) // 2
+        taken = (*limits[:middle], *[0] * (len(limits) - middle))
+        found = passes(taken)
+        if found is None:
+            too_few = middle
+        else:
+            number, best, result = middle, taken, found
+    return best, result
+
+
+def ways(limits: Sequence[int], size: int) -> Iterator[Taken]:
+    """All ways to take `size` steps, those that take most from the first jobs first.
+
+    >>> list(ways([2, 1, 2], 2))
+    [(2, 0, 0), (1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 0, 2)]
+    """
+    if not limits:
+        yield from [()] if size == 0 else []
+        return
+    for first in range(min(limits[0], size), max(size - sum(limits[1:]), 0) - 1, -1):
+        for others in ways(limits[1:], size - first):
+            yield (first, *others)

@@ -1,1 +1,0 @@
-"""Which running jobs give up how many workers for a waiting gang."""
