@@ -11,7 +11,6 @@ import msgspec
 
 from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
@@ -98,7 +97,6 @@ class Common:
 
     settings: Settings
     cache: ClusterCache
-    groups: SeenGroups
     api: ClusterApi  # Nothing is written through it by a process that lost the lease
     clock: Clock
     rng: random.Random

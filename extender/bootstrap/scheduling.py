@@ -31,7 +31,6 @@ class Starting:
         self.events = Events(api, clock, telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,
-            common.groups,
             api,
             clock,
             telemetry,

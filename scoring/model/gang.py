@@ -5,17 +5,32 @@ import msgspec
 from scoring.ids import GangKey
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
-from scoring.model.resources import NO_RESOURCES, Resources
+
+
+class GroupStatus(msgspec.Struct, frozen=True):
+    """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
+
+    phase: str = ""  # A `scoring.queue.podgroup_status.GroupPhase`, or whatever another controller wrote
+    scheduled: int = 0  # Members on a node and alive, or Succeeded
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    occupied_by: str = ""  # `namespace/job` of the members' jobs, sorted, with commas between
+    schedule_start_s: int | None = None  # Since when enough pods exist, Unix seconds
 
 
 class PodGroup(msgspec.Struct, frozen=True):
-    """`scheduling.x-k8s.io/v1alpha1` PodGroup: the fields that decide."""
+    """A PodGroup of any kind: what decides, and beside it what the API server shows of its status."""
 
     key: GangKey
     min_member: int
     created_s: float = 0.0
     schedule_timeout_s: float | None = None
-    min_resources: Resources = NO_RESOURCES
+    uid: str = ""  # This and the following decide nothing
+    resource_version: str = ""
+    status: GroupStatus = GroupStatus()
+    ours: bool = False  # We wrote (part of) its status
+    other_writer: str = ""  # Which other client did; empty: none
 
 
 class Gang(msgspec.Struct, frozen=True):

@@ -164,7 +164,7 @@ class Elastic:
         givers: dict[str, GangKey] = {}
         for change in changes:
             seen = self.parts.jobs.get(change.job)
-            giver = gang_key_of(self._cache.job_pods(pods_job(seen))) if seen is not None else None
+            giver = gang_key_of(self._cache.pods.of_job(pods_job(seen))) if seen is not None else None
             if giver is not None:
                 givers[change.uid] = giver
         self._rooms.agree_with(changes, givers)

@@ -60,7 +60,7 @@ class Parts(msgspec.Struct, frozen=True):
 
     def workers(self, seen: Seen) -> Sequence[Pod]:
         """The job's worker pods that have not ended, by name."""
-        pods = self.context.cache.job_pods(pods_job(seen))
+        pods = self.context.cache.pods.of_job(pods_job(seen))
         return [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None and not pod.terminal]
 
     def surplus(self, seen: Seen, workers: int) -> tuple[PodUid, ...]:

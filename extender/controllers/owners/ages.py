@@ -99,7 +99,7 @@ class OwnerAges:
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
-        self._cache.owners.keep_only(there)
+        self._cache.gangs.owners.keep_only(there)
         yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
@@ -107,7 +107,7 @@ class OwnerAges:
             (turn, gang.created_s, gang.key, uid, owner)
             for gang, owners, turn in self._seen.values()
             for uid, owner in (owners.items() if turn is not None else ())
-            if uid not in self._not_before_s and not self._cache.owners.knows(uid)
+            if uid not in self._not_before_s and not self._cache.gangs.owners.knows(uid)
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from extender.cache.daemons import KeptRoom
+from extender.cache.room import KeptRoom
 from extender.cache.unreadable import words
 from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, decoded, forbidding

@@ -143,7 +143,7 @@ class Binds:
         """Bring the machines of these gangs up to date with the cache; gangs that run in part get one."""
         self.admissions.lapses.renew()
         self._quorums.keep_only(self.context.cache.gang)
-        wanted, in_part = sorted(set(keys)), self.context.cache.partial_gangs()
+        wanted, in_part = sorted(set(keys)), self.context.cache.gangs.partial()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:

@@ -49,7 +49,7 @@ class Housekeeping:
         self.wakes.add(self.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
         self.wakes.add(self.admissions.plan_made(plan))
         self.health.look()
-        in_part = plan.partial | self.context.cache.partial_gangs()
+        in_part = plan.partial | self.context.cache.gangs.partial()
         self.binds.reconcile(self.binds.gangs_under_way() | self.admissions.open | in_part)
         self.binds.plan_made(plan)
 
@@ -67,7 +67,7 @@ class Housekeeping:
 
     def _tidy(self) -> Steps[None]:
         self.context.cache.expire(self.context.clock.now_s())
-        yield from self.context.cache.look_for_daemon_sets()
+        yield from self.context.cache.daemon_sets.look_at_nodes()
         if not self.context.acting():
             return
         waiting: set[PodUid] = set()

@@ -190,7 +190,7 @@ class JobViews:
             gang = parts.context.cache.gang(known.gang.key)
             if gang is known.gang:  # its members are those that they were
                 return known
-        pods = parts.context.cache.job_pods(pods_job(seen))
+        pods = parts.context.cache.pods.of_job(pods_job(seen))
         key = gang_key_of(pods)
         gang = parts.context.cache.gang(key) if key is not None else None
         view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
