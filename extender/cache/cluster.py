@@ -2,7 +2,7 @@
 
 Rule: the version grows only when something that can decide changed (a heartbeat, a resourceVersion or a foreign pod's
 label cannot); equal versions give the same snapshot object; what a snapshot holds is never written again. Reflectors
-write through the four methods of each kind, the service through those of `State`; all on one thread of control.
+write through the four methods of each kind, the service through those of `ClusterState`; all on one thread of control.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from extender.cache.gangs import Gangs, JobSays, PodGroups
 from extender.cache.nodes import Nodes
 from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Usage
-from extender.cache.state import Attained, State
+from extender.cache.state import Attained, ClusterState
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
@@ -19,8 +19,8 @@ from scoring.model import Gang, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 
-class ClusterCache(State):
-    """Nodes, pods, PodGroups, network and decisions of now; for `on_change` see `State`."""
+class ClusterCache(ClusterState):
+    """Nodes, pods, PodGroups, network and decisions of now; for `on_change` see `ClusterState`."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ClusterCache(State):
         return self._snapshot
 
     def settle(self) -> None:
-        """See `State`."""
+        """See `ClusterState`."""
         self.gangs.settle()
         self._usage.matrix(self.nodes.settled())
 

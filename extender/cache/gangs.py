@@ -14,7 +14,7 @@ from types import MappingProxyType
 import msgspec
 from msgspec.structs import replace
 
-from extender.cache.state import State, Watched
+from extender.cache.state import ClusterState, Watched
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, PodUid
@@ -31,7 +31,7 @@ _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Ro
 """role → place among the members"""
 
 
-class Group(msgspec.Struct):
+class GroupPods(msgspec.Struct):
     """The pods that name one gang, and how many of them are ours."""
 
     pods: dict[PodUid, Pod] = {}
@@ -42,11 +42,11 @@ class Group(msgspec.Struct):
 class Gangs:
     """Every own gang by key."""
 
-    def __init__(self, state: State, *, scheduler_names: frozenset[str], extender: bool) -> None:
+    def __init__(self, state: ClusterState, *, scheduler_names: frozenset[str], extender: bool) -> None:
         self._state = state
         self._scheduler_names = scheduler_names
         self._extender = extender
-        self.groups: dict[GangKey, Group] = {}  # gang → the pods that name it
+        self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
         self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
         self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
         self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
@@ -99,7 +99,7 @@ class Gangs:
             return False
         group = self.groups.get(pod.group.key)
         if group is None:
-            group = self.groups[pod.group.key] = Group()
+            group = self.groups[pod.group.key] = GroupPods()
         if pod.uid not in group.pods:
             group.own += self.is_own(pod)
         group.pods[pod.uid] = pod
@@ -244,7 +244,7 @@ class Gangs:
 class PodGroups(Watched[PodGroup]):
     """The PodGroups of one kind as they are, statuses too; a status that we write comes back and decides nothing."""
 
-    def __init__(self, state: State, gangs: Gangs, *, native: bool) -> None:
+    def __init__(self, state: ClusterState, gangs: Gangs, *, native: bool) -> None:
         super().__init__(state)
         self._gangs = gangs
         self.by_key = gangs.pod_groups[native]

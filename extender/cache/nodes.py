@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from extender.cache.room import Daemons
-from extender.cache.state import State, Watched
+from extender.cache.state import ClusterState, Watched
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import Node, NodeTable
 from scoring.model.snapshot import axis_of
@@ -22,7 +22,7 @@ _SETTLED = 8
 class Nodes(Watched[Node]):
     """Every node by name, and the table."""
 
-    def __init__(self, state: State, by_name: dict[NodeName, Node], daemons: Daemons) -> None:
+    def __init__(self, state: ClusterState, by_name: dict[NodeName, Node], daemons: Daemons) -> None:
         super().__init__(state)
         self.by_name = by_name
         self._daemons = daemons

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from extender.cache.gangs import Gangs
 from extender.cache.room import Daemons, Usage
-from extender.cache.state import State, Watched
+from extender.cache.state import ClusterState, Watched
 from scoring.ids import JobKey, NodeName, PodUid
 from scoring.model import GangSource, Pod
 
@@ -23,7 +23,7 @@ DECIDING = attrgetter(*(name for name in Pod.__struct_fields__ if name not in _S
 class Pods(Watched[Pod]):
     """Every pod by uid, by name and by job."""
 
-    def __init__(self, state: State, usage: Usage, daemons: Daemons, gangs: Gangs) -> None:
+    def __init__(self, state: ClusterState, usage: Usage, daemons: Daemons, gangs: Gangs) -> None:
         super().__init__(state)
         self._usage = usage
         self._daemons = daemons

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 import numpy as np
 
-from extender.cache.state import State, Watched
+from extender.cache.state import ClusterState, Watched
 from scoring.feasibility.filters import node_allows
 from scoring.ids import NodeName, PodUid, ResourceName
 from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeTable, Pod
@@ -192,7 +192,7 @@ class KeptRoom(msgspec.Struct, frozen=True):
 class Daemons(Watched[DaemonSet]):
     """DaemonSets, the nodes that have their pods, and what is kept in `usage` for those that have not."""
 
-    def __init__(self, state: State, usage: Usage, nodes: Mapping[NodeName, Node], *, settle_s: float) -> None:
+    def __init__(self, state: ClusterState, usage: Usage, nodes: Mapping[NodeName, Node], *, settle_s: float) -> None:
         super().__init__(state)
         self._usage = usage
         self._nodes = nodes

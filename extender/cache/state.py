@@ -31,7 +31,7 @@ class Attained(msgspec.Struct, frozen=True):
     hours: float
 
 
-class State:
+class ClusterState:
     """Version and decisions. `on_change` is called after each change of `version`, on the caller's stack: take note.
 
     `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
@@ -235,7 +235,7 @@ class Watched(Generic[T]):
     Each kind says how it takes over a record and drops one, and whether that can decide anything new.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ClusterState) -> None:
         self._state = state
 
     def _take(self, item: T) -> bool:

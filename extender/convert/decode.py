@@ -30,7 +30,7 @@ class Json(msgspec.Struct, rename="camel", gc=False):
     """Base of all API structs: camelCase names, no part in garbage collection (they live for microseconds)."""
 
 
-class Owner(Json):
+class OwnerReference(Json):
     """One of `metadata.ownerReferences`."""
 
     api_version: str = ""
@@ -51,7 +51,7 @@ class Metadata(Json):
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, *, what: str) -> T:

@@ -5,9 +5,7 @@ scheduling.k8s.io has `schedulingPolicy.gang.minCount`. A minimum that is missin
 gang. A status decides nothing: writing it changes no plan.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 import msgspec
 
@@ -25,7 +23,7 @@ class _Policy(Json):
     gang: _Gang | None = None
 
 
-class _Spec(Json):
+class _GroupSpec(Json):
     min_member: int | None = None
     schedule_timeout_seconds: float | None = None
     min_resources: Quantities | None = None
@@ -43,7 +41,7 @@ class _WrittenMetadata(Metadata):
     managed_fields: list[_Managed] | None = None
 
 
-class _Status(Json):
+class _GroupStatus(Json):
     phase: str | None = None
     scheduled: int | None = None
     running: int | None = None
@@ -55,8 +53,8 @@ class _Status(Json):
 
 class _PodGroup(Json):
     metadata: _WrittenMetadata
-    spec: _Spec | None = None
-    status: _Status | None = None
+    spec: _GroupSpec | None = None
+    status: _GroupStatus | None = None
 
 
 _TEXT_CHARS = 253
@@ -73,7 +71,7 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
     A time-out of 0 is none: mpi-operator writes 0 when its user asked for nothing.
     """
     read = decode(_pod_group, raw, what="PodGroup")
-    metadata, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
+    metadata, spec, status = read.metadata, read.spec or _GroupSpec(), read.status or _GroupStatus()
     key = gang_key(metadata.namespace or "default", metadata.name)
     try:
         least = Resources.parse(spec.min_resources or {})  # decides nothing, but what is nonsense is said
@@ -104,41 +102,9 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
     )
 
 
-def _minimum(spec: _Spec) -> int:
+def _minimum(spec: _GroupSpec) -> int:
     """`minMember`, else the native gang's minCount; a native group with the basic policy needs no more than one."""
     policy = spec.scheduling_policy
     if spec.min_member is not None or policy is None:
         return spec.min_member or 0
     return (policy.gang.min_count or 0) if policy.gang is not None else 1
-
-
-def status_patch(seen: PodGroup, wanted: GroupStatus, *, only: frozenset[str]) -> bytes | None:
-    """A merge patch that makes the fields `only` (names of `GroupStatus`) as wanted; `None`: they are so already.
-
-    It names the uid and the version that were seen: a PodGroup that changed since, or was replaced, is left alone.
-
-    >>> group = PodGroup(gang_key("team", "g"), 2, uid="u1", resource_version="7")
-    >>> status_patch(group, GroupStatus(phase="Pending", failed=1), only=frozenset({"phase", "scheduled"}))
-    b'{"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"phase":"Pending"}}'
-    >>> status_patch(group, GroupStatus(), only=STATUS_FIELDS) is None
-    True
-    """
-    now, then = _written(seen.status), _written(wanted)
-    changed = {_JSON_NAMES.get(name, name): then[name] for name in then if name in only and now[name] != then[name]}
-    if not changed:
-        return None
-    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
-    return msgspec.json.encode({"metadata": metadata, "status": changed})
-
-
-STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)
-_JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
-"""field of GroupStatus → its name in the PodGroup's status, where that is another one"""
-
-
-def _written(status: GroupStatus) -> dict[str, Any]:
-    """Field → its value in JSON; what a merge patch is to remove is None."""
-    start_s = status.schedule_start_s
-    start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
-    return msgspec.structs.asdict(status) | texts

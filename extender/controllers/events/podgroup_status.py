@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.convert.podgroups import STATUS_FIELDS, pod_group_from_json, status_patch
+from extender.convert.patches import STATUS_FIELDS, status_patch
+from extender.convert.podgroups import pod_group_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps

@@ -9,7 +9,7 @@ import yaml
 
 from extender.convert import wire
 from extender.convert.nodes import node_from_json
-from extender.convert.pod.pod import pod_from_json
+from extender.convert.pod import pod_from_json
 from extender.convert.podgroups import pod_group_from_json
 from scoring.ids import ResourceName
 from scoring.model import GangSource, Node, Pod, Role

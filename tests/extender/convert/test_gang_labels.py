@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.convert import pod_from_json
-from extender.convert.pod.gang_labels import (
+from extender.convert.labels import (
     MIN_AVAILABLE_LABEL,
     MIN_MEMBER_ANNOTATIONS,
     NAME_ANNOTATIONS,
@@ -16,7 +16,8 @@ from extender.convert.pod.gang_labels import (
     POD_GROUP_LABEL,
     group_of,
 )
-from extender.convert.podgroups import STATUS_FIELDS, pod_group_from_json, status_patch
+from extender.convert.patches import STATUS_FIELDS, status_patch
+from extender.convert.podgroups import pod_group_from_json
 from scoring.model import GangSource, GroupStatus, PodGroup
 
 LABELS = {NAME_LABEL: "g", MIN_AVAILABLE_LABEL: "4"}
