@@ -7,7 +7,7 @@ write through the four methods of each kind, the service through those of `Clust
 
 from collections.abc import Callable, Mapping
 
-from extender.cache.gangs import Gangs, JobSays, PodGroups
+from extender.cache.gangs import Gangs, PodGroups
 from extender.cache.nodes import Nodes
 from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Usage
@@ -15,7 +15,7 @@ from extender.cache.state import Attained, ClusterState
 from extender.convert import pinned_node
 from extender.schemas.readiness import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
-from scoring.model import Gang, Node, Pod, Snapshot
+from scoring.model import Gang, JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
 
 

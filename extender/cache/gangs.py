@@ -7,7 +7,6 @@ members' progress changed.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -18,8 +17,8 @@ from extender.cache.state import ClusterState, Watched
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, PodUid
-from scoring.lengths import EXPECTED_DURATION, duration_s
-from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Reason, Role, counts
+from scoring.lengths import EXPECTED_DURATION
+from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
 from scoring.queue.podgroup_status import POD_GROUPED
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built
@@ -377,34 +376,6 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
     return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
 
 
-class JobSays(msgspec.Struct, frozen=True):
-    """What a gang's job itself says of its length."""
-
-    expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none
-    limit_s: float | None = None  # `activeDeadlineSeconds` of the job
-
-
-def length_s(gang: Gang, job: JobSays | None) -> float | None:
-    """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
-
-    A deadline cuts what is declared, because it ends the run; alone it is taken for the length, as batch systems take
-    the limit that each of their jobs must name, so nothing that is promised by it comes late.
-
-    >>> from tests.builders import gang
-    >>> said = gang("g", 2, options={"expected-duration": "1h"})
-    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
-    (3600.0, 60.0, None)
-    """
-    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
-    if job is not None and job.limit_s is not None:
-        found.append(job.limit_s)
-    for name, text in gang.options:
-        if name == EXPECTED_DURATION:
-            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
-                found.append(duration_s(text))
-    return min(found, default=None)
-
-
 class Owners:
     """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
 
@@ -415,8 +386,8 @@ class Owners:
     def __init__(self) -> None:
         self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
         self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
-        self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
         self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
+        self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
 
     def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]) -> None:
         """Take over what was read."""
@@ -436,17 +407,13 @@ class Owners:
 
     def says(self, members: Iterable[Pod]) -> JobSays | None:
         """What the first owner of these pods that says something says of its length. Cost: O(n)."""
-        if not self._says:
-            return None
-        uids = {pod.owner.uid for pod in members if pod.owner is not None}
-        return next((self._says[uid] for uid in sorted(uids & self._says.keys())), None)
+        uids = _owners(members) & self._says.keys() if self._says else ()
+        return self._says[min(uids)] if uids else None
 
     def created_s(self, members: Iterable[Pod]) -> float | None:
         """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""
-        if not self._created_s:
-            return None
-        uids = {pod.owner.uid for pod in members if pod.owner is not None}
-        return min((self._created_s[uid] for uid in uids if uid in self._created_s), default=None)
+        uids = _owners(members) & self._created_s.keys() if self._created_s else ()
+        return min((self._created_s[uid] for uid in uids), default=None)
 
     def note_minimum(self, gang: GangKey, uid: str, count: int) -> bool:
         """The gang's owner needs no more than `count` members by now, and never more again; whether that is news."""
@@ -464,3 +431,7 @@ class Owners:
         if count is None or not all(pod.owner is not None and pod.owner.uid == uid for pod in members):
             return None
         return count
+
+
+def _owners(members: Iterable[Pod]) -> set[str]:
+    return {pod.owner.uid for pod in members if pod.owner is not None}

@@ -180,7 +180,7 @@ class DaemonBudgets:
                 self._closed[key] = None
 
 
-class KeptRoom(msgspec.Struct, frozen=True):
+class RoomForDaemons(msgspec.Struct, frozen=True):
     """What is kept free for one DaemonSet, for people."""
 
     daemon_set: str  # namespace/name
@@ -208,14 +208,14 @@ class Daemons(Watched[DaemonSet]):
         self._ends: list[tuple[float, str, NodeName]] = []  # A heap: (end, DaemonSet, node), some of them outdated
         self._new: dict[str, float] = {}  # uid of a new or changed one → when, until all nodes were looked at
 
-    def kept(self) -> list[KeptRoom]:
+    def kept(self) -> list[RoomForDaemons]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
-        rooms: list[KeptRoom] = []
+        rooms: list[RoomForDaemons] = []
         for uid, one in self._sets.items():
             nodes, overdue = self._kept.get(uid, {}), self._overdue.get(uid, ())
             if nodes or overdue:
                 until_s = max(nodes.values(), default=0.0)
-                rooms.append(KeptRoom(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
+                rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
         return sorted(rooms, key=lambda room: room.daemon_set)
 
     def keeps_for(self, pod: Pod, node: NodeName | None) -> bool:

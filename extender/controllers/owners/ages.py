@@ -16,7 +16,6 @@ from operator import itemgetter
 
 import msgspec
 
-from extender.cache.gangs import JobSays
 from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
@@ -25,7 +24,7 @@ from extender.convert.decode import seconds
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
 from scoring.lengths import EXPECTED_DURATION, MOST_S
-from scoring.model import Controller, Gang, GangSource
+from scoring.model import Controller, Gang, GangSource, JobSays
 from scoring.model.policy import OPTION_CHARS
 
 _log = logging.getLogger(__name__)
