@@ -244,9 +244,9 @@ class PodGroups(Watched[PodGroup]):
     """The PodGroups of one kind as they are, statuses too; a status that we write comes back and decides nothing."""
 
     def __init__(self, state: ClusterState, gangs: Gangs, *, native: bool) -> None:
-        super().__init__(state)
         self._gangs = gangs
         self.by_key = gangs.pod_groups[native]
+        super().__init__(state, self.by_key)
 
     @property
     def other_writer(self) -> str | None:
@@ -256,13 +256,6 @@ class PodGroups(Watched[PodGroup]):
     def of(self, gang: Gang) -> PodGroup | None:
         """The coscheduling PodGroup that sizes this gang; `None`: it is sized otherwise, or there is none."""
         return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
-
-    def key(self, item: PodGroup) -> str:
-        """See `Watched`."""
-        return item.key
-
-    def _keys(self) -> Iterable[str]:
-        return self.by_key
 
     def _take(self, item: PodGroup) -> bool:
         known = self.by_key.get(item.key)

@@ -5,7 +5,6 @@ frequent one, keeps rows, columns and arrays.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,20 +22,13 @@ class Nodes(Watched[Node]):
     """Every node by name, and the table."""
 
     def __init__(self, state: ClusterState, by_name: dict[NodeName, Node], daemons: Daemons) -> None:
-        super().__init__(state)
+        super().__init__(state, by_name)
         self.by_name = by_name
         self._daemons = daemons
         self._offers: Counter[ResourceName] = Counter()  # resource → how many nodes have it
         self._table = _frozen(NodeTable.of((), version=0))
         self._changed: set[NodeName] = set()
         self._reshaped = False
-
-    def key(self, item: Node) -> str:
-        """See `Watched`."""
-        return item.name
-
-    def _keys(self) -> Iterable[str]:
-        return self.by_name
 
     def _take(self, item: Node) -> bool:
         known = self.by_name.get(item.name)

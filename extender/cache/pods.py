@@ -4,7 +4,7 @@ Rule: a Binding that the API server confirmed counts as bound before the watch s
 shows a node, or that it finished or went.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import attrgetter
 
 from msgspec.structs import replace
@@ -24,12 +24,12 @@ class Pods(Watched[Pod]):
     """Every pod by uid, by name and by job."""
 
     def __init__(self, state: ClusterState, usage: Usage, daemons: Daemons, gangs: Gangs) -> None:
-        super().__init__(state)
         self._usage = usage
         self._daemons = daemons
         self._gangs = gangs
         self._by_uid: dict[PodUid, Pod] = {}
         self._names: dict[str, PodUid] = {}  # namespace/name → uid
+        super().__init__(state, self._names)
         self._jobs: dict[JobKey, set[PodUid]] = {}
         self.assumed: dict[PodUid, NodeName] = {}  # pods that are bound by our word alone → their node
         self.misspelt: dict[PodUid, None] = {}  # Pods with keys that are probably misspelt, the first seen first
@@ -72,13 +72,6 @@ class Pods(Watched[Pod]):
         if before is not None and before.node is None and not before.terminal:
             self.assumed[uid] = node
             self._state.note(self._change(uid, before, replace(before, node=node)))
-
-    def key(self, item: Pod) -> str:
-        """See `Watched`."""
-        return item.key
-
-    def _keys(self) -> Iterable[str]:
-        return self._names
 
     def _take(self, item: Pod) -> bool:
         uid = item.uid

@@ -193,13 +193,13 @@ class Daemons(Watched[DaemonSet]):
     """DaemonSets, the nodes that have their pods, and what is kept in `usage` for those that have not."""
 
     def __init__(self, state: ClusterState, usage: Usage, nodes: Mapping[NodeName, Node], *, settle_s: float) -> None:
-        super().__init__(state)
         self._usage = usage
         self._nodes = nodes
         self._settle_s = settle_s
         self._now_s = float("inf")  # Of the last `expire`: before it nothing is young
         self._sets: dict[str, DaemonSet] = {}  # uid → DaemonSet
         self._names: dict[str, str] = {}  # namespace/name → uid
+        super().__init__(state, self._names)
         self._pods: Counter[tuple[str, NodeName]] = Counter()  # uid and node → pods bound there that have not ended
         self._kept: dict[str, dict[NodeName, float]] = {}  # uid → node → until when its request is kept free there
         self._overdue: dict[str, set[NodeName]] = {}  # uid → nodes on which its pod did not come in time
@@ -223,13 +223,6 @@ class Daemons(Watched[DaemonSet]):
         return node is not None and node in self._kept.get(pod.daemon, ())
 
     # -- what happens; each says whether room changed ----------------------------------------------------------------
-
-    def key(self, item: DaemonSet) -> str:
-        """See `Watched`."""
-        return item.key
-
-    def _keys(self) -> Iterable[str]:
-        return self._names
 
     def _take(self, item: DaemonSet) -> bool:
         known = self._sets.get(item.identity)

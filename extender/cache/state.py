@@ -6,15 +6,14 @@ the service says the time. Mappings are replaced, never written again, because s
 (docs/safety.md S4, S5, S7)
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Claim, Commitment, MemberClass, Pod, Snapshot
 
-T = TypeVar("T")
 _MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended
 _SETTLED_EVERY: Final = 500  # Changes by a list
 
@@ -229,14 +228,27 @@ def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[Ga
     return fresh if value is None else fresh | {gang: value}
 
 
+class Keyed(Protocol):
+    """A record of an object."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for kinds outside namespaces the name."""
+
+
+T = TypeVar("T", bound=Keyed)
+
+
 class Watched(Generic[T]):
     """The objects of one kind: an `extender.kube.watch.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
 
-    Each kind says how it takes over a record and drops one, and whether that can decide anything new.
+    Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
+    keys of those that it has.
     """
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, held: Collection[str]) -> None:
         self._state = state
+        self._held = held
 
     def _take(self, item: T) -> bool:
         raise NotImplementedError
@@ -244,12 +256,9 @@ class Watched(Generic[T]):
     def _drop(self, key: str) -> bool:
         raise NotImplementedError
 
-    def _keys(self) -> Iterable[str]:
-        raise NotImplementedError
-
     def key(self, item: T) -> str:
-        """What the record is called: `namespace/name`, for nodes the name."""
-        raise NotImplementedError
+        """What the record is called."""
+        return item.key
 
     def put(self, item: T) -> None:
         """Take over one record as watched or listed."""
@@ -262,7 +271,7 @@ class Watched(Generic[T]):
     def list_begun(self, keys: Set[str]) -> None:
         """What is not among these is gone, before it counts beside what came later; `snapshot` answers as before."""
         self._state.list_begun()
-        for key in [key for key in self._keys() if key not in keys]:
+        for key in [key for key in self._held if key not in keys]:
             self.remove(key)
 
     def list_ended(self) -> None:
