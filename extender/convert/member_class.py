@@ -201,10 +201,12 @@ _ports = msgspec.json.Decoder(list[_Port])
 _NO_STATUS = ContainerStatus()
 
 
-def class_of(namespace: str, role: Role, spec: PodSpec, status: PodStatus, *, lineage: str) -> MemberClass:
+def class_of(
+    namespace: str, role: Role, spec: PodSpec, status: PodStatus, *, lineage: str, size_bytes: int
+) -> MemberClass:
     """The class of a pod; `lineage`: with which pods it shares refusals of nodes. ValueError says what is wrong.
 
-    What is too long to be a key is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21).
+    Of an object of a large size it is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21).
     """
     affinity = given(spec.affinity.node_affinity) if spec.affinity is not None else b""
     placing = given(spec.node_selector), affinity, given(spec.tolerations)
@@ -231,8 +233,7 @@ def class_of(namespace: str, role: Role, spec: PodSpec, status: PodStatus, *, li
     infeasible = resize is not None and resize.reason == "Infeasible"  # For good: what is in force counts, not the spec
     pod = _Asked(given(spec.resources), given(status.resources), given(status.allocated_resources))
     overhead = given(spec.overhead)
-    size = sum(map(len, (*placing, *ports, *claims))) + sum([sum(map(len, one[:3])) for one in (*asked, *init)])
-    class_by = _member_class if size <= _KEY_BYTES else _member_class.__wrapped__
+    class_by = _member_class if size_bytes <= _KEY_BYTES else _member_class.__wrapped__
     return class_by(
         role, lineage, tuple(asked), tuple(init), pod, overhead, infeasible, placing, ports, host_network, claims
     )

@@ -133,7 +133,7 @@ def daemon_set_from_json(raw: bytes | msgspec.Raw) -> DaemonSet:
     template = read.spec.template.spec if read.spec is not None and read.spec.template is not None else None
     pod = template or PodSpec()
     try:
-        member_class = class_of(namespace, Role.OTHER, pod, PodStatus(), lineage="")
+        member_class = class_of(namespace, Role.OTHER, pod, PodStatus(), lineage="", size_bytes=len(raw))
     except ValueError as error:
         raise ValueError(f"DaemonSet {namespace}/{meta.name}: spec.template: {error}") from error
     limits = member_class.constraints

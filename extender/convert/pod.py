@@ -66,7 +66,7 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     unmodelled = unmodelled_constraints(spec) if group is not None or GATE in gates else ()
     lineage = "" if group is None else intern(group.key if unmodelled else namespace)
     try:
-        member_class = class_of(namespace, role, spec, status, lineage=lineage)
+        member_class = class_of(namespace, role, spec, status, lineage=lineage, size_bytes=len(raw))
     except ValueError as error:
         raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
     uid = PodUid(meta.uid or f"{namespace}/{meta.name}")

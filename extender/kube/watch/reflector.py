@@ -47,7 +47,7 @@ class Sink(Protocol[T_contra]):
     """Keeps the objects of one kind. Its methods are called on the event loop, one at a time, and must not block."""
 
     def key(self, item: T_contra) -> str:
-        """The `object_key` of an object."""
+        """What an object is called: `namespace/name`, for kinds outside namespaces the name."""
 
     def put(self, item: T_contra) -> None:
         """Hold this object in place of the one with the same key, if there is one."""

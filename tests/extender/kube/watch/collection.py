@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from extender.convert.decode import object_key
+from extender.convert.decode import Head
 from extender.kube.calls import PODS
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
@@ -33,7 +33,7 @@ def reduce(raw: bytes) -> Item | None:
         raise ValueError("requests.cpu is not a quantity")
     if label == UNWANTED:
         return None
-    return Item(object_key(metadata.get("namespace", ""), metadata["name"]), metadata["resourceVersion"])
+    return Item(Head(metadata["name"], metadata.get("namespace", "")).key, metadata["resourceVersion"])
 
 
 def state_of(store: ApiStore) -> State:
