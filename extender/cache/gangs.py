@@ -9,6 +9,7 @@ members' progress changed.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
 from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -320,7 +321,7 @@ def _ref(pod: Pod) -> GroupRef:
     return pod.group
 
 
-_Fault = tuple[Reason, str] | None
+_Fault: TypeAlias = tuple[Reason, str] | None  # Why, and what to change
 
 
 def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault:

@@ -34,7 +34,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
 _PAGE = 500  # objects
-_TAKEN_OVER = 500  # objects of a list at once, 3 to 5 ms
+_TAKEN_OVER = 100  # objects of a list at once, 1 to 4 ms
 _IDLE_S = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
 _WATCH_S = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
 _SUSPECT_AFTER = 5  # After so many failures in a row list again: the version itself is suspect
