@@ -17,7 +17,6 @@ from extender.bootstrap.common import LIMITS, Candidacy, Common, Limits, candida
 from extender.bootstrap.feeds import Follow, feeds_of
 from extender.bootstrap.service import Service
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.convert.clusterfile import ClusterFile, read_cluster
 from extender.kube.calls import DAEMON_SETS, NATIVE_GROUPS, NODES, POD_GROUPS, PODS
@@ -84,13 +83,12 @@ def following(
     """The service over any ClusterApi; `stands`: acts only while it leads."""
     cache = empty_cache(settings, limits)
     cache.expire(clock.now_s())
-    groups = SeenGroups(cache.pod_groups)
     comeback, unreadable = Comeback(), UnreadableObjects()
     follow = partial(Reflector, api, clock=clock, rng=rng, comeback=comeback)
-    reflectors = reflectors_of(settings, cache, groups, follow, unreadable, notes)
+    reflectors = reflectors_of(settings, cache, follow, unreadable, notes)
     feeds = feeds_of(settings, follow, unreadable, notes)
     common = Common(
-        settings, cache, groups, api, clock, rng,
+        settings, cache, api, clock, rng,
         notes=notes, reflectors=reflectors, unreadable=unreadable, stands=stands, feeds=feeds, limits=limits,
         worker=worker, questions=questions, started_store=started_store, sources=sources, reviews=reviews,
         heard=comeback.heard,
@@ -101,7 +99,6 @@ def following(
 def reflectors_of(
     settings: Settings,
     cache: ClusterCache,
-    groups: SeenGroups,
     follow: Follow,
     unreadable: UnreadableObjects,
     notes: NoteReader,
@@ -111,7 +108,7 @@ def reflectors_of(
         (NODES, "Node", partial(convert.node_from_json, zone_label=settings.zone_label), cache.nodes),
         (PODS, "Pod", partial(convert.pod_from_json, notes=notes), cache.pods),
         (DAEMON_SETS, "DaemonSet", convert.daemon_set_from_json, cache.daemon_sets),
-        (POD_GROUPS, "PodGroup", convert.seen_pod_group_from_json, groups),
+        (POD_GROUPS, "PodGroup", convert.pod_group_from_json, cache.pod_groups),
     )
     found = {
         where.plural: follow(
@@ -158,10 +155,8 @@ def in_memory(
     fill(cache, saved, now_s=clock.now_s())
     api = EmbeddedCluster(cache, saved.pods_json, clock)
     rng = random.Random()  # noqa: S311 - jitter, nothing secret
-    groups, notes = SeenGroups(cache.pod_groups), Notes(secrets.token_bytes(32))
-    return Service(
-        Common(settings, cache, groups, api, clock, rng, notes=notes, sources=sources, callers=Callers.SCHEDULER)
-    )
+    notes = Notes(secrets.token_bytes(32))
+    return Service(Common(settings, cache, api, clock, rng, notes=notes, sources=sources, callers=Callers.SCHEDULER))
 
 
 def fill(cache: ClusterCache, saved: ClusterFile, *, now_s: float) -> None:

@@ -15,7 +15,6 @@ import msgspec
 
 from extender.bootstrap.feeds import Feeds
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
@@ -111,7 +110,6 @@ class Common:
 
     settings: Settings
     cache: ClusterCache
-    groups: SeenGroups
     api: ClusterApi  # Nothing is written through it by a process that lost the lease
     clock: Clock
     rng: random.Random
@@ -150,7 +148,6 @@ class Common:
         self.events = Events(self.api, clock, self.telemetry, instance=socket.gethostname())
         self.context = ControllerContext(
             cache,
-            self.groups,
             self.api,
             clock,
             self.telemetry,

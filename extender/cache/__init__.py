@@ -1,9 +1,9 @@
-"""The cluster in memory: one writer (`cluster`), fed by reflectors through sinks, read as immutable snapshots.
+"""The cluster in memory: one writer (`cluster`), fed by reflectors kind by kind, read as immutable snapshots.
 
-Read `cluster` first; `nodes`, `pods`, `gangs`, `usage` and `decisions` are the parts it keeps equal to the API server.
+Read `cluster` and `state` first; `nodes`, `pods`, `gangs` and `room` are kept equal to the API server.
 """
 
 from extender.cache.cluster import ClusterCache
-from extender.cache.sinks import Sink
+from extender.cache.state import Attained
 
-__all__ = ["ClusterCache", "Sink"]
+__all__ = ["Attained", "ClusterCache"]

@@ -1,111 +1,288 @@
-"""One gang from its pods and PodGroups: size, order, and what is wrong with it.
+"""Gangs from their pods, PodGroups and owners: who is a member, size, order, whether it has started, what is wrong.
 
-Rule: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence on what to change. What
-finished and deleted members say no longer counts, so a mended template works as soon as its first pods exist.
+Rules: a contradiction is never resolved by a guess; it becomes a constant reason and a sentence on what to change. What
+finished and deleted members say no longer counts, so a mended template works as soon as its first pods exist. A change
+only notes that a gang is stale; it is built once, at the next question, and from its former record where only its
+members' progress changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
 from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
+from extender.cache.state import ClusterState, Watched
 from scoring.feasibility.quorum import quorum_of
-from scoring.feasibility.runs import Runs
+from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, PodUid
-from scoring.lengths import EXPECTED_DURATION, duration_s
-from scoring.model import Gang, GangSource, GroupRef, Pod, PodGroup, Reason, Role, counts
+from scoring.lengths import EXPECTED_DURATION
+from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
+from scoring.queue.podgroup_status import POD_GROUPED
 
-PodGroups = Mapping[tuple[GangKey, bool], PodGroup]
-"""gang, and whether the PodGroup is Kubernetes' own → its PodGroup; there may be one of either kind"""
-
-_DECLARED = attrgetter(  # What `build_gang` reads of a pod
+_DECLARED = attrgetter(  # What is read of a pod when its gang is built
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),
     *("owner", "run", "member_class.role", "limit_s"),
 )
+_DECIDES = attrgetter("min_member", "created_s", "schedule_timeout_s")  # Of a PodGroup
 _ROLE_ORDER: Mapping[Role, int] = {Role.PS: 0, Role.CHIEF: 1, Role.WORKER: 2, Role.OTHER: 3}
 """role → place among the members"""
 
 
-class _Fault(msgspec.Struct, frozen=True):
-    reason: Reason
-    detail: str
+class GroupPods(msgspec.Struct):
+    """The pods that name one gang, and how many of them are ours."""
+
+    pods: dict[PodUid, Pod] = {}
+    shown: set[PodUid] = set()  # Those that count by what the watch shows, not assumed
+    own: int = 0
 
 
-def build_gang(
-    members: Iterable[Pod],
-    pod_groups: PodGroups,
-    *,
-    is_own: Callable[[Pod], bool],
-    owner_created_s: float | None = None,
-    most_needed: int | None = None,
-    owner_options: tuple[tuple[str, str], ...] = (),
-    beside: Runs = Runs(()),
-) -> Gang:
-    """Put a gang together from the pods of one run that name it (at least one). Cost: O(n log n).
+class Gangs:
+    """Every own gang by key."""
 
-    Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14). Its
-    minimum is the PodGroup's, else the labels', else all pods there are, and at most `most_needed`, what its owner
-    still needs (docs/safety.md S8). `owner_options`: its owner's own annotations, which count where pods have none.
-    `beside`: pods of its other runs.
+    def __init__(self, state: ClusterState, *, scheduler_names: frozenset[str], extender: bool) -> None:
+        self._state = state
+        self._scheduler_names = scheduler_names
+        self._extender = extender
+        self.groups: dict[GangKey, GroupPods] = {}  # gang → the pods that name it
+        self.pod_groups: Mapping[bool, dict[GangKey, PodGroup]] = {False: {}, True: {}}  # whether Kubernetes' own → …
+        self.owners = Owners()  # What was read of jobs; after a change see `changed_owners`
+        self.noted: Mapping[PodUid, GangKey] = {}  # Members by which a gang is known to have started before us
+        self._gangs: dict[GangKey, Gang] = {}
+        self._partial: set[GangKey] = set()
+        self._view: Mapping[GangKey, Gang] | None = None
+        self._stale: set[GangKey] = set()  # Gangs that are to be built again
+        self._regrouped: set[GangKey] = set()  # Those of them for which more changed than their members
+
+    def is_own(self, pod: Pod) -> bool:
+        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known.
+
+        Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
+        """
+        if pod.scheduler_name not in self._scheduler_names:
+            return False
+        return self._extender or (pod.group is not None and pod.group.source is GangSource.GATED_NATIVE)
+
+    def get(self, key: GangKey) -> Gang | None:
+        """The gang as it is now, `None` when no own pod names it."""
+        self._renew({key} & self._stale)
+        return self._gangs.get(key)
+
+    def all(self) -> Mapping[GangKey, Gang]:
+        """All own gangs, in a dictionary that is not written again; the same one if none changed."""
+        self.settle()
+        if self._view is None:
+            self._view = dict(self._gangs)
+        return self._view
+
+    def partial(self) -> Set[GangKey]:
+        """Gangs that we start of which some members have nodes and that have not started."""
+        self.settle()
+        return self._partial
+
+    def foreign(self) -> list[GangKey]:
+        """Names of gangs that only pods of other schedulers have. Cost: O(gangs)."""
+        return [key for key, group in self.groups.items() if not group.own]
+
+    def pods_of(self, key: GangKey) -> tuple[Pod, ...]:
+        """Pods that name the gang, in no particular order."""
+        group = self.groups.get(key)
+        return tuple(group.pods.values()) if group is not None else ()
+
+    # -- what happens -------------------------------------------------------------------------------------------------
+
+    def join(self, pod: Pod, *, assumed: bool) -> bool:
+        """Take over the record of a pod that names a gang; whether it counts from now on by what the watch shows."""
+        if pod.group is None:
+            return False
+        group = self.groups.get(pod.group.key)
+        if group is None:
+            group = self.groups[pod.group.key] = GroupPods()
+        if pod.uid not in group.pods:
+            group.own += self.is_own(pod)
+        group.pods[pod.uid] = pod
+        if assumed or not counts(pod):
+            group.shown.discard(pod.uid)
+            return False
+        new = pod.uid not in group.shown
+        group.shown.add(pod.uid)
+        return new
+
+    def leave(self, pod: Pod) -> None:
+        """The pod names its gang no more, or is gone."""
+        if pod.group is None:
+            return
+        group = self.groups[pod.group.key]
+        del group.pods[pod.uid]
+        group.shown.discard(pod.uid)
+        group.own -= self.is_own(pod)
+        if not group.pods:
+            del self.groups[pod.group.key]
+
+    def touch(self, key: GangKey, *, regrouped: bool = True) -> bool:
+        """One of the gang's pods, or with `regrouped` more than that, changed; whether that can decide anything."""
+        group = self.groups.get(key)
+        ended = False
+        if group is None:
+            self.owners.drop_minimum(key)
+            ended = self._state.backs_off(key, None)
+        if key not in self._gangs and (group is None or not group.own):
+            return ended
+        self._stale.add(key)
+        if regrouped:
+            self._regrouped.add(key)
+        return True
+
+    def shown(self, key: GangKey) -> bool:
+        """One more of the gang's pods counts by the watch; whether the gang has started by that (docs/safety.md S23).
+
+        Seen at once: a member may go before the next question, and that the gang was whole would be lost.
+        Cost: O(1); O(members) for each from its minimum on, until it has started.
+        """
+        group, known = self.groups[key], self._gangs.get(key)
+        if not group.own or (known is not None and (known.started or known.problem is not None)):
+            return False  # An invalid gang does not start, however many pods a tenant puts on nodes
+        if known is not None and len(group.shown) < known.min_member:
+            return False
+        self._renew({key})
+        return self._gangs[key].started
+
+    def changed_owners(self) -> list[GangKey]:
+        """Gangs whose age, or runs, may be others by what is known of owners now. Cost: O(pods of gangs)."""
+        return [
+            key
+            for key, gang in self.all().items()
+            if gang.later or self.owners.created_s(gang.members) not in (None, gang.created_s) or self._says_news(gang)
+        ]
+
+    def _says_news(self, gang: Gang) -> bool:
+        if (said := self.owners.says(gang.members)) is None:
+            return False
+        unread = said.expected != "" and EXPECTED_DURATION not in dict(gang.options)
+        return unread or length_s(gang, said) != gang.length_s
+
+    # -- building -----------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Build now what is to be built again."""
+        self._renew(self._stale)
+
+    def _renew(self, keys: set[GangKey]) -> None:
+        for key in keys:
+            known = self._gangs.pop(key, None)
+            self._partial.discard(key)
+            group = self.groups.get(key)
+            if group is not None and group.own:
+                advanced = renewed(known, group.pods) if known is not None and key not in self._regrouped else None
+                gang = continued(advanced or self.build(key), known, group.shown, self.noted)
+                self._gangs[key] = gang
+                if gang.actionable and not gang.started and any(map(counts, gang.members)):
+                    self._partial.add(key)
+        if keys:
+            self._regrouped -= keys
+            self._stale = self._stale - keys
+            self._view = None
+
+    def build(self, key: GangKey) -> Gang:
+        """Put the gang together from the pods of one run that name it (at least one). Cost: O(n log n).
+
+        Its age is its owner's, where that is known, else its PodGroup's, else its oldest pod's (docs/safety.md S14).
+        Its minimum is the PodGroup's, else the labels', else all pods there are, and at most what its owner still needs
+        (docs/safety.md S8). Its owner's own annotations count where pods have none.
+        """
+        pods = tuple(self.groups[key].pods.values())
+        runs = runs_of(pods, least=lambda: self._declared_minimum(pods), wanted=self.owners.wanted)
+        ordered = tuple(sorted(runs.current, key=_order))
+        current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
+        if any(_ref(pod).source is GangSource.GATED_NATIVE for pod in current):
+            # Members that started before pods were gated count; what they lack is no fault by now.
+            current = [pod for pod in current if pod.node is None or _ref(pod).source is GangSource.GATED_NATIVE]
+        first = _ref(current[0])
+        group = self._pod_group(first)
+        declared = group.min_member if group is not None else first.min_available
+        least = declared if declared is not None and declared > 0 else len(current)
+        needed = self.owners.minimum(key, runs.current)
+        created_s = self.owners.created_s(runs.current)
+        if created_s is None:
+            created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
+        said = self.owners.says(runs.current)
+        options = {EXPECTED_DURATION: said.expected} if said is not None and said.expected else {}
+        # Where members' annotations differ the first member's counts (ps before chief before workers).
+        options.update({name: value for pod in reversed(current) for name, value in pod.options})
+        problem, detail = _fault(current, first, group) or _mixed(current, first) or (None, "")
+        gang = Gang(
+            key=first.key,
+            source=first.source,
+            min_member=least if needed is None else min(least, needed),
+            members=ordered,
+            priority=max(pod.priority for pod in current),
+            created_s=created_s,
+            options=tuple(sorted(options.items())),
+            problem=problem,
+            problem_detail=detail,
+            schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
+            own=all(map(self.is_own, current)),
+            earlier=tuple(sorted(runs.earlier, key=_order)),
+            later=tuple(sorted(runs.later, key=_order)),
+        )
+        length = length_s(gang, said) if gang.own else None
+        return gang if length is None else replace(gang, length_s=length)
+
+    def _declared_minimum(self, pods: Sequence[Pod]) -> int:
+        """The minimum that the gang's PodGroup, else any of its pods, declares; 1: none does."""
+        if (group := self._pod_group(_ref(pods[0]))) is not None:
+            return group.min_member
+        return max([pod.group.min_available or 1 for pod in pods if pod.group is not None])
+
+    def _pod_group(self, ref: GroupRef) -> PodGroup | None:
+        """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
+        return None if ref.source is GangSource.LABELS else self.pod_groups[ref.source.is_native].get(ref.key)
+
+
+class PodGroups(Watched[PodGroup]):
+    """The PodGroups of one kind as they are, statuses too; a status that we write comes back and decides nothing."""
+
+    def __init__(self, state: ClusterState, gangs: Gangs, *, native: bool) -> None:
+        self._gangs = gangs
+        self.by_key = gangs.pod_groups[native]
+        super().__init__(state, self.by_key)
+
+    @property
+    def other_writer(self) -> str | None:
+        """Which other client writes statuses of PodGroups, of any PodGroup; `None`: none that they show. Cost: O(n)."""
+        return min((group.other_writer for group in self.by_key.values() if group.other_writer), default=None)
+
+    def of(self, gang: Gang) -> PodGroup | None:
+        """The coscheduling PodGroup that sizes this gang; `None`: it is sized otherwise, or there is none."""
+        return self.by_key.get(gang.key) if gang.source in POD_GROUPED else None
+
+    def _take(self, item: PodGroup) -> bool:
+        known = self.by_key.get(item.key)
+        self.by_key[item.key] = item
+        return (known is None or _DECIDES(known) != _DECIDES(item)) and self._gangs.touch(item.key)
+
+    def _drop(self, key: str) -> bool:
+        return self.by_key.pop(GangKey(key), None) is not None and self._gangs.touch(GangKey(key))
+
+
+def renewed(known: Gang, pods: Mapping[PodUid, Pod]) -> Gang | None:
+    """`known` with these newer records of its pods; `None`: more than how far they are has changed, so build it again.
+
+    A gang of n is bound in n steps, each with an event. Cost: O(n), a third of `build`. The PodGroup, and which members
+    are ours, must be what `known` was built with.
     """
-    ordered = tuple(sorted(members, key=_order))
-    current = [pod for pod in ordered if not pod.deleting and not pod.terminal] or list(ordered)
-    if any(_ref(pod).source is GangSource.GATED_NATIVE for pod in current):
-        # Members that started before pods were gated count; what they lack is no fault by now.
-        current = [pod for pod in current if pod.node is None or _ref(pod).source is GangSource.GATED_NATIVE]
-    first = _ref(current[0])
-    group = _pod_group(first, pod_groups)
-    created_s = group.created_s if group is not None else min(pod.created_s for pod in ordered)
-    declared = group.min_member if group is not None else first.min_available
-    least = declared if declared is not None and declared > 0 else len(current)
-    fault = _fault(current, first, group) or _mixed(current)
-    return Gang(
-        key=first.key,
-        source=first.source,
-        min_member=min(least, most_needed) if most_needed is not None else least,
-        members=ordered,
-        priority=max(pod.priority for pod in current),
-        created_s=owner_created_s if owner_created_s is not None else created_s,
-        options=_options(current, owner_options),
-        problem=fault.reason if fault is not None else None,
-        problem_detail=fault.detail if fault is not None else "",
-        schedule_timeout_s=group.schedule_timeout_s if group is not None else None,
-        own=all(is_own(pod) for pod in current),
-        earlier=tuple(sorted(beside.earlier, key=_order)),
-        later=tuple(sorted(beside.later, key=_order)),
-    )
-
-
-def declared_minimum(pods: Sequence[Pod], pod_groups: PodGroups) -> int:
-    """The minimum that the gang's PodGroup, else any of its pods, declares; 1: none does."""
-    if (group := _pod_group(_ref(pods[0]), pod_groups)) is not None:
-        return group.min_member
-    return max([pod.group.min_available or 1 for pod in pods if pod.group is not None])
-
-
-def renewed(known: Gang, members: Mapping[PodUid, Pod]) -> Gang | None:
-    """`known` with these members' newer records; `None`: more than how far they are has changed, so build it again.
-
-    A gang of n is bound in n steps, each with an event. Cost: O(n), a third of `build_gang`. The PodGroup, and which
-    members are ours, must be what `known` was built with.
-    """
-    if len(members) != len(known.members) + len(known.earlier) or known.later or known.problem is not None:
+    if len(pods) != len(known.members) + len(known.earlier) or known.later or known.problem is not None:
         return None
-    current, earlier = _newer(known.members, members), _newer(known.earlier, members)
-    return None if current is None or earlier is None else replace(known, members=current, earlier=earlier)
-
-
-def _newer(some: tuple[Pod, ...], members: Mapping[PodUid, Pod]) -> tuple[Pod, ...] | None:
-    found: list[Pod] = []
-    for before in some:
-        after = members.get(before.uid)
+    newer: list[Pod] = []
+    for before in (*known.members, *known.earlier):
+        after = pods.get(before.uid)
         if after is None or not (after is before or _DECLARED(before) == _DECLARED(after)):
             return None
-        found.append(after)
-    return tuple(found)
+        newer.append(after)
+    size = len(known.members)
+    return replace(known, members=tuple(newer[:size]), earlier=tuple(newer[size:]))
 
 
 def continued(
@@ -127,18 +304,11 @@ def continued(
     >>> continued(left, continued(whole, None, both), {a.uid}).started, continued(left, None, {a.uid}).started
     (True, False)
     """
-    started = _went_on(gang, before) or any(noted.get(pod.uid) == gang.key and counts(pod) for pod in gang.members)
+    before_us = {pod.uid for pod in before.members if counts(pod)} if before is not None and before.started else ()
+    started = any((pod.uid in before_us or noted.get(pod.uid) == gang.key) and counts(pod) for pod in gang.members)
     if not started and gang.problem is None and len(shown) >= gang.min_member:
         started = quorum_of(gang).reached_by(shown)
     return gang if gang.started is started else replace(gang, started=started)
-
-
-def _went_on(gang: Gang, before: Gang | None) -> bool:
-    """Whether the gang had started, and some of those that counted then are among those that count now."""
-    if before is None or not before.started:
-        return False
-    counted = {pod.uid for pod in before.members if counts(pod)}
-    return any(pod.uid in counted and counts(pod) for pod in gang.members)
 
 
 def _order(pod: Pod) -> tuple[int, bool, int, str]:
@@ -151,47 +321,44 @@ def _ref(pod: Pod) -> GroupRef:
     return pod.group
 
 
-def _pod_group(ref: GroupRef, pod_groups: PodGroups) -> PodGroup | None:
-    """The PodGroup that belongs to the gang's source; an annotation may mean Volcano's or coscheduling's."""
-    if ref.source is GangSource.LABELS:
-        return None
-    return pod_groups.get((ref.key, ref.source.is_native))
+_Fault: TypeAlias = tuple[Reason, str] | None  # Why, and what to change
 
 
-def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault | None:
+def _fault(current: Sequence[Pod], first: GroupRef, group: PodGroup | None) -> _Fault:
+    """What is wrong with how the members name their gang, and what to change."""
     for pod in current:
         if (problem := _ref(pod).problem) is not None:
-            return _Fault(Reason.INVALID_GROUP, f"pod {pod.key}: {problem}")
+            return Reason.INVALID_GROUP, f"pod {pod.key}: {problem}"
+    detail = ""
     if sources := _differing(current, lambda pod: _ref(pod).source):
-        return _Fault(Reason.INVALID_GROUP, f"the pods name their group in different ways: {sources}; use one of them")
-    if first.source is GangSource.NATIVE:
-        return None  # kube-scheduler itself gangs these, and says what is wrong with them
-    if group is not None:
+        detail = f"the pods name their group in different ways: {sources}; use one of them"
+    elif first.source is GangSource.NATIVE:
+        pass  # kube-scheduler itself gangs these, and says what is wrong with them
+    elif group is not None:
         if group.min_member < 1:
             field = "minCount" if first.source.is_native else "minMember"
             detail = f"PodGroup {group.key} has {field} {group.min_member}: it must be at least 1"
-            return _Fault(Reason.INVALID_GROUP, detail)
-        return None
-    if first.source is GangSource.GATED_NATIVE:
+    elif first.source is GangSource.GATED_NATIVE:
         detail = f"PodGroup {first.key} of scheduling.k8s.io does not exist: create it, with the minCount of its gang"
-        return _Fault(Reason.INVALID_GROUP, detail)
-    if first.source is GangSource.POD_GROUP:
-        return _Fault(Reason.INVALID_GROUP, f"PodGroup {first.key} does not exist: create it, or remove the label")
-    if minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):
-        return _Fault(Reason.INVALID_GROUP, f"the pods name different min-available: {minimums}; make them equal")
-    if first.min_available is None:
-        detail = f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member"
-        return _Fault(Reason.INVALID_GROUP, f"{detail}: create the one or add the other")
-    return None
+    elif first.source is GangSource.POD_GROUP:
+        detail = f"PodGroup {first.key} does not exist: create it, or remove the label"
+    elif minimums := _differing(current, lambda pod: _ref(pod).min_available or "none"):
+        detail = f"the pods name different min-available: {minimums}; make them equal"
+    elif first.min_available is None:
+        detail = (
+            f"PodGroup {first.key} does not exist, and no pod has annotation scheduling.k8s.io/group-min-member: "
+            "create the one or add the other"
+        )
+    return (Reason.INVALID_GROUP, detail) if detail else None
 
 
-def _mixed(current: Sequence[Pod]) -> _Fault | None:
-    if current[0].group is not None and current[0].group.source is GangSource.NATIVE:
+def _mixed(current: Sequence[Pod], first: GroupRef) -> _Fault:
+    if first.source is GangSource.NATIVE:
         return None
     if names := _differing(current, lambda pod: pod.scheduler_name):
-        return _Fault(Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal")
+        return Reason.MIXED_SCHEDULERS, f"spec.schedulerName differs: {names}; make them equal"
     if priorities := _differing(current, lambda pod: pod.priority):
-        return _Fault(Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName")
+        return Reason.MIXED_PRIORITIES, f"spec.priority differs: {priorities}; use one priorityClassName"
     return None
 
 
@@ -203,36 +370,62 @@ def _differing(pods: Sequence[Pod], what: Callable[[Pod], object]) -> str:
     return ", ".join(f"{value} ({name})" for value, name in found.items()) if len(found) > 1 else ""
 
 
-def _options(current: Sequence[Pod], owners: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """All members' annotations; where they differ the first member's counts (ps before chief before workers)."""
-    found = dict(owners)
-    found.update({name: value for pod in reversed(current) for name, value in pod.options})
-    return tuple(sorted(found.items()))
+class Owners:
+    """What was read of the owners of gangs' pods, by uid (docs/safety.md S8, S14, S23).
 
-
-class JobSays(msgspec.Struct, frozen=True):
-    """What a gang's job itself says of its length."""
-
-    expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none
-    limit_s: float | None = None  # `activeDeadlineSeconds` of the job
-
-
-def length_s(gang: Gang, job: JobSays | None) -> float | None:
-    """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
-
-    A deadline cuts what is declared, because it ends the run; alone it is taken for the length, as batch systems take
-    the limit that each of their jobs must name, so nothing that is promised by it comes late.
-
-    >>> from tests.builders import gang
-    >>> said = gang("g", 2, options={"expected-duration": "1h"})
-    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
-    (3600.0, 60.0, None)
+    A job that is resumed has new pods and often no PodGroup, and keeps its place; only the Jobs show whether two of
+    them are one gang or two runs of it; and pods that succeeded on a deleted node are collected. Bounded by the gangs.
     """
-    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
-    if job is not None and job.limit_s is not None:
-        found.append(job.limit_s)
-    for name, text in gang.options:
-        if name == EXPECTED_DURATION:
-            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
-                found.append(duration_s(text))
-    return min(found, default=None)
+
+    def __init__(self) -> None:
+        self._created_s: dict[str, float] = {}  # owner → creation, Unix seconds
+        self.wanted: Mapping[str, int] = {}  # owner → pods it wants; only of those that are not one of a series
+        self._says: dict[str, JobSays] = {}  # owner → what it says of its length; only of those that say something
+        self._minimums: dict[GangKey, tuple[str, int]] = {}  # gang → its owner, and the minimum that follows from it
+
+    def note(self, created_s: Mapping[str, float], wanted: Mapping[str, int], says: Mapping[str, JobSays]) -> None:
+        """Take over what was read."""
+        self._created_s.update(created_s)
+        self._says.update(says)
+        self.wanted = {**self.wanted, **wanted}
+
+    def knows(self, uid: str) -> bool:
+        """Whether this owner was read."""
+        return uid in self._created_s
+
+    def keep_only(self, uids: Collection[str]) -> None:
+        """Forget owners without pods."""
+        self._created_s = {uid: at_s for uid, at_s in self._created_s.items() if uid in uids}
+        self.wanted = {uid: count for uid, count in self.wanted.items() if uid in uids}
+        self._says = {uid: said for uid, said in self._says.items() if uid in uids}
+
+    def says(self, members: Iterable[Pod]) -> JobSays | None:
+        """What the first owner of these pods that says something says of its length. Cost: O(n)."""
+        uids = _owners(members) & self._says.keys() if self._says else ()
+        return self._says[min(uids)] if uids else None
+
+    def created_s(self, members: Iterable[Pod]) -> float | None:
+        """Creation of the oldest owner of these pods; `None`: none was read, or there is none. Cost: O(n)."""
+        uids = _owners(members) & self._created_s.keys() if self._created_s else ()
+        return min((self._created_s[uid] for uid in uids), default=None)
+
+    def note_minimum(self, gang: GangKey, uid: str, count: int) -> bool:
+        """The gang's owner needs no more than `count` members by now, and never more again; whether that is news."""
+        news = self._minimums.get(gang) != (uid, count)
+        self._minimums[gang] = uid, count
+        return news
+
+    def drop_minimum(self, gang: GangKey) -> None:
+        """The gang's last pod is gone."""
+        self._minimums.pop(gang, None)
+
+    def minimum(self, gang: GangKey, members: Iterable[Pod]) -> int | None:
+        """The most that the gang needs; `None`: not asked, or its pods are another owner's. Cost: O(n) if known."""
+        uid, count = self._minimums.get(gang, ("", None))
+        if count is None or not all(pod.owner is not None and pod.owner.uid == uid for pod in members):
+            return None
+        return count
+
+
+def _owners(members: Iterable[Pod]) -> set[str]:
+    return {pod.owner.uid for pod in members if pod.owner is not None}

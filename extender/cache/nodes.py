@@ -9,6 +9,8 @@ from collections import Counter
 import numpy as np
 from msgspec.structs import replace
 
+from extender.cache.room import Daemons
+from extender.cache.state import ClusterState, Watched
 from scoring.ids import NodeName, ResourceName, ZoneName
 from scoring.model import Node, NodeTable
 from scoring.model.snapshot import axis_of
@@ -16,37 +18,41 @@ from scoring.model.snapshot import axis_of
 _SETTLED = 8
 
 
-class Nodes:
+class Nodes(Watched[Node]):
     """Every node by name, and the table."""
 
-    def __init__(self) -> None:
-        self.by_name: dict[NodeName, Node] = {}
+    def __init__(self, state: ClusterState, by_name: dict[NodeName, Node], daemons: Daemons) -> None:
+        super().__init__(state, by_name)
+        self.by_name = by_name
+        self._daemons = daemons
         self._offers: Counter[ResourceName] = Counter()  # resource → how many nodes have it
         self._table = _frozen(NodeTable.of((), version=0))
         self._changed: set[NodeName] = set()
         self._reshaped = False
 
-    def put(self, node: Node) -> bool:
-        """Take over a node's record; whether it differs from the one known."""
-        known = self.by_name.get(node.name)
-        if known == node:
+    def _take(self, item: Node) -> bool:
+        known = self.by_name.get(item.name)
+        if known == item:
             return False
-        self.by_name[node.name] = node
-        self._changed.add(node.name)
-        if known is None or known.zone != node.zone or known.allocatable != node.allocatable:
+        self.by_name[item.name] = item
+        if known is None or known.zone != item.zone or known.allocatable != item.allocatable:
             self._reshaped = True
-            self._offers.update(name for name, _ in node.allocatable)
+            self._offers.update(name for name, _ in item.allocatable)
             self._withdraw(known)
-        return True
+        return self._note(item.name, known, item)
 
-    def drop(self, name: NodeName) -> bool:
-        """Forget a node; whether it was known."""
-        known = self.by_name.pop(name, None)
+    def _drop(self, key: str) -> bool:
+        known = self.by_name.pop(NodeName(key), None)
         if known is None:
             return False
-        self._changed.add(name)
         self._reshaped = True
         self._withdraw(known)
+        return self._note(known.name, known, None)
+
+    def _note(self, name: NodeName, before: Node | None, after: Node | None) -> bool:
+        self._changed.add(name)
+        self._daemons.node_changed(before, after)
+        self._state.forget_node(name)
         return True
 
     def settled(self) -> NodeTable:

@@ -1,4 +1,4 @@
-"""The pods, as the planner sees them, with the ways to find them.
+"""The pods, with the ways to find them; a change of one is carried into room, gangs and commitments.
 
 Rule: a Binding that the API server confirmed counts as bound before the watch shows it (*assumed*), until the watch
 shows a node, or that it finished or went.
@@ -7,49 +7,29 @@ shows a node, or that it finished or went.
 from collections.abc import Iterator
 from operator import attrgetter
 
-import msgspec
 from msgspec.structs import replace
 
-from scoring.ids import GangKey, JobKey, NodeName, PodUid
-from scoring.model import GangSource, Pod, counts
+from extender.cache.gangs import Gangs
+from extender.cache.room import Daemons, Usage
+from extender.cache.state import ClusterState, Watched
+from scoring.ids import JobKey, NodeName, PodUid
+from scoring.model import GangSource, Pod
 
 _SAYS_NOTHING = ("resource_version", "refusal", "parked", "told", "misspelt", "started")
 DECIDING = attrgetter(*(name for name in Pod.__struct_fields__ if name not in _SAYS_NOTHING))
 """Everything of a pod that can decide anything; our note on it says only what is known while we run."""
 
 
-def same_but_version(one: Pod, other: Pod) -> bool:
-    """Whether two records differ in nothing but the resourceVersion, our note, and words that decide nothing."""
-    return bool(DECIDING(one) == DECIDING(other))
+class Pods(Watched[Pod]):
+    """Every pod by uid, by name and by job."""
 
-
-class Group(msgspec.Struct):
-    """The pods that name one gang, and how many of them are ours."""
-
-    uids: set[PodUid] = set()
-    shown: set[PodUid] = set()  # Those that count by what the watch shows, not assumed
-    own: int = 0
-
-
-class PodChange(msgspec.Struct, frozen=True):
-    """A pod's change: its record before and after, and the node whose room it gave up and takes now."""
-
-    before: Pod | None
-    after: Pod | None
-    left: NodeName | None
-    entered: NodeName | None
-    shown: bool = False  # A member counts from now on by what the watch shows
-
-
-class Pods:
-    """Every pod by uid, by name, by gang and by job."""
-
-    def __init__(self, *, scheduler_names: frozenset[str], extender: bool = True) -> None:
-        self._scheduler_names = scheduler_names
-        self._extender = extender
+    def __init__(self, state: ClusterState, usage: Usage, daemons: Daemons, gangs: Gangs) -> None:
+        self._usage = usage
+        self._daemons = daemons
+        self._gangs = gangs
         self._by_uid: dict[PodUid, Pod] = {}
-        self.names: dict[str, PodUid] = {}  # namespace/name → uid
-        self.groups: dict[GangKey, Group] = {}  # gang → the pods that name it
+        self._names: dict[str, PodUid] = {}  # namespace/name → uid
+        super().__init__(state, self._names)
         self._jobs: dict[JobKey, set[PodUid]] = {}
         self.assumed: dict[PodUid, NodeName] = {}  # pods that are bound by our word alone → their node
         self.misspelt: dict[PodUid, None] = {}  # Pods with keys that are probably misspelt, the first seen first
@@ -64,72 +44,15 @@ class Pods:
         """The pod, or `None`."""
         return self._by_uid.get(uid)
 
-    def members(self, gang: GangKey) -> tuple[Pod, ...]:
-        """Pods that name the gang, in no particular order."""
-        group = self.groups.get(gang)
-        return tuple(self._by_uid[uid] for uid in group.uids) if group is not None else ()
-
-    def foreign_groups(self) -> list[GangKey]:
-        """Names of gangs that only pods of other schedulers have. Cost: O(gangs)."""
-        return [key for key, group in self.groups.items() if not group.own]
+    def by_name(self, key: str) -> Pod | None:
+        """The pod that is called `namespace/name`, or `None`."""
+        return self._by_uid.get(self._names.get(key, PodUid("")))
 
     def of_job(self, job: JobKey) -> tuple[Pod, ...]:
         """Pods of the job, sorted by name."""
         return tuple(sorted((self._by_uid[uid] for uid in self._jobs.get(job, ())), key=lambda pod: pod.name))
 
-    def is_own(self, pod: Pod) -> bool:
-        """Whether netgang may gate, hold, patch or evict the pod (docs/safety.md S1); the pod need not be known.
-
-        Where kube-scheduler does not ask us, only what it starts as a whole by itself, once admitted, can be ours.
-        """
-        if pod.scheduler_name not in self._scheduler_names:
-            return False
-        return self._extender or (pod.group is not None and pod.group.source is GangSource.GATED_NATIVE)
-
-    def refresh(self, pod: Pod) -> bool:
-        """Take over a record that differs from the known one in nothing that can decide; whether it was one."""
-        known = self._by_uid.get(pod.uid)
-        if known is None or pod.uid in self.assumed or not same_but_version(known, pod):
-            return False
-        self._by_uid[pod.uid] = pod
-        self._note_misspelt(pod)
-        return True
-
-    def put(self, pod: Pod) -> PodChange:
-        """Take over a record as watched."""
-        before = self._by_uid.get(pod.uid)
-        left = self.claim(before) if before is not None else None
-        after = pod
-        if pod.uid in self.assumed:
-            if pod.node is not None or pod.terminal:
-                del self.assumed[pod.uid]
-            else:
-                after = replace(after, node=self.assumed[pod.uid])
-        self._keep(before, after)
-        self._note_misspelt(after)
-        return PodChange(before, after, left, self.claim(after), self._show(after))
-
-    def assume(self, uid: PodUid, node: NodeName) -> PodChange | None:
-        """Count the pod as bound to `node`; `None` when it is unknown, finished, or known to be bound already."""
-        before = self._by_uid.get(uid)
-        if before is None or before.node is not None or before.terminal:
-            return None
-        left = self.claim(before)
-        self.assumed[uid] = node
-        after = self._by_uid[uid] = replace(before, node=node)
-        return PodChange(before, after, left, node)
-
-    def drop(self, uid: PodUid) -> PodChange:
-        """Forget a known pod."""
-        before = self._by_uid[uid]
-        left = self.claim(before)
-        self._unfile(before)
-        del self._by_uid[uid], self.names[before.key]
-        self.assumed.pop(uid, None)
-        self.misspelt.pop(uid, None)
-        return PodChange(before, None, left, None)
-
-    def claim(self, pod: Pod) -> NodeName | None:
+    def node_of(self, pod: Pod) -> NodeName | None:
         """The node whose room the pod takes: its own, else the one that it is nominated for (docs/safety.md S12).
 
         Waiting members of own gangs take none yet: the planner gives them room. Nor does a pod that is only pinned to a
@@ -139,51 +62,100 @@ class Pods:
             return None
         if pod.node is not None or pod.deleting:
             return pod.node
-        if pod.group is not None and pod.group.source is not GangSource.NATIVE and self.is_own(pod):
+        if pod.group is not None and pod.group.source is not GangSource.NATIVE and self._gangs.is_own(pod):
             return None
         return pod.nominated_node
 
-    def _keep(self, before: Pod | None, after: Pod) -> None:
-        self._by_uid[after.uid] = after
-        self.names[after.key] = after.uid
-        if before is not None:
-            if before.group is after.group and before.job == after.job:
-                return
-            self._unfile(before)
-        if after.group is not None:
-            group = self.groups.setdefault(after.group.key, Group())
-            group.uids.add(after.uid)
-            group.own += self.is_own(after)
-        if after.job is not None:
-            self._jobs.setdefault(after.job, set()).add(after.uid)
+    def assume(self, uid: PodUid, node: NodeName) -> None:
+        """Count an unbound pod as bound: the API server confirmed its Binding, and the watch will show it soon."""
+        before = self._by_uid.get(uid)
+        if before is not None and before.node is None and not before.terminal:
+            self.assumed[uid] = node
+            self._state.note(self._change(uid, before, replace(before, node=node)))
 
-    def _note_misspelt(self, pod: Pod) -> None:
-        if pod.misspelt:
-            self.misspelt[pod.uid] = None
+    def _take(self, item: Pod) -> bool:
+        uid = item.uid
+        replaced = self._names.get(item.key, uid) != uid and self._drop(item.key)
+        if item.misspelt:
+            self.misspelt[uid] = None
         elif self.misspelt:
-            self.misspelt.pop(pod.uid, None)
-
-    def _show(self, pod: Pod) -> bool:
-        """Note whether a member that was watched counts; whether it does from now on."""
-        if pod.group is None:
+            self.misspelt.pop(uid, None)
+        before, after = self._by_uid.get(uid), item
+        if uid in self.assumed:
+            if item.node is not None or item.terminal:
+                del self.assumed[uid]
+            else:
+                after = replace(item, node=self.assumed[uid])
+        elif before is not None and DECIDING(before) == DECIDING(item):
+            self._by_uid[uid] = item
+            if item.group is not None:
+                self._gangs.groups[item.group.key].pods[uid] = item
             return False
-        shown = self.groups[pod.group.key].shown
-        if pod.uid in self.assumed or not counts(pod):
-            shown.discard(pod.uid)
-            return False
-        before = len(shown)
-        shown.add(pod.uid)
-        return len(shown) > before
+        decides = self._change(uid, before, after)
+        self._state.expected = self._state.expected and not replaced
+        return decides or replaced
 
-    def _unfile(self, pod: Pod) -> None:
-        if pod.group is not None:
-            group = self.groups[pod.group.key]
-            group.uids.discard(pod.uid)
-            group.shown.discard(pod.uid)
-            group.own -= self.is_own(pod)
-            if not group.uids:
-                del self.groups[pod.group.key]
-        if pod.job is not None:
-            self._jobs[pod.job].discard(pod.uid)
-            if not self._jobs[pod.job]:
-                del self._jobs[pod.job]
+    def _drop(self, key: str) -> bool:
+        uid = self._names.get(key)
+        return uid is not None and self._change(uid, self._by_uid[uid], None)
+
+    def _change(self, uid: PodUid, before: Pod | None, after: Pod | None) -> bool:
+        """Take over a record in place of the one before; whether that can decide anything."""
+        left = self.node_of(before) if before is not None else None
+        entered = self.node_of(after) if after is not None else None
+        foreseen = before is not None and after is not None and self._foreseen(before, after)
+        shown = self._file(uid, before, after)
+        decides = left != entered
+        if before is not None and after is not None and left == entered and left is not None:
+            decides = before.member_class != after.member_class
+        if decides and before is not None and left is not None:
+            self._usage.remove(left, uid, before.member_class)
+        if decides and after is not None and entered is not None:
+            self._usage.add(entered, uid, after.member_class)
+        if (before is not None and before.daemon) or (after is not None and after.daemon):
+            decides = self._daemons.pod_changed(before, after) or decides
+        if after is None or not needs_node(after):
+            decides = self._state.release(uid) or decides
+        if before is None or after is None or DECIDING(before) != DECIDING(after):
+            for pod in (before, after):
+                if pod is not None and pod.group is not None:
+                    decides = self._gangs.touch(pod.group.key, regrouped=False) or decides
+        if shown and after is not None and after.group is not None:
+            decides = self._gangs.shown(after.group.key) or decides
+        self._state.expected = foreseen and decides
+        return decides
+
+    def _file(self, uid: PodUid, before: Pod | None, after: Pod | None) -> bool:
+        """Find it by what it is now; whether a member counts from now on by what the watch shows."""
+        if before is not None and (after is None or before.group is not after.group or before.job != after.job):
+            self._gangs.leave(before)
+            if before.job is not None:
+                self._jobs[before.job].discard(uid)
+                if not self._jobs[before.job]:
+                    del self._jobs[before.job]
+        if after is None:
+            if before is not None:
+                del self._by_uid[uid], self._names[before.key]
+                self.assumed.pop(uid, None)
+                self.misspelt.pop(uid, None)
+            return False
+        self._by_uid[uid] = after
+        self._names[after.key] = uid
+        if after.job is not None:
+            self._jobs.setdefault(after.job, set()).add(uid)
+        return self._gangs.join(after, assumed=uid in self.assumed)
+
+    def _foreseen(self, before: Pod, after: Pod) -> bool:
+        """Whether a member went where it was committed to go, came to run there, or lost the gate that we removed."""
+        if before.terminal or after.terminal or after.deleting or after.group is None:
+            return False
+        if before.node is None and after.node is not None:
+            return self._state.committed_node(after.group.key, after.uid) == after.node
+        if before.node is None:
+            return before.gated and not after.gated and after.admitted_to is not None
+        return before.node == after.node and before.member_class == after.member_class
+
+
+def needs_node(pod: Pod | None) -> bool:
+    """Whether a commitment still has something to do for the pod; one that is not known yet may come."""
+    return pod is None or not (pod.node is not None or pod.terminal or pod.deleting)

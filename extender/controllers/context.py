@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
 from extender.controllers.removal.removals import Disruptions, Quiet, owner_subject
 from extender.notes import Notes
@@ -22,7 +21,6 @@ class ControllerContext(msgspec.Struct, frozen=True):
     """Handed to each controller; what is its own comes beside it."""
 
     cache: ClusterCache
-    groups: SeenGroups
     api: ClusterApi
     clock: Clock
     telemetry: Telemetry
@@ -48,7 +46,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
 
         Without pods, on the owner of a member. Owners: the job is what its author describes. See `PostEvent`.
         """
-        seen = self.groups.of(gang)
+        seen = self.cache.pod_groups.of(gang)
         about = [group_subject(gang.key, seen.uid)] if seen is not None else []
         owners = {pod.owner: pod.namespace for pod in pods or gang.members[:1] if pod.owner is not None}
         about += [owner_subject(namespace, owner) for owner, namespace in owners.items()]

@@ -27,17 +27,17 @@ class ClusterFile(msgspec.Struct, frozen=True):
     daemon_sets: list[DaemonSet] = []
 
 
-class _Head(msgspec.Struct):
+class _TypeOf(msgspec.Struct):
     kind: str = ""
     apiVersion: str = ""
 
 
-class _List(msgspec.Struct):
+class _ObjectList(msgspec.Struct):
     kind: str = ""
     items: list[msgspec.Raw] = []
 
 
-_HEAD = msgspec.json.Decoder(_Head)
+_HEAD = msgspec.json.Decoder(_TypeOf)
 
 
 def read_cluster(path: Path, *, zone_label: str) -> ClusterFile:
@@ -57,7 +57,7 @@ def read_cluster(path: Path, *, zone_label: str) -> ClusterFile:
 def parse_cluster(body: bytes, *, name: str, zone_label: str) -> ClusterFile:
     """Read the JSON of a List (or of one object). Errors: ConfigError."""
     try:
-        listed = msgspec.json.decode(body, type=_List)
+        listed = msgspec.json.decode(body, type=_ObjectList)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ConfigError(f"{name}: not a JSON List as `kubectl get nodes,pods -A -o json` prints: {error}") from error
     items = listed.items if listed.kind.endswith("List") else [msgspec.Raw(body)]

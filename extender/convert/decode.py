@@ -30,7 +30,7 @@ class Json(msgspec.Struct, rename="camel", gc=False):
     """Base of all API structs: camelCase names, no part in garbage collection (they live for microseconds)."""
 
 
-class Owner(Json):
+class OwnerReference(Json):
     """One of `metadata.ownerReferences`."""
 
     api_version: str = ""
@@ -51,7 +51,7 @@ class Metadata(Json):
     deletion_timestamp: datetime | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: list[Owner] | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, *, what: str) -> T:
@@ -138,8 +138,8 @@ class Head(msgspec.Struct, gc=False):
 
     @property
     def key(self) -> str:
-        """What a sink calls the object; empty: it has no name."""
-        return object_key(self.namespace, self.name)
+        """What a sink calls it: `namespace/name`, for kinds outside namespaces the name; empty: it has no name."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
 class Headed(msgspec.Struct):
@@ -163,11 +163,6 @@ def head_of(raw: bytes) -> Head | None:
         return decoded(_HEADED, raw).metadata
     except (msgspec.MsgspecError, UnicodeError):
         return None
-
-
-def object_key(namespace: str, name: str) -> str:
-    """What a sink calls an object of its kind: `namespace/name`, for kinds outside namespaces the name."""
-    return f"{namespace}/{name}" if namespace else name
 
 
 class Pool:

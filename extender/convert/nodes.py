@@ -1,16 +1,20 @@
-"""Nodes: raw JSON → `scoring.model.Node`.
+"""Nodes, and the DaemonSets that have a pod on each: raw JSON → `scoring.model`.
 
 Rules: heartbeats and image lists leave no trace in the record. A node without a Ready condition counts as ready, as
-kube-scheduler looks at taints only and test beds often have none.
+kube-scheduler looks at taints only and test beds often have none. A DaemonSet's template is read as a pod, with the
+tolerations of the controller (AddOrUpdateDaemonPodTolerations).
 """
 
 from sys import intern
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds, shared
-from scoring.ids import NodeName, ZoneName
-from scoring.model import Node, Resources, Taint
+from extender.convert.member_class import PodSpec, PodStatus, class_of
+from scoring.ids import Namespace, NodeName, ZoneName
+from scoring.model import DaemonSet, Node, Resources, Role, Taint, Toleration
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"  # Prefix of annotations such as netgang.io/endpoint-loss
@@ -30,7 +34,7 @@ class _Taint(Json):
     value: str | None = None
 
 
-class _Spec(Json):
+class _NodeSpec(Json):
     taints: list[_Taint] | None = None
     unschedulable: bool | None = None
 
@@ -44,7 +48,7 @@ class _Address(Json):
     address: str
 
 
-class _Status(Json):
+class _NodeStatus(Json):
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
     conditions: list[_Condition] | None = None
@@ -53,8 +57,8 @@ class _Status(Json):
 
 class _Node(Json):
     metadata: Metadata
-    spec: _Spec | None = None
-    status: _Status | None = None
+    spec: _NodeSpec | None = None
+    status: _NodeStatus | None = None
 
 
 _node = msgspec.json.Decoder(_Node)
@@ -63,7 +67,7 @@ _node = msgspec.json.Decoder(_Node)
 def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) -> Node:
     """Read a v1.Node; without allocatable the capacity counts. ValueError names the field that is wrong."""
     read = decode(_node, raw, what="Node")
-    meta, spec, status = read.metadata, read.spec or _Spec(), read.status or _Status()
+    meta, spec, status = read.metadata, read.spec or _NodeSpec(), read.status or _NodeStatus()
     labels = meta.labels or {}
     taints = tuple(Taint(intern(t.key), t.value or "", t.effect) for t in spec.taints or ())
     return Node(
@@ -83,7 +87,7 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
     )
 
 
-def _allocatable(name: str, status: _Status) -> Resources:
+def _allocatable(name: str, status: _NodeStatus) -> Resources:
     field = "capacity" if status.allocatable is None else "allocatable"
     try:
         amounts = Resources.parse((status.capacity if status.allocatable is None else status.allocatable) or {})
@@ -93,3 +97,53 @@ def _allocatable(name: str, status: _Status) -> Resources:
         if value < 0:
             raise ValueError(f"Node {name}: status.{field}: {resource}: is negative")
     return shared(amounts)
+
+
+_NODE: Final = "node.kubernetes.io/"
+_ADDED: Final = (
+    *(Toleration(f"{_NODE}{key}", "Exists", "", "NoExecute") for key in ("not-ready", "unreachable")),
+    *(
+        Toleration(f"{_NODE}{key}", "Exists", "", "NoSchedule")
+        for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
+    ),
+)
+_ADDED_ON_HOST: Final = Toleration(f"{_NODE}network-unavailable", "Exists", "", "NoSchedule")
+
+
+class _Template(Json):
+    spec: PodSpec | None = None
+
+
+class _DaemonSetSpec(Json):
+    template: _Template | None = None
+
+
+class _DaemonSet(Json):
+    metadata: Metadata
+    spec: _DaemonSetSpec | None = None
+
+
+_daemon_set = msgspec.json.Decoder(_DaemonSet)
+
+
+def daemon_set_from_json(raw: bytes | msgspec.Raw) -> DaemonSet:
+    """Read an apps/v1 DaemonSet. ValueError names the field that is wrong."""
+    read = decode(_daemon_set, raw, what="DaemonSet")
+    meta, namespace = read.metadata, read.metadata.namespace or "default"
+    template = read.spec.template.spec if read.spec is not None and read.spec.template is not None else None
+    pod = template or PodSpec()
+    try:
+        member_class = class_of(namespace, Role.OTHER, pod, PodStatus(), lineage="", size_bytes=len(raw))
+    except ValueError as error:
+        raise ValueError(f"DaemonSet {namespace}/{meta.name}: spec.template: {error}") from error
+    limits = member_class.constraints
+    tolerations = {*limits.tolerations, *_ADDED, *((_ADDED_ON_HOST,) if pod.host_network else ())}
+    ordered = tuple(sorted(tolerations, key=lambda one: (one.key, one.operator, one.value, one.effect)))
+    return DaemonSet(
+        namespace=Namespace(namespace),
+        name=meta.name,
+        identity=f"{namespace}/{meta.uid or meta.name}",
+        member_class=replace(member_class, constraints=replace(limits, tolerations=ordered)),
+        created_s=seconds(meta.creation_timestamp),
+        deleting=meta.deletion_timestamp is not None,
+    )

@@ -2,20 +2,17 @@
 
 scheduling.x-k8s.io/v1alpha1 (coscheduling) and scheduling.volcano.sh/v1beta1 have `minMember`; the native
 scheduling.k8s.io has `schedulingPolicy.gang.minCount`. A minimum that is missing is 0 here, and the cache refuses the
-gang. A status decides nothing, so it stands beside `PodGroup`: writing it changes no plan.
+gang. A status decides nothing: writing it changes no plan.
 """
 
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 import msgspec
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds
 from scoring.ids import gang_key
-from scoring.model import PodGroup, Resources
-from scoring.model.resources import MOST_RESOURCES, NO_RESOURCES
-from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
+from scoring.model import GroupStatus, PodGroup, Resources
+from scoring.model.resources import MOST_RESOURCES
 
 
 class _Gang(Json):
@@ -26,7 +23,7 @@ class _Policy(Json):
     gang: _Gang | None = None
 
 
-class _Spec(Json):
+class _GroupSpec(Json):
     min_member: int | None = None
     schedule_timeout_seconds: float | None = None
     min_resources: Quantities | None = None
@@ -44,7 +41,7 @@ class _WrittenMetadata(Metadata):
     managed_fields: list[_Managed] | None = None
 
 
-class _Status(Json):
+class _GroupStatus(Json):
     phase: str | None = None
     scheduled: int | None = None
     running: int | None = None
@@ -56,8 +53,8 @@ class _Status(Json):
 
 class _PodGroup(Json):
     metadata: _WrittenMetadata
-    spec: _Spec | None = None
-    status: _Status | None = None
+    spec: _GroupSpec | None = None
+    status: _GroupStatus | None = None
 
 
 _TEXT_CHARS = 253
@@ -68,25 +65,27 @@ _pod_group = msgspec.json.Decoder(_PodGroup)
 STATUS_WRITER = "netgang"  # Our name in `metadata.managedFields`, as field manager of statuses
 
 
-class SeenPodGroup(msgspec.Struct, frozen=True):
-    """A PodGroup as the API server shows it: what decides, and beside it what is written for people."""
+def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
+    """Read a PodGroup of any kind. ValueError names the field that is wrong.
 
-    group: PodGroup
-    uid: str = ""
-    resource_version: str = ""
-    status: GroupStatus = NO_STATUS
-    ours: bool = False  # We wrote (part of) its status
-    other_writer: str = ""  # Which other client did; empty: none
-
-
-def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:
-    """Read a PodGroup with its status and its writers. ValueError names the field that is wrong."""
+    A time-out of 0 is none: mpi-operator writes 0 when its user asked for nothing.
+    """
     read = decode(_pod_group, raw, what="PodGroup")
-    metadata, status = read.metadata, read.status or _Status()
+    metadata, spec, status = read.metadata, read.spec or _GroupSpec(), read.status or _GroupStatus()
+    key = gang_key(metadata.namespace or "default", metadata.name)
+    try:
+        least = Resources.parse(spec.min_resources or {})  # decides nothing, but what is nonsense is said
+    except ValueError as error:
+        raise ValueError(f"PodGroup {key}: spec.minResources: {error}") from error
+    if len(least.items) > MOST_RESOURCES:
+        raise ValueError(f"PodGroup {key}: spec.minResources: more than {MOST_RESOURCES} resources")
+    timeout_s, start = spec.schedule_timeout_seconds, status.schedule_start_time
     writers = [one.manager for one in metadata.managed_fields or () if one.subresource == "status"]
-    start = status.schedule_start_time
-    return SeenPodGroup(
-        group=_group(metadata, read.spec or _Spec()),
+    return PodGroup(
+        key=key,
+        min_member=min(_minimum(spec), _MOST_MEMBERS),
+        created_s=seconds(metadata.creation_timestamp),
+        schedule_timeout_s=min(timeout_s, _LONGEST_S) if timeout_s is not None and timeout_s > 0 else None,
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
         status=GroupStatus(
@@ -103,63 +102,7 @@ def seen_pod_group_from_json(raw: bytes | msgspec.Raw) -> SeenPodGroup:
     )
 
 
-def status_patch(seen: SeenPodGroup, wanted: GroupStatus, *, only: frozenset[str]) -> bytes | None:
-    """A merge patch that makes the fields `only` (names of `GroupStatus`) as wanted; `None`: they are so already.
-
-    It names the uid and the version that were seen: a PodGroup that changed since, or was replaced, is left alone.
-
-    >>> group = SeenPodGroup(PodGroup(gang_key("team", "g"), 2), "u1", "7")
-    >>> status_patch(group, GroupStatus(phase="Pending", failed=1), only=frozenset({"phase", "scheduled"}))
-    b'{"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"phase":"Pending"}}'
-    >>> status_patch(group, GroupStatus(), only=STATUS_FIELDS) is None
-    True
-    """
-    now, then = _written(seen.status), _written(wanted)
-    changed = {_JSON_NAMES.get(name, name): then[name] for name in then if name in only and now[name] != then[name]}
-    if not changed:
-        return None
-    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
-    return msgspec.json.encode({"metadata": metadata, "status": changed})
-
-
-STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)
-_JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
-"""field of GroupStatus → its name in the PodGroup's status, where that is another one"""
-
-
-def _written(status: GroupStatus) -> dict[str, Any]:
-    """Field → its value in JSON; what a merge patch is to remove is None."""
-    start_s = status.schedule_start_s
-    start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
-    return msgspec.structs.asdict(status) | texts
-
-
-def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
-    """What decides of a PodGroup of any kind. ValueError names the field that is wrong."""
-    return seen_pod_group_from_json(raw).group
-
-
-def _group(metadata: Metadata, spec: _Spec) -> PodGroup:
-    """A time-out of 0 is none: mpi-operator writes 0 when its user asked for nothing."""
-    key = gang_key(metadata.namespace or "default", metadata.name)
-    try:
-        least = Resources.parse(spec.min_resources) if spec.min_resources else NO_RESOURCES
-    except ValueError as error:
-        raise ValueError(f"PodGroup {key}: spec.minResources: {error}") from error
-    if len(least.items) > MOST_RESOURCES:
-        raise ValueError(f"PodGroup {key}: spec.minResources: more than {MOST_RESOURCES} resources")
-    timeout_s = spec.schedule_timeout_seconds
-    return PodGroup(
-        key=key,
-        min_member=min(_minimum(spec), _MOST_MEMBERS),
-        created_s=seconds(metadata.creation_timestamp),
-        schedule_timeout_s=min(timeout_s, _LONGEST_S) if timeout_s is not None and timeout_s > 0 else None,
-        min_resources=least,
-    )
-
-
-def _minimum(spec: _Spec) -> int:
+def _minimum(spec: _GroupSpec) -> int:
     """`minMember`, else the native gang's minCount; a native group with the basic policy needs no more than one."""
     policy = spec.scheduling_policy
     if spec.min_member is not None or policy is None:

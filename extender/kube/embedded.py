@@ -40,7 +40,7 @@ class EmbeddedCluster:
             raise ConflictError(409, f"pod {pod.key} is on node {pod.node}")
         if pod.node is None:
             now_s = self._clock.now_s()
-            self._cache.pods.upsert(replace(pod, node=binding.node, phase=Phase.RUNNING, scheduled_s=now_s))
+            self._cache.pods.put(replace(pod, node=binding.node, phase=Phase.RUNNING, scheduled_s=now_s))
 
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """No pod is parked here, so there is none to wake."""
@@ -49,7 +49,7 @@ class EmbeddedCluster:
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Open our gate; there is no other scheduler here that would read the affinity."""
         pod = self._existing(uid, namespace, name)
-        self._cache.pods.upsert(replace(pod, gates=pod.foreign_gates))
+        self._cache.pods.put(replace(pod, gates=pod.foreign_gates))
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Conditions are for people who look at a pod; a saved one is looked at in its file."""
@@ -71,7 +71,7 @@ class EmbeddedCluster:
         pod = self._existing(uid, namespace, name)
         if resource_version not in ("", pod.resource_version):
             raise ConflictError(409, f"pod {pod.key} has changed")
-        self._cache.pods.delete(pod.key)
+        self._cache.pods.remove(pod.key)
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """No client reads Events here; the log has them."""

@@ -263,7 +263,7 @@ class Posts:
                 await self.context.api.bind(binding)
         except (ApiError, ApiUnavailableError, TimeoutError) as error:
             return error
-        self.context.cache.assume(binding.uid, binding.node)
+        self.context.cache.pods.assume(binding.uid, binding.node)
         self.context.telemetry.binding_posted("bound")
         return None
 

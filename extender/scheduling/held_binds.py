@@ -141,7 +141,7 @@ class Binds:
         """Bring the machines of gangs under way, and `also` these, up to date; gangs that run in part get one."""
         self.admissions.lapses.renew()
         self._quorums.keep_only(self.context.cache.gang)
-        wanted, in_part = sorted(self.gangs_under_way() | also), self.context.cache.partial_gangs()
+        wanted, in_part = sorted(self.gangs_under_way() | also), self.context.cache.gangs.partial()
         for gone in self._looked.keys() - set(wanted):
             del self._looked[gone]
         for key in wanted:

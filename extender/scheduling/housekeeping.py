@@ -41,7 +41,7 @@ class Housekeeping:
         self.binds.wakes.add(self.binds.parking.woken_by(plan, now_s=self.context.clock.monotonic_s()))
         self.binds.wakes.add(self.binds.admissions.plan_made(plan))
         self.binds.health.look()
-        self.binds.reconcile(plan.partial | self.context.cache.partial_gangs())
+        self.binds.reconcile(plan.partial | self.context.cache.gangs.partial())
         self.binds.plan_made(plan)
 
     async def run(self) -> None:
@@ -58,7 +58,7 @@ class Housekeeping:
 
     def _tidy(self) -> Steps[None]:
         self.context.cache.expire(self.context.clock.now_s())
-        yield from self.context.cache.look_for_daemon_sets()
+        yield from self.context.cache.daemon_sets.look_at_nodes()
         if not self.context.acting():
             return
         waiting: set[PodUid] = set()

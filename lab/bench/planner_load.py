@@ -105,23 +105,23 @@ class BusyCluster:
     def _other_comes_or_goes(self) -> None:
         if len(self._others) > 100:
             gone = self._others.popleft()
-            self.cache.pods.delete(gone.key)
+            self.cache.pods.remove(gone.key)
             return
         self._next += 1
         self._others.append(_pod(objects.foreign(self._next, objects.node_name(self._next * 31 % self._nodes))))
-        self.cache.pods.upsert(self._others[-1])
+        self.cache.pods.put(self._others[-1])
 
     def _gang_ends(self) -> None:
         """The one that runs longest; another one queues up."""
         _, pods = self._running.popleft()
         for pod in pods:
-            self.cache.pods.delete(pod.key)
+            self.cache.pods.remove(pod.key)
         self._comes(self._new_job(self.now_s))
 
     def _gang_loses_a_pod(self) -> None:
         """A controller replaces a pod of a gang that waits, somewhere in the queue."""
         job = list(self._waiting.values())[len(self._waiting) * 2 // 3]
-        self.cache.pods.upsert(job.pod(0, created_s=self.now_s))
+        self.cache.pods.put(job.pod(0, created_s=self.now_s))
 
     def _cordon(self) -> None:
         """A node is cordoned, or opened again."""
@@ -129,17 +129,17 @@ class BusyCluster:
         node = json.loads(objects.raw_node(number))
         node["spec"]["unschedulable"] = self._cordoned is None
         self._cordoned = number if self._cordoned is None else None
-        self.cache.nodes.upsert(node_from_json(json.dumps(node).encode()))
+        self.cache.nodes.put(node_from_json(json.dumps(node).encode()))
 
     def _node_leaves_or_returns(self) -> None:
         """A node without gangs' members."""
         node = node_from_json(objects.raw_node(self._nodes))
         if self._away is None:
             self._away = self._nodes
-            self.cache.nodes.upsert(node)
+            self.cache.nodes.put(node)
         else:
             self._away = None
-            self.cache.nodes.delete(node.name)
+            self.cache.nodes.remove(node.name)
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class BusyCluster:
     def _comes(self, job: Job) -> None:
         self._waiting[job.name] = job
         for k in range(SIZE):
-            self.cache.pods.upsert(job.pod(k))
+            self.cache.pods.put(job.pod(k))
 
     def _adopt(self, made: Plan) -> None:
         """Members of admitted gangs are bound and run."""
@@ -179,7 +179,7 @@ class BusyCluster:
                 nodes = list(admission.members.values())
                 pods = [job.pod(k, node=nodes[k]) for k in range(SIZE)]
                 for pod in pods:
-                    self.cache.pods.upsert(pod)
+                    self.cache.pods.put(pod)
                 self._running.append((job, pods))
 
     def _planned(self, planner_cache: PlannerCache, previous: Plan | None) -> tuple[Plan, float]:

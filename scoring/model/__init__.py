@@ -5,7 +5,7 @@ records hold those, share equal parts, and cannot change once built. Rule: whate
 settled where it is converted (`extender.convert`), never here.
 """
 
-from scoring.model.gang import Gang, PodGroup
+from scoring.model.gang import Gang, GroupStatus, JobSays, PodGroup, length_s
 from scoring.model.pod import (
     GATE,
     Constraints,
@@ -31,7 +31,7 @@ from scoring.model.snapshot import Claim, Commitment, DaemonSet, Node, NodeTable
 
 __all__ = [
     "GATE", "Claim", "Commitment", "Constraints", "Controller", "DaemonSet",
-    "Gang", "GangSource", "GroupRef", "HostPort", "MemberClass", "Node", "NodeSelectorTerm",
+    "Gang", "GangSource", "GroupRef", "GroupStatus", "HostPort", "JobSays", "MemberClass", "Node", "NodeSelectorTerm",
     "NodeTable", "Phase", "Pod", "PodGroup", "Policy", "Reason", "Requirement", "Resources", "Role", "RunRef",
-    "Snapshot", "Taint", "Toleration", "counts",
+    "Snapshot", "Taint", "Toleration", "counts", "length_s",
 ]  # fmt: skip

@@ -1,21 +1,39 @@
-"""PodGroups, and gangs as they exist now."""
+"""PodGroups, gangs as they exist now, and how long they run."""
+
+from contextlib import suppress
 
 import msgspec
 
 from scoring.ids import GangKey
+from scoring.lengths import EXPECTED_DURATION, duration_s
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
-from scoring.model.resources import NO_RESOURCES, Resources
+
+
+class GroupStatus(msgspec.Struct, frozen=True):
+    """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
+
+    phase: str = ""  # A `scoring.queue.podgroup_status.GroupPhase`, or whatever another controller wrote
+    scheduled: int = 0  # Members on a node and alive, or Succeeded
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    occupied_by: str = ""  # `namespace/job` of the members' jobs, sorted, with commas between
+    schedule_start_s: int | None = None  # Since when enough pods exist, Unix seconds
 
 
 class PodGroup(msgspec.Struct, frozen=True):
-    """`scheduling.x-k8s.io/v1alpha1` PodGroup: the fields that decide."""
+    """A PodGroup of any kind: what decides, and beside it what the API server shows of its status."""
 
     key: GangKey
     min_member: int
     created_s: float = 0.0
     schedule_timeout_s: float | None = None
-    min_resources: Resources = NO_RESOURCES
+    uid: str = ""  # This and the following decide nothing
+    resource_version: str = ""
+    status: GroupStatus = GroupStatus()
+    ours: bool = False  # We wrote (part of) its status
+    other_writer: str = ""  # Which other client did; empty: none
 
 
 class Gang(msgspec.Struct, frozen=True):
@@ -61,3 +79,31 @@ class Gang(msgspec.Struct, frozen=True):
     def placed(self) -> tuple[Pod, ...]:
         """Members that count towards quorum."""
         return tuple(p for p in self.members if counts(p))
+
+
+class JobSays(msgspec.Struct, frozen=True):
+    """What a gang's job itself says of its length."""
+
+    expected: str = ""  # Annotation `netgang.io/expected-duration`, bounded; empty: it has none
+    limit_s: float | None = None  # `activeDeadlineSeconds` of the job
+
+
+def length_s(gang: Gang, job: JobSays | None) -> float | None:
+    """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
+
+    A deadline cuts what is declared, because it ends the run; alone it is taken for the length, as batch systems take
+    the limit that each of their jobs must name, so nothing that is promised by it comes late.
+
+    >>> from tests.builders import gang
+    >>> said = gang("g", 2, options={"expected-duration": "1h"})
+    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
+    (3600.0, 60.0, None)
+    """
+    found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
+    if job is not None and job.limit_s is not None:
+        found.append(job.limit_s)
+    for name, text in gang.options:
+        if name == EXPECTED_DURATION:
+            with suppress(ValueError):  # `scoring.model.policy.gang_options` says so
+                found.append(duration_s(text))
+    return min(found, default=None)

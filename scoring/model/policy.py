@@ -256,7 +256,7 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             return {name: value == "true"}
         case "expected-duration":
             try:
-                duration_s(value)  # the gang's record has it as its length (`extender.cache.gangs`)
+                duration_s(value)  # the gang's record has it as its length
             except ValueError as problem:
                 raise ValueError(f"{_shown(value)} {problem}; it is ignored") from None
             return {}

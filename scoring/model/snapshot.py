@@ -34,6 +34,11 @@ class Node(msgspec.Struct, frozen=True):
     created_s: float = 0.0
 
     @property
+    def key(self) -> str:
+        """What a list of objects calls it."""
+        return self.name
+
+    @property
     def at_best(self) -> "Node":
         """The node as its labels alone describe it: ready, not cordoned, without taints."""
         return replace(self, ready=True, leaving=False, unschedulable=False, taints=())

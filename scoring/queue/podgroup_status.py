@@ -8,9 +8,7 @@ what exists at any time, after a restart too. Rules: the words and what they pro
 
 from enum import StrEnum
 
-import msgspec
-
-from scoring.model import Gang, GangSource, Phase, Pod
+from scoring.model import Gang, GangSource, GroupStatus, Phase, Pod
 
 
 class GroupPhase(StrEnum):
@@ -34,21 +32,6 @@ class GroupPhase(StrEnum):
 
 POD_GROUPED = frozenset({GangSource.POD_GROUP, GangSource.ANNOTATION})  # Their gangs a coscheduling PodGroup may size
 _FINAL = frozenset({GroupPhase.FINISHED.value, GroupPhase.FAILED.value})
-
-
-class GroupStatus(msgspec.Struct, frozen=True):
-    """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
-
-    phase: str = ""  # A `GroupPhase`, or whatever another controller wrote
-    scheduled: int = 0  # Members on a node and alive, or Succeeded
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    occupied_by: str = ""  # `namespace/job` of the members' jobs, sorted, with commas between
-    schedule_start_s: int | None = None  # Since when enough pods exist, Unix seconds
-
-
-NO_STATUS = GroupStatus()  # What a new PodGroup has
 
 
 def wanted_status(gang: Gang | None, before: GroupStatus, *, admitted: bool) -> GroupStatus:

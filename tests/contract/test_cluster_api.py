@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.convert import admission_patch, narrowed_terms
-from extender.convert.pod.conditions import condition_patch
+from extender.convert.patches import condition_patch
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
 from extender.kube.client import KubeClient

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from extender.cache import ClusterCache
-from extender.cache.cluster import needs_node
-from extender.cache.daemons import Daemons, place_of, selects
-from extender.cache.gangs import continued
-from extender.cache.pods import DECIDING, Pods
-from extender.cache.usage import Usage
+from extender.cache.gangs import Gangs, continued
+from extender.cache.pods import DECIDING, Pods, needs_node
+from extender.cache.room import Daemons, Usage, place_of, selects
+from scoring.ids import PodUid
 from scoring.model import Gang
 from scoring.model.snapshot import NodeTable
 
@@ -18,23 +17,22 @@ from scoring.model.snapshot import NodeTable
 def assert_consistent(cache: ClusterCache) -> None:
     """Indexes, sums, tables, gangs and commitments agree with the records. Cost: O(all)."""
     _nodes_agree(cache)
-    _pods_agree(cache._pods)
+    _pods_agree(cache)
     _usage_agrees(cache)
-    _daemons_agree(cache._daemons, cache._pods)
-    _gangs_agree(cache)
+    _daemons_agree(cache.daemon_sets, cache.pods)
+    _gangs_agree(cache.gangs)
     for one in cache.commitments.values():
         assert one.assignment, one.gang
         assert all(needs_node(cache.pod(uid)) for uid in one.assignment), one.gang
 
 
 def ends_s(cache: ClusterCache) -> list[float]:
-    decisions = cache._decisions
-    excluded = [one.until_s for nodes in decisions._refusals.values() for one in nodes.values()]
-    return [*excluded, *decisions.back_offs.values()]
+    excluded = [one.until_s for nodes in cache._refusals.values() for one in nodes.values()]
+    return [*excluded, *cache.back_offs.values()]
 
 
 def _nodes_agree(cache: ClusterCache) -> None:
-    kept, fresh = cache._nodes.table(), NodeTable.of(cache._nodes.by_name.values())
+    kept, fresh = cache.nodes.table(), NodeTable.of(cache.nodes.by_name.values())
     for part in ("nodes", "names", "index", "axis"):
         assert getattr(kept, part) == getattr(fresh, part), part
     assert np.array_equal(kept.allocatable, fresh.allocatable)
@@ -42,25 +40,28 @@ def _nodes_agree(cache: ClusterCache) -> None:
     assert all(np.array_equal(rows, fresh.zones[zone]) for zone, rows in kept.zones.items())
 
 
-def _pods_agree(kept: Pods) -> None:
-    fresh = Pods(scheduler_names=kept._scheduler_names, extender=kept._extender)
-    fresh.assumed = kept.assumed
+def _pods_agree(cache: ClusterCache) -> None:
+    kept = cache.pods
+    fresh = ClusterCache(scheduler_names=cache.gangs._scheduler_names, extender=cache.gangs._extender)
+    fresh.pods.assumed = kept.assumed
     for pod in kept:
-        fresh._keep(None, pod)
-        fresh._show(pod)
-    for index in ("names", "groups", "_jobs"):
-        assert getattr(kept, index) == getattr(fresh, index), index
+        fresh.pods._file(pod.uid, None, pod)
+    for index in ("_names", "_jobs"):
+        assert getattr(kept, index) == getattr(fresh.pods, index), index
+    assert cache.gangs.groups == fresh.gangs.groups
     nodes = {pod.uid: pod.node for pod in kept}
     assert all(nodes[uid] == node for uid, node in kept.assumed.items())
 
 
 def _usage_agrees(cache: ClusterCache) -> None:
-    kept, fresh, table = cache._usage, Usage(), cache._nodes.table()
-    for pod in cache.all_pods():
-        if (node := cache._pods.claim(pod)) is not None:
+    kept, fresh, table = cache._usage, Usage(), cache.nodes.table()
+    for pod in cache.pods:
+        if (node := cache.pods.node_of(pod)) is not None:
             fresh.add(node, pod.uid, pod.member_class)
-    for node, uid, member_class in cache._daemons.claims():
-        fresh.add(node, uid, member_class)
+    daemons = cache.daemon_sets
+    for uid, nodes in daemons._kept.items():
+        for node in nodes:
+            fresh.add(node, PodUid(f"DaemonSet {uid}"), daemons._sets[uid].member_class)
     assert kept._totals == fresh._totals
     assert np.array_equal(kept.matrix(table), fresh.matrix(table))
     assert kept.host_ports() == fresh.host_ports()
@@ -76,12 +77,12 @@ def _daemons_agree(daemons: Daemons, pods: Pods) -> None:
     assert daemons._pods == Counter(place for pod in pods if (place := place_of(pod)) is not None)
 
 
-def _gangs_agree(cache: ClusterCache) -> None:
-    book, kept = cache._gangs, cache._gangs.all()
-    for key, group in cache._pods.groups.items():
-        want = continued(book._build(key), kept.get(key), group.shown) if group.own else None
+def _gangs_agree(gangs: Gangs) -> None:
+    kept = gangs.all()
+    for key, group in gangs.groups.items():
+        want = continued(gangs.build(key), kept.get(key), group.shown) if group.own else None
         assert _facts(kept.get(key)) == _facts(want), key
-    assert kept.keys() <= cache._pods.groups.keys()
+    assert kept.keys() <= gangs.groups.keys()
 
 
 def _facts(gang: Gang | None) -> Any:

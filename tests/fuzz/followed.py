@@ -11,7 +11,6 @@ from typing import Any, Self, cast
 
 from extender.bootstrap import empty_cache, reflectors_of
 from extender.bootstrap.feeds import feeds_of
-from extender.cache.sinks import SeenGroups
 from extender.cache.unreadable import UnreadableObjects
 from extender.kube.watch.reflector import Reflector
 from extender.notes import UncheckedNotes
@@ -46,14 +45,14 @@ class Followed:
         self.cache = empty_cache(settings)
         self.unreadable = UnreadableObjects()
         self._told = _Told()
-        groups, notes = SeenGroups(self.cache.pod_groups), UncheckedNotes()
+        notes = UncheckedNotes()
         follow = partial(Reflector, cast(ClusterApi, self._told), clock=SystemClock(), rng=random.Random(0))
         feeds = feeds_of(settings, follow, self.unreadable, notes)
         assert feeds is not None
         self.reflectors: dict[str, Reflector[Any]] = {  # plural of the kind → what follows it
             one.status().path.rpartition("/")[2]: one
             for one in (
-                *reflectors_of(settings, self.cache, groups, follow, self.unreadable, notes).values(),
+                *reflectors_of(settings, self.cache, follow, self.unreadable, notes).values(),
                 *feeds.reflectors.values(),
             )
         }

@@ -14,7 +14,7 @@ from extender.controllers.owners.obstacles import quota_notes
 from extender.controllers.preemption.claims import noted_of
 from extender.controllers.restart.suspensions import is_over, is_suspended, note_of, restarts_of
 from extender.convert import pod_from_json
-from extender.convert.pod.roles import own_options
+from extender.convert.labels import own_options
 from extender.errors import BadRequestError
 from extender.notes import Bearer, UncheckedNotes
 from scoring.model import Controller

@@ -125,7 +125,7 @@ def snapshot_after_one_event() -> Pair:
         nonlocal turn
         turn += 1
         one = changing[turn % len(changing)]
-        kept.pods.upsert(replace(one, priority=turn))
+        kept.pods.put(replace(one, priority=turn))
         return kept.snapshot()
 
     def filled() -> object:

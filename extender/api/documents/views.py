@@ -137,7 +137,7 @@ class Views:
         notes = (*self.unreadable_objects.of_gang(gang.key), *read, *self.ignored_notes(gang))
         if not wants_nodes(self.planner.current.waiting.get(gang.key)):
             return notes
-        return (*notes, *kept_notes(self.context.cache.kept_for_daemon_sets(), now_s=self.planner.now_s))
+        return (*notes, *kept_notes(self.context.cache.daemon_sets.kept(), now_s=self.planner.now_s))
 
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""

@@ -4,7 +4,7 @@ Why beside the cache: nothing here is an input of the plan, and a cluster withou
 sink for each kind, written by its reflector; what is kept of a job is `Seen`. Bounded by the jobs there are.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -27,20 +27,22 @@ class Followed(Generic[T]):
     on_change: Callable[[], None]  # Called when an object is another than before; must only take note
     items: dict[str, T] = field(default_factory=dict, init=False)  # `namespace/name` → what is kept of it
 
-    def replace_in_steps(self, items: Sequence[T]) -> Iterator[None]:
+    def list_begun(self, keys: Set[str]) -> None:
         """See `Sink`."""
-        self.items = {self.key(one): one for one in items}
-        self.on_change()
-        yield
+        for gone in self.items.keys() - keys:
+            self.remove(gone)
 
-    def upsert(self, item: T) -> None:
+    def list_ended(self) -> None:
+        """See `Sink`."""
+
+    def put(self, item: T) -> None:
         """See `Sink`."""
         key = self.key(item)
         if self.items.get(key) != item:
             self.items[key] = item
             self.on_change()
 
-    def delete(self, key: str) -> None:
+    def remove(self, key: str) -> None:
         """See `Sink`."""
         if self.items.pop(key, None) is not None:
             self.on_change()

@@ -142,7 +142,7 @@ class JobViews:
             gang = former.gang
             if gang is not None and cache.gang(gang.key) is gang:  # its members are those that they were
                 return former
-        pods = cache.job_pods(pods_job(seen))
+        pods = cache.pods.of_job(pods_job(seen))
         key = gang_key_of(pods)
         gang = cache.gang(key) if key is not None else None
         view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)

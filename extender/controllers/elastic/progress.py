@@ -174,7 +174,7 @@ class Rooms:
                 going = [pod for seen, one in jobs for pod in self._parts.surplus(seen, one.intent.goal)]
                 places = self._places(key, [pod for pod in going if pod.node is not None])
                 if places is not None:
-                    givers = [gang_key_of(self._cache.job_pods(pods_job(seen))) for seen, _ in jobs]
+                    givers = [gang_key_of(self._cache.pods.of_job(pods_job(seen))) for seen, _ in jobs]
                     self.keep(key, places, (giver for giver in givers if giver is not None))
 
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:

@@ -169,7 +169,7 @@ class ElasticParts(msgspec.Struct, frozen=True):
 
     def surplus(self, seen: Seen, workers: int) -> Sequence[Pod]:
         """Its worker pods, but for those that have ended, that go when it has `workers`: those of the highest index."""
-        pods = self.context.cache.job_pods(pods_job(seen))
+        pods = self.context.cache.pods.of_job(pods_job(seen))
         alive = (pod for pod in pods if pod.role is Role.WORKER and not pod.terminal)
         return [pod for pod in alive if pod.index is not None and pod.index >= workers]
 

@@ -38,15 +38,15 @@ class Mistakes:
         if not self.context.acting():
             return
         left, cache = _MOST_A_LOOK, self.context.cache
-        for uid in tuple(cache.misspelt):
+        for uid in tuple(cache.pods.misspelt):
             pod = cache.pod(uid)
             if pod is not None and not pod.terminal and left:
                 left -= self._say(pod, "; ".join(pod.misspelt))
             yield
         yield
         now_s = self.context.clock.now_s()
-        for key in cache.foreign_groups():
-            pod = next((one for one in cache.members(key) if _waits(one)), None) if left else None
+        for key in cache.gangs.foreign():
+            pod = next((one for one in cache.gangs.pods_of(key) if _waits(one)), None) if left else None
             if pod is not None:
                 said = probably_wrong_scheduler(pod, self.scheduler_names, self._placing(), now_s=now_s)
                 left -= self._say(pod, said) if said is not None else 0
@@ -56,7 +56,7 @@ class Mistakes:
         """Schedulers that have placed a pod which still exists."""
         now_s = self.context.clock.monotonic_s()
         if now_s >= self._at_work_until_s:
-            self._at_work = frozenset(pod.scheduler_name for pod in self.context.cache.all_pods() if pod.node)
+            self._at_work = frozenset(pod.scheduler_name for pod in self.context.cache.pods if pod.node)
             self._at_work_until_s = now_s + AT_WORK_S
         return self._at_work
 

@@ -41,8 +41,8 @@ class Overcommits:
         if seen == self._scanned or now_s < self._not_before_s:
             return
         # A pod whose Binding the watch has not shown yet may stand where another has gone that the watch still shows.
-        pods = [pod for pod in self._context.cache.all_pods() if pod.node in found]
-        shown = [pod for pod in pods if not self._context.cache.is_assumed(pod.uid)]
+        pods = [pod for pod in self._context.cache.pods if pod.node in found]
+        shown = [pod for pod in pods if pod.uid not in self._context.cache.pods.assumed]
         self._scanned, self._not_before_s = seen if len(shown) == len(pods) else (), now_s + SCAN_S
         over = overcommits([snapshot.table.nodes[row] for row in rows], shown)
         self._note([one for one in over if any(self._context.cache.is_own(pod) for pod in one.pods)])

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.convert.pod.conditions import condition_patch
+from extender.convert.patches import condition_patch
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps

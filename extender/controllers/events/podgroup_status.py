@@ -22,14 +22,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
+from extender.convert.patches import STATUS_FIELDS, status_patch
+from extender.convert.podgroups import pod_group_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
 from extender.settings.features import StatusMode
 from scoring.ids import GangKey
-from scoring.model import Gang
-from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_status
+from scoring.model import Gang, GroupStatus, PodGroup
+from scoring.queue.podgroup_status import POD_GROUPED, wanted_status
 
 PATIENCE_S = 3.0  # `auto`: how long a new PodGroup waits for another controller to write first
 MOST_QUEUED = 10_000
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 class _Group(msgspec.Struct):
     since_s: float
-    at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None  # What was compared last, and found equal
+    at_rest: tuple[Gang | None, PodGroup, bool] | None = None  # What was compared last, and found equal
     sent: GroupStatus | None = None
     echo: str = ""  # Version that our last write made; until the watch shows it nothing is compared
     echo_until_s: float = 0.0
@@ -70,7 +71,7 @@ class GroupStatuses:
         if self.mode is StatusMode.OFF or plan is None or not self.context.acting() or self._silent():
             return
         now_s = self.context.clock.monotonic_s()
-        there = tuple(self.context.groups.by_key)
+        there = tuple(self.context.cache.pod_groups.by_key)
         for gone in self._groups.keys() - set(there):
             del self._groups[gone]
         for key in there:
@@ -89,7 +90,7 @@ class GroupStatuses:
                 await asyncio.sleep(1.0 / _PER_S)
 
     def _look_at(self, key: GangKey, admitted: bool, now_s: float) -> None:
-        gang, seen = self._gang(key), self.context.groups.get(key)
+        gang, seen = self._gang(key), self.context.cache.pod_groups.by_key.get(key)
         if seen is None or not _ours(gang, seen):
             self._groups.pop(key, None)
             return
@@ -100,7 +101,7 @@ class GroupStatuses:
                 self._queued.add(key)
 
     def _silent(self) -> bool:
-        other = self.context.groups.other_writer if self.mode is StatusMode.AUTO else None
+        other = self.context.cache.pod_groups.other_writer if self.mode is StatusMode.AUTO else None
         if other != self._silenced_by:
             self._silenced_by = other
             if other is not None:
@@ -110,7 +111,7 @@ class GroupStatuses:
     def _gang(self, key: GangKey) -> Gang | None:
         return self.context.cache.snapshot().gangs.get(key)
 
-    def _differs(self, group: _Group, gang: Gang | None, seen: SeenPodGroup, admitted: bool, now_s: float) -> bool:
+    def _differs(self, group: _Group, gang: Gang | None, seen: PodGroup, admitted: bool, now_s: float) -> bool:
         if now_s < group.not_before_s or (seen.resource_version != group.echo and now_s < group.echo_until_s):
             return False
         group.echo_until_s = 0.0
@@ -133,7 +134,7 @@ class GroupStatuses:
 
     async def _write(self, key: GangKey) -> bool:
         """Patch one PodGroup, from what is known now; whether anything was sent."""
-        group, seen, plan = self._groups.get(key), self.context.groups.get(key), self.context.plan()
+        group, seen, plan = self._groups.get(key), self.context.cache.pod_groups.by_key.get(key), self.context.plan()
         gang = self._gang(key)
         if group is None or seen is None or plan is None or not _ours(gang, seen):
             return False
@@ -145,7 +146,7 @@ class GroupStatuses:
             return False
         namespace, _, name = key.partition("/")
         try:
-            answer = seen_pod_group_from_json(await self.context.api.patch_group_status(namespace, name, patch))
+            answer = pod_group_from_json(await self.context.api.patch_group_status(namespace, name, patch))
         except NotFoundError:
             return True  # the watch will say so
         except (ApiError, ApiUnavailableError, ValueError) as error:
@@ -162,6 +163,6 @@ class GroupStatuses:
         return True
 
 
-def _ours(gang: Gang | None, seen: SeenPodGroup) -> bool:
+def _ours(gang: Gang | None, seen: PodGroup) -> bool:
     """Whether the status is ours to write: a gang of ours is sized by it, or was, and has no pods now."""
     return seen.ours if gang is None else gang.own and gang.source in POD_GROUPED

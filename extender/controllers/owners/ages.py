@@ -16,7 +16,6 @@ from operator import itemgetter
 
 import msgspec
 
-from extender.cache.gangs import JobSays
 from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded
 from extender.controllers.owners.finishing import desired_pods
@@ -25,7 +24,7 @@ from extender.convert.decode import seconds
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
 from scoring.lengths import EXPECTED_DURATION, MOST_S
-from scoring.model import Controller, Gang, GangSource
+from scoring.model import Controller, Gang, GangSource, JobSays
 from scoring.model.policy import OPTION_CHARS
 
 _log = logging.getLogger(__name__)
@@ -99,7 +98,7 @@ class OwnerAges:
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
-        self._cache.owners.keep_only(there)
+        self._cache.gangs.owners.keep_only(there)
         yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
@@ -107,7 +106,7 @@ class OwnerAges:
             (turn, gang.created_s, gang.key, uid, owner)
             for gang, owners, turn in self._seen.values()
             for uid, owner in (owners.items() if turn is not None else ())
-            if uid not in self._not_before_s and not self._cache.owners.knows(uid)
+            if uid not in self._not_before_s and not self._cache.gangs.owners.knows(uid)
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)

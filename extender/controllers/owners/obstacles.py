@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from extender.cache.daemons import KeptRoom
+from extender.cache.room import RoomForDaemons
 from extender.cache.unreadable import words
 from extender.controllers.context import ControllerContext
 from extender.controllers.owners.failure_budget import KINDS, decoded, forbidding
@@ -145,12 +145,12 @@ def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
     return found
 
 
-def kept_notes(kept: Sequence[KeptRoom], *, now_s: float) -> tuple[str, ...]:
+def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ...]:
     """The sentences, at `now_s` (Unix seconds).
 
     >>> from scoring.ids import NodeName
-    >>> young = KeptRoom("kube-system/cni", (NodeName("n1"), NodeName("n2")), 90.0, 0)
-    >>> for note in kept_notes([young, KeptRoom("a/b", (), 0.0, 1)], now_s=60.0):
+    >>> young = RoomForDaemons("kube-system/cni", (NodeName("n1"), NodeName("n2")), 90.0, 0)
+    >>> for note in kept_notes([young, RoomForDaemons("a/b", (), 0.0, 1)], now_s=60.0):
     ...     print(note)
     n1, n2 keep room free for the pod of DaemonSet kube-system/cni, for another 30 s at most
     DaemonSet a/b has had no pod on 1 node in the time kept for it: no room is kept free for it there

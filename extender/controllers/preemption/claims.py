@@ -28,7 +28,7 @@ from extender.controllers.preemption.words import PreemptionWords, why_it_leaves
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
 from extender.convert.decode import note_from_json
-from extender.convert.pod.pod import PREEMPTS_OPTION
+from extender.convert.pod import PREEMPTS_OPTION
 from extender.errors import ApiError, ApiUnavailableError
 from extender.notes import NoteKind, Notes
 from extender.runtime.decision_lines import Decision

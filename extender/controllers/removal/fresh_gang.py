@@ -22,7 +22,7 @@ _LABEL = {
 }
 
 _JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
-"""By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.pod.roles`)."""
+"""By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.labels`)."""
 
 
 class Fresh(msgspec.Struct, frozen=True):

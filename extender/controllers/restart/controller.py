@@ -26,7 +26,7 @@ from typing import Any
 
 import msgspec
 
-from extender.cache.decisions import Attained
+from extender.cache import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.restart import suspensions

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from extender.cache.decisions import Attained
+from extender.cache import Attained
 from extender.controllers.owners.failure_budget import Json, decoded, true_condition
 from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes

@@ -8,7 +8,7 @@ import asyncio
 import random
 from typing import Final
 
-SLICE_OBJECTS: Final = 50
+_SLICE_OBJECTS: Final = 50
 _SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding; a slice ends at whichever comes first
 _APART_S: Final = 0.5  # Those that are woken ask again within this time
 _PAGE_BYTES: Final = 8 * 1024 * 1024  # about 10 ms to find where each object on it begins and ends
@@ -26,7 +26,7 @@ class Slice:
         """Count one object; true when the slice is full, and the next one begins."""
         self._objects += 1
         self._bytes += len(raw)
-        if self._objects < SLICE_OBJECTS and self._bytes < _SLICE_BYTES:
+        if self._objects < _SLICE_OBJECTS and self._bytes < _SLICE_BYTES:
             return False
         self._objects = self._bytes = 0
         return True

@@ -13,7 +13,7 @@ Rules:
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Generic, NoReturn, Protocol, TypeVar
 
@@ -21,7 +21,7 @@ from extender.cache.unreadable import LONGEST_KEY, UnreadableKind, words
 from extender.convert.decode import Head, head_of
 from extender.errors import ApiError, ApiUnavailableError, GoneError, NotFoundError, TooLongError
 from extender.kube.transport import refusal_in_stream
-from extender.kube.watch.pace import SLICE_OBJECTS, Comeback, PageSize, Slice
+from extender.kube.watch.pace import Comeback, PageSize, Slice
 from extender.ports import Clock, ClusterApi, WatchEvent
 from extender.runtime.clock import Backoff
 from extender.runtime.slices import next_slice
@@ -34,6 +34,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 _NAMES_LOGGED = 1000  # names of unreadable objects remembered, so that each is logged once
 _PAGE = 500  # objects
+_TAKEN_OVER = 100  # objects of a list at once, 1 to 4 ms
 _IDLE_S = 120.0  # API servers send a bookmark about once a minute; silence for longer: the server is gone
 _WATCH_S = (240, 290)  # Bounds of its length, by chance, so that not all reconnect together
 _SUSPECT_AFTER = 5  # After so many failures in a row list again: the version itself is suspect
@@ -43,19 +44,22 @@ _BACKOFF = Backoff(first_s=0.5, limit_s=30.0)
 
 
 class Sink(Protocol[T_contra]):
-    """Keeps the objects. Its methods are called on the event loop, one at a time, and must not block."""
-
-    def replace_in_steps(self, items: Sequence[T_contra]) -> Iterator[None]:
-        """Hold exactly these objects once the iterator has ended; readers see the old state until then."""
-
-    def upsert(self, item: T_contra) -> None:
-        """Hold this object in place of the one with the same key, if there is one."""
-
-    def delete(self, key: str) -> None:
-        """Forget the object with this `object_key`; one that is not held is no error."""
+    """Keeps the objects of one kind. Its methods are called on the event loop, one at a time, and must not block."""
 
     def key(self, item: T_contra) -> str:
-        """The `object_key` of an object."""
+        """What an object is called: `namespace/name`, for kinds outside namespaces the name."""
+
+    def put(self, item: T_contra) -> None:
+        """Hold this object in place of the one with the same key, if there is one."""
+
+    def remove(self, key: str) -> None:
+        """Forget the object with this key; one that is not held is no error."""
+
+    def list_begun(self, keys: Set[str]) -> None:
+        """Hold only what is among these, which are put one by one next; readers see the old state until the end."""
+
+    def list_ended(self) -> None:
+        """Show all of it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -139,6 +143,7 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         items: list[T] = []
+        keys: set[str] = set()
         unreadable: set[str] = set()
         token = ""
         # After a 504 (the API server's cache is behind what we saw, or storage was restored from a backup) the next
@@ -161,22 +166,17 @@ class Reflector(Generic[T]):
             for raw in page.items:
                 try:
                     item = self.reduce(raw)
+                    if item is not None:
+                        keys.add(self.sink.key(item))
+                        items.append(item)
                 except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
                     unreadable.add(self._cannot_read(head_of(raw), error))
-                    item = None
-                if item is not None:
-                    items.append(item)
                 if self._slice.ends(raw):
                     await next_slice()
             token = page.continue_token
             if not token:
                 break
-        try:
-            await self._replace(items)
-        except Exception as error:  # noqa: BLE001 - one of them cannot be taken over: docs/safety.md S21
-            _log.warning("%s: a list cannot be taken over as a whole: %s", self.path, words(error))
-            await self._replace(await self._takeable(items, unreadable))
-        self.unreadable.keep_only(unreadable)
+        self.unreadable.keep_only(unreadable | await self._take_over(items, keys))
         self._version = page.resource_version
         self._relist = self._absent = False
         self._not_served = 0
@@ -184,9 +184,24 @@ class Reflector(Generic[T]):
         self._heard()
         self.synced.set()
 
-    async def _replace(self, items: Sequence[T]) -> None:
-        for _ in self.sink.replace_in_steps(items):
-            await next_slice()
+    async def _take_over(self, items: Sequence[T], keys: Set[str]) -> set[str]:
+        """Hold a complete list, and nothing else; keys of what the sink cannot take over."""
+        refused: set[str] = set()
+        try:
+            self.sink.list_begun(keys)
+            for number, item in enumerate(items, start=1):
+                try:
+                    self.sink.put(item)
+                except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                    namespace, _, name = self.sink.key(item).rpartition("/")
+                    head = Head(name=name, namespace=namespace)
+                    self._forget(head)
+                    refused.add(self._cannot_read(head, error))
+                if number % _TAKEN_OVER == 0:
+                    await next_slice()
+        finally:
+            self.sink.list_ended()
+        return refused
 
     async def _watch(self) -> None:
         """Follow changes from the last version until the watch ends; raises what it ended with, if not cleanly."""
@@ -240,7 +255,7 @@ class Reflector(Generic[T]):
         try:
             item = self.reduce(raw)
             if item is not None:
-                self.sink.upsert(item)
+                self.sink.put(item)
         except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
             self._forget(head)
             self._cannot_read(head, error)
@@ -250,26 +265,10 @@ class Reflector(Generic[T]):
         else:
             self.unreadable.passed(head.key)
 
-    async def _takeable(self, items: Sequence[T], unreadable: set[str]) -> list[T]:
-        """Those that the sink takes over alone; the others are noted among the unreadable."""
-        found: list[T] = []
-        for number, item in enumerate(items, start=1):
-            try:
-                self.sink.upsert(item)
-                found.append(item)
-            except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-                namespace, _, name = self.sink.key(item).rpartition("/")
-                head = Head(name=name, namespace=namespace)
-                self._forget(head)
-                unreadable.add(self._cannot_read(head, error))
-            if number % SLICE_OBJECTS == 0:
-                await next_slice()
-        return found
-
     def _forget(self, head: Head) -> None:
         self.unreadable.passed(head.key)
         try:
-            self.sink.delete(head.key)
+            self.sink.remove(head.key)
         except Exception as error:  # noqa: BLE001 - what a tenant's object left behind: docs/safety.md S21
             self._cannot_read(head, error)
 
@@ -294,7 +293,7 @@ class Reflector(Generic[T]):
         """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
             _log.info("%s: not installed; asking again every %g s", self.path, _ABSENT_S)
-        await self._replace(())
+        await self._take_over((), frozenset())
         self._absent = True
         self._version = ""  # versions of a kind that was removed mean nothing to its successor
         self._failures = 0

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extender.convert import wire
-from extender.convert.pod.pod import pod_from_json
+from extender.convert.pod import pod_from_json
 from scoring.model import Pod
 from scoring.model.policy import Policy, gang_options
 

@@ -10,16 +10,18 @@ from typing import Final
 
 import msgspec
 
-from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
-from extender.convert.pod.gang_labels import (
+from extender.convert.labels import (
+    INDEX_ANNOTATION,
     MIN_AVAILABLE_LABEL,
     MIN_MEMBER_ANNOTATIONS,
     NAME_ANNOTATIONS,
     NAME_LABEL,
+    OWN_PREFIX,
     POD_GROUP_LABEL,
+    ROLE_ANNOTATION,
 )
-from extender.convert.pod.pod import NUDGE_ANNOTATION
-from extender.convert.pod.roles import INDEX_ANNOTATION, OWN_PREFIX, ROLE_ANNOTATION
+from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL
+from extender.convert.pod import NUDGE_ANNOTATION
 from extender.notes import NoteKind
 from scoring.model import GATE, Role
 from scoring.model.policy import Repair, Selection, ZonePolicy

@@ -7,7 +7,7 @@ import pytest
 
 from extender.controllers.restart.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
-from extender.convert.pod import gang_labels as groups
+from extender.convert import labels as groups
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL
 from extender.notes import NoteKind

@@ -13,8 +13,7 @@ from extender.controllers.elastic.intent import LAST_CHANGE
 from extender.controllers.elastic.kinds import KINDS, resized
 from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
-from extender.convert.pod.admission_patch import admission_patch, narrowed_terms
-from extender.convert.pod.conditions import condition_patch
+from extender.convert.patches import admission_patch, condition_patch, narrowed_terms
 from extender.kube.own_objects import ROLE_LABEL
 from lab.testbed.api import Api, Object
 from lab.testbed.cluster import INSTALLED_IN, NETGANG, Cluster

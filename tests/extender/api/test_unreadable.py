@@ -7,7 +7,7 @@ import pytest
 
 from extender.api.documents.views import STALE_S
 from extender.controllers.events.recorder import MOST_QUEUED
-from extender.convert.pod.gang_labels import POD_GROUP_LABEL
+from extender.convert.labels import POD_GROUP_LABEL
 from extender.kube.calls import POD_GROUPS
 from tests.extender.scheduling.world import Object, World, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi

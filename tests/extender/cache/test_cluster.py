@@ -21,6 +21,7 @@ def cluster(*pods: Pod, nodes: tuple[Node, ...] | None = None) -> ClusterCache:
     cache = ClusterCache()
     cache.nodes.replace([node("n1"), node("n2")] if nodes is None else nodes)
     cache.pods.replace(pods)
+    cache.snapshot()
     return cache
 
 
@@ -89,8 +90,8 @@ IDLE: dict[str, tuple[Pod, Pod]] = {  # case: (pod before, pod after)
 def test_what_cannot_decide_changes_no_version(before: Pod, after: Pod) -> None:
     cache = cluster(before)
     snapshot, reported = cache.snapshot(), versions_reported(cache)
-    cache.pods.upsert(after)
-    cache.nodes.upsert(node("n1"))
+    cache.pods.put(after)
+    cache.nodes.put(node("n1"))
     cache.pods.replace([after])
     assert (cache.snapshot() is snapshot, reported, cache.pod(after.uid)) == (True, [], after)
 
@@ -113,9 +114,9 @@ def test_what_can_decide_changes_the_version_once(before: Pod | None, after: Pod
     cache = cluster(*([before] if before else []))
     old, reported = cache.version, versions_reported(cache)
     if after is None:
-        cache.pods.delete("default/p")
+        cache.pods.remove("default/p")
     else:
-        cache.pods.upsert(after)
+        cache.pods.put(after)
     assert (reported, cache.snapshot().version) == ([old + 1], old + 1)
 
 
@@ -129,9 +130,9 @@ def test_arrays_cannot_be_written() -> None:
 def test_node_table_version() -> None:
     cache = cluster(pod("p", node="n1"))
     table = cache.snapshot().table
-    cache.pods.upsert(pod("q", node="n1"))
+    cache.pods.put(pod("q", node="n1"))
     assert cache.snapshot().table is table
-    cache.nodes.upsert(node("n1", taints=[Taint("gpu", "", "NoSchedule")]))
+    cache.nodes.put(node("n1", taints=[Taint("gpu", "", "NoSchedule")]))
     tainted = cache.snapshot().table
     assert (tainted.version, tainted.allocatable is table.allocatable) == (table.version + 1, True)
     assert tainted.nodes[0].taints
@@ -140,9 +141,12 @@ def test_node_table_version() -> None:
 def test_a_relist_is_one_change() -> None:
     cache = cluster(pod("a", node="n1"), pod("b", node="n1"))
     old, reported = cache.snapshot(), versions_reported(cache)
-    for _ in cache.pods.replace_in_steps([pod("b", node="n1"), pod("c", node="n2"), pod("d", node="n2")], size=1):
+    cache.pods.list_begun({"default/b", "default/c", "default/d"})
+    for one in (pod("b", node="n1"), pod("c", node="n2"), pod("d", node="n2")):
+        cache.pods.put(one)
+        cache.nodes.put(node("n3"))
         assert cache.snapshot() is old
-        cache.nodes.upsert(node("n3"))
+    cache.pods.list_ended()
     assert reported == [old.version + 1]
     assert (used_cpu(cache, "n1"), used_cpu(cache, "n2"), used_cpu(cache, "n3")) == (1000, 2000, 0)
 
@@ -150,11 +154,10 @@ def test_a_relist_is_one_change() -> None:
 def test_an_abandoned_relist_keeps_what_was_read() -> None:
     """When the reflector is cancelled in the middle, the records taken over so far count, and snapshots work again."""
     cache = cluster(pod("a", node="n1"))
-    steps = cache.pods.replace_in_steps([pod("b", node="n1"), pod("c", node="n1")], size=1)
-    for _ in range(3):  # two for the names, one for the first record
-        next(steps)
-    steps.close()  # type: ignore[attr-defined]
-    assert (used_cpu(cache), {one.name for one in cache.all_pods()}) == (1000, {"b"})
+    cache.pods.list_begun({"default/b", "default/c"})
+    cache.pods.put(pod("b", node="n1"))
+    cache.pods.list_ended()
+    assert (used_cpu(cache), {one.name for one in cache.pods}) == (1000, {"b"})
 
 
 # -- what the service adds ---------------------------------------------------------------------------------------------
@@ -164,13 +167,13 @@ def test_assumed_pods_count_as_bound() -> None:
     """A confirmed Binding counts before the watch shows it, survives stale events, and ends when the watch agrees."""
     cache, p = cluster(member("p"), member("q")), PodUid("uid-default-p")
     reported = versions_reported(cache)
-    cache.assume(p, N1)
+    cache.pods.assume(p, N1)
     assert (used_cpu(cache), len(reported)) == (1000, 1)
-    cache.pods.upsert(member("p", gates=("late",)))
+    cache.pods.put(member("p", gates=("late",)))
     assert used_cpu(cache) == 1000
     reported.clear()
-    cache.pods.upsert(replace(member("p", gates=("late",)), node=N1))
-    assert (reported, cache.is_assumed(p)) == ([], False)
+    cache.pods.put(replace(member("p", gates=("late",)), node=N1))
+    assert (reported, p in cache.pods.assumed) == ([], False)
 
 
 def test_commitments_are_set_replaced_and_cleared() -> None:
@@ -208,7 +211,7 @@ def test_exclusions_expire_and_are_forgotten_with_the_node() -> None:
     assert cache.snapshot() is snapshot
     cache.expire(50.0)
     assert cache.snapshot().exclusions == {small: frozenset({N1}), large: frozenset({N1})}
-    cache.nodes.upsert(node("n1", cpu="16"))
+    cache.nodes.put(node("n1", cpu="16"))
     assert cache.snapshot().exclusions == {}
     assert snapshot.exclusions == {small: frozenset({N1, N2}), large: frozenset({N1})}
 
@@ -245,7 +248,7 @@ def test_back_offs() -> None:
     g = GangKey("default/g")
     cache = cluster(member("p"))
     ends: list[Callable[[], object]] = [lambda: cache.expire(10.0), lambda: cache.back_off(g, None)]
-    ends.append(lambda: cache.pods.delete("default/p"))
+    ends.append(lambda: cache.pods.remove("default/p"))
     for end in ends:
         cache.back_off(g, 10.0)
         cache.expire(9.0)
@@ -271,7 +274,7 @@ def test_scheduler_names() -> None:
     cache = cluster(theirs)
     assert (cache.snapshot().gangs, cache.gang_of(theirs.uid), cache.is_own(theirs)) == ({}, None, False)
     whole = ClusterCache(scheduler_names=frozenset({"netgang", "default-scheduler"}))
-    whole.pods.upsert(theirs)
+    whole.pods.put(theirs)
     assert whole.is_own(theirs)
     assert list(whole.snapshot().gangs) == ["default/g"]
 
@@ -283,14 +286,14 @@ def test_lookups() -> None:
     """Pods by job, gangs by pod, nodes by name, and how many there are."""
     worker = member("w", job="j", role=Role.WORKER)
     cache = cluster(worker, pod("plain", job="j"))
-    cache.pod_groups.upsert(PodGroup(GangKey("default/pg"), 2))
-    assert [one.name for one in cache.job_pods(JobKey("default/j"))] == ["plain", "w"]
-    assert cache.job_pods(JobKey("default/none")) == ()
+    cache.pod_groups.put(PodGroup(GangKey("default/pg"), 2))
+    assert [one.name for one in cache.pods.of_job(JobKey("default/j"))] == ["plain", "w"]
+    assert cache.pods.of_job(JobKey("default/none")) == ()
     gang = cache.gang_of(worker.uid)
     assert gang is not None
     assert gang is cache.gang(gang.key) is cache.snapshot().gangs[gang.key]
     assert cache.gang_of(PodUid("uid-default-plain")) is None
-    assert (cache.node(N1), {one.name for one in cache.all_pods()}) == (node("n1"), {"w", "plain"})
+    assert (cache.node(N1), {one.name for one in cache.pods}) == (node("n1"), {"w", "plain"})
     sizes = cache.sizes()
     assert [sizes.nodes, sizes.pods, sizes.pod_groups, sizes.gangs] == [2, 2, 1, 1]
 
@@ -301,8 +304,8 @@ def test_what_the_plan_foresaw_is_reported_apart() -> None:
     cache.on_expected_change = lambda: reported.append("expected")
     cache.nodes.replace([node("n1"), node("n2")])
     first, second = (pod(f"g-{i}", gang="g", min_available=2, gates=(GATE,)) for i in range(2))
-    cache.pods.upsert(first)
-    cache.pods.upsert(second)
+    cache.pods.put(first)
+    cache.pods.put(second)
     reported.clear()
 
     def now(*calls: Callable[[], None]) -> list[str]:
@@ -315,11 +318,11 @@ def test_what_the_plan_foresaw_is_reported_apart() -> None:
     places = {first.uid: n1, second.uid: n2}
     assert now(lambda: cache.set_commitment(key, places, as_planned=True)) == ["expected"]
     let_in = replace(first, gates=(), admitted_to=n1)
-    assert now(lambda: cache.pods.upsert(let_in)) == ["expected"]
-    assert now(lambda: cache.assume(first.uid, n1)) == ["expected"]
+    assert now(lambda: cache.pods.put(let_in)) == ["expected"]
+    assert now(lambda: cache.pods.assume(first.uid, n1)) == ["expected"]
     running = replace(let_in, node=n1, phase=Phase.RUNNING)
-    assert now(lambda: cache.pods.upsert(running)) == ["expected"]
-    assert now(lambda: cache.pods.upsert(replace(second, gates=()))) == ["new"]  # another client's doing
-    assert now(lambda: cache.pods.upsert(replace(second, gates=(), node=n1))) == ["new"]  # not where it was to go
-    assert now(lambda: cache.pods.upsert(replace(running, phase=Phase.SUCCEEDED))) == ["new"]
-    assert now(lambda: cache.nodes.upsert(node("n3")), lambda: cache.pods.delete(first.key)) == ["new", "new"]
+    assert now(lambda: cache.pods.put(running)) == ["expected"]
+    assert now(lambda: cache.pods.put(replace(second, gates=()))) == ["new"]  # another client's doing
+    assert now(lambda: cache.pods.put(replace(second, gates=(), node=n1))) == ["new"]  # not where it was to go
+    assert now(lambda: cache.pods.put(replace(running, phase=Phase.SUCCEEDED))) == ["new"]
+    assert now(lambda: cache.nodes.put(node("n3")), lambda: cache.pods.remove(first.key)) == ["new", "new"]

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.cache.sinks import Sink
+from extender.cache.state import Watched
 from scoring.ids import GangKey, NodeName, PodUid, ResourceName
 from scoring.model import (
     GangSource,
@@ -178,7 +178,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(name=st.sampled_from(NAMES))
     def pod_deleted(self, name: str) -> None:
         self.model.drop(f"default/{name}")
-        self.cache.pods.delete(f"default/{name}")
+        self.cache.pods.remove(f"default/{name}")
 
     @rule(listed=st.lists(pods(), max_size=4, unique_by=lambda one: one.name), stepwise=st.booleans())
     def pods_relisted(self, listed: list[Pod], stepwise: bool) -> None:
@@ -191,12 +191,12 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(one=nodes())
     def node_event(self, one: Node) -> None:
         self.model.nodes[one.name] = one
-        self.cache.nodes.upsert(one)
+        self.cache.nodes.put(one)
 
     @rule(name=node_names)
     def node_deleted(self, name: NodeName) -> None:
         self.model.nodes.pop(name, None)
-        self.cache.nodes.delete(name)
+        self.cache.nodes.remove(name)
 
     @rule(listed=st.lists(nodes(), max_size=3, unique_by=lambda one: one.name), stepwise=st.booleans())
     def nodes_relisted(self, listed: list[Node], stepwise: bool) -> None:
@@ -206,9 +206,9 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(key=st.sampled_from(GANGS), minimum=st.none() | st.integers(0, 3))
     def pod_group_event(self, key: GangKey, minimum: int | None) -> None:
         if minimum is None:
-            self.cache.pod_groups.delete(key)
+            self.cache.pod_groups.remove(key)
         else:
-            self.cache.pod_groups.upsert(PodGroup(key, minimum))
+            self.cache.pod_groups.put(PodGroup(key, minimum))
 
     @rule(choice=st.integers(0, 3), where=node_names)
     def binding_confirmed(self, choice: int, where: NodeName) -> None:
@@ -218,7 +218,7 @@ class CacheMachine(RuleBasedStateMachine):
         uid = known[choice % len(known)].uid if known else PodUid("none")
         if waiting:
             self.model.assumed[uid] = where
-        self.cache.assume(uid, where)
+        self.cache.pods.assume(uid, where)
 
     @rule(choice=st.integers(0, 3), phase=st.sampled_from(list(Phase)), late=st.booleans())
     def watch_catches_up(self, choice: int, phase: Phase, late: bool) -> None:
@@ -264,7 +264,7 @@ class CacheMachine(RuleBasedStateMachine):
             assert kept is not None
             assert kept == self.cache.pod_by_name(one.namespace, one.name)
             assert kept.node == self.model.node_of(one)
-            assert self.cache.is_assumed(one.uid) == (one.uid in self.model.assumed)
+            assert (one.uid in self.cache.pods.assumed) == (one.uid in self.model.assumed)
             assert self.cache.is_own(kept) == self.model.own(one)
         assert self.cache.sizes().pods == len(self.model.pods)
 
@@ -281,15 +281,20 @@ class CacheMachine(RuleBasedStateMachine):
 
     def _see(self, one: Pod) -> None:
         self.model.put(one)
-        self.cache.pods.upsert(one)
+        self.cache.pods.put(one)
 
-    def _relist(self, sink: Sink[Any], listed: list[Any], stepwise: bool) -> None:
+    def _relist(self, kind: Watched[Any], listed: list[Any], stepwise: bool) -> None:
         before = self.cache.snapshot()
         if not stepwise:
-            sink.replace(listed)
+            kind.replace(listed)
             return
-        for _ in sink.replace_in_steps(listed, size=1):
+        kind.list_begun({kind.key(one) for one in listed})
+        for one in listed:
             assert self.cache.snapshot() is before
+            self.cache.settle()
+            kind.put(one)
+        assert self.cache.snapshot() is before
+        kind.list_ended()
 
 
 TestCache = pytest.mark.slow(CacheMachine.TestCase)

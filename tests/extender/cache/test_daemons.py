@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.cache.daemons import MOST_SETS
+from extender.cache.room import MOST_SETS
 from extender.convert import daemon_set_from_json, pod_from_json
 from scoring.ids import NodeName, gang_key
 from scoring.model import DaemonSet, MemberClass, Node, NodeSelectorTerm, Phase, Pod, Requirement
@@ -42,14 +42,14 @@ class Desk:
         self.at(NOW_S)
         self.cache.nodes.replace([node("n1"), node("n2")] if nodes is None else list(nodes))
         for one in sets:
-            self.cache.daemon_sets.upsert(one)
+            self.cache.daemon_sets.put(one)
         self.look()
 
     def at(self, now_s: float) -> None:
         self.cache.expire(now_s)
 
     def look(self) -> None:
-        for _ in self.cache.look_for_daemon_sets():
+        for _ in self.cache.daemon_sets.look_at_nodes():
             pass
 
     def used(self, where: str = "n1") -> int:
@@ -74,7 +74,7 @@ PHANTOMS = {  # what is pinned to n1 and takes nothing there
 def test_a_pod_takes_no_room_by_being_pinned(one: Pod) -> None:
     """Users that may create pods could fill the cluster with pods that no scheduler will ever place."""
     desk = Desk(daemon_set())
-    desk.cache.pods.upsert(one)
+    desk.cache.pods.put(one)
     assert (desk.used(), desk.cache.counted_on(one)) == (0, None)
 
 
@@ -83,12 +83,12 @@ def test_a_young_node_keeps_room_until_the_pod_is_bound() -> None:
     cni = daemon_set()
     desk = Desk(cni, nodes=[YOUNG])
     assert desk.used() == 1000
-    desk.cache.pods.upsert(daemon(cni))
+    desk.cache.pods.put(daemon(cni))
     assert (desk.used(), desk.cache.counted_on(daemon(cni))) == (1000, "n1")
-    desk.cache.pods.upsert(daemon(daemon_set("log"), "other", node="n1"))
-    desk.cache.pods.upsert(replace(daemon(cni, "forged", node="n1", namespace="tenant"), daemon="tenant/uid-cni"))
+    desk.cache.pods.put(daemon(daemon_set("log"), "other", node="n1"))
+    desk.cache.pods.put(replace(daemon(cni, "forged", node="n1", namespace="tenant"), daemon="tenant/uid-cni"))
     assert desk.used() == 2000 + 1000
-    desk.cache.pods.upsert(daemon(cni, cpu="2", node="n1"))
+    desk.cache.pods.put(daemon(cni, cpu="2", node="n1"))
     assert desk.used() == 2000 + 2000
 
 
@@ -97,9 +97,9 @@ def test_whichever_comes_first(order: str) -> None:
     """At once for young nodes: a plan may be made in the next moment."""
     desk = Desk(nodes=[])
     if order == "DaemonSet first":
-        desk.cache.daemon_sets.upsert(daemon_set())
-    desk.cache.nodes.upsert(YOUNG)
-    desk.cache.daemon_sets.upsert(daemon_set())
+        desk.cache.daemon_sets.put(daemon_set())
+    desk.cache.nodes.put(YOUNG)
+    desk.cache.daemon_sets.put(daemon_set())
     assert desk.used() == 1000
 
 
@@ -118,28 +118,28 @@ def test_nothing_is_kept(where: Node, one: DaemonSet) -> None:
 
 def test_it_ends_with_the_settle_time() -> None:
     desk = Desk(daemon_set(), nodes=[YOUNG])
-    [kept] = desk.cache.kept_for_daemon_sets()
+    [kept] = desk.cache.daemon_sets.kept()
     assert (kept.daemon_set, kept.nodes, kept.until_s) == ("kube-system/cni", ("n1",), NOW_S - 1.0 + SETTLE_S)
     desk.at(NOW_S + SETTLE_S)
-    [over] = desk.cache.kept_for_daemon_sets()
+    [over] = desk.cache.daemon_sets.kept()
     assert (desk.used(), over.nodes, over.overdue) == (0, (), 1)
-    desk.cache.pods.upsert(daemon(daemon_set(), node="n1"))
-    assert desk.cache.kept_for_daemon_sets() == []
+    desk.cache.pods.put(daemon(daemon_set(), node="n1"))
+    assert desk.cache.daemon_sets.kept() == []
 
 
 READY, LABELLED = node("n1"), node("n1", labels={"gpu": "yes"})
 BEGINS = {  # case: (DaemonSet, node at first, what happens, millicores before and after)
-    "its pod went": (CNI, READY, lambda cache: cache.pods.delete("kube-system/d"), 1000, 1000),
+    "its pod went": (CNI, READY, lambda cache: cache.pods.remove("kube-system/d"), 1000, 1000),
     "its pod failed": (
         CNI,
         READY,
-        lambda cache: cache.pods.upsert(daemon(CNI, node="n1", phase=Phase.FAILED)),
+        lambda cache: cache.pods.put(daemon(CNI, node="n1", phase=Phase.FAILED)),
         1000,
         1000,
     ),
-    "the node is ready": (CNI, replace(READY, ready=False), lambda cache: cache.nodes.upsert(READY), 0, 1000),
-    "the node has the label": (ON_GPUS, READY, lambda cache: cache.nodes.upsert(LABELLED), 0, 1000),
-    "the template is another": (CNI, READY, lambda cache: cache.daemon_sets.upsert(daemon_set(cpu="2")), 0, 2000),
+    "the node is ready": (CNI, replace(READY, ready=False), lambda cache: cache.nodes.put(READY), 0, 1000),
+    "the node has the label": (ON_GPUS, READY, lambda cache: cache.nodes.put(LABELLED), 0, 1000),
+    "the template is another": (CNI, READY, lambda cache: cache.daemon_sets.put(daemon_set(cpu="2")), 0, 2000),
 }
 
 
@@ -149,7 +149,7 @@ def test_it_begins_when_a_pod_becomes_missing(
 ) -> None:
     desk = Desk(one, nodes=[first])
     if before:
-        desk.cache.pods.upsert(daemon(one, node="n1"))
+        desk.cache.pods.put(daemon(one, node="n1"))
     assert desk.used() == before
     happens(desk.cache)
     desk.look()
@@ -158,19 +158,19 @@ def test_it_begins_when_a_pod_becomes_missing(
 
 def test_a_new_daemon_set_keeps_room_on_all_nodes() -> None:
     desk = Desk()
-    desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
+    desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S))
     assert desk.used("n2") == 0
     desk.look()
     assert (desk.used("n1"), desk.used("n2")) == (1000, 1000)
-    desk.cache.daemon_sets.delete("kube-system/cni")
+    desk.cache.daemon_sets.remove("kube-system/cni")
     assert (desk.used("n1"), desk.used("n2")) == (0, 0)
 
 
 def test_a_promise_comes_before_it() -> None:
     desk = Desk()
-    desk.cache.pods.upsert(pod("p", gang="g", min_available=1))
+    desk.cache.pods.put(pod("p", gang="g", min_available=1))
     desk.cache.set_commitment(gang_key("default", "g"), {pod("p").uid: NodeName("n1")})
-    desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
+    desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S))
     desk.look()
     assert (desk.used("n1"), desk.used("n2")) == (0, 1000)
 
@@ -187,7 +187,7 @@ def test_daemon_sets_that_are_made_again_and_again_close_a_node_for_a_tenth_of_t
             desk.look()
         closed += desk.used() > 0
     assert 200 <= closed <= 320
-    desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S + 2_000))
+    desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S + 2_000))
     desk.look()
     assert desk.used() in (1000, 9000)
 
@@ -207,7 +207,7 @@ def test_a_daemon_set_that_is_changed_all_the_time_leaves_nothing_behind() -> No
     before = there()
     for second in range(90):
         desk.at(NOW_S + second)
-        desk.cache.daemon_sets.upsert(daemon_set(created_s=NOW_S, cpu=f"{second + 1}m"))
+        desk.cache.daemon_sets.put(daemon_set(created_s=NOW_S, cpu=f"{second + 1}m"))
         desk.look()
     assert there() <= before + 4
     assert desk.used() == 90
@@ -215,9 +215,9 @@ def test_a_daemon_set_that_is_changed_all_the_time_leaves_nothing_behind() -> No
 
 def test_time_that_is_not_known_makes_nothing_young() -> None:
     cache = ClusterCache()
-    cache.daemon_sets.upsert(daemon_set(created_s=NOW_S))
-    cache.nodes.upsert(YOUNG)
-    assert cache.kept_for_daemon_sets() == []
+    cache.daemon_sets.put(daemon_set(created_s=NOW_S))
+    cache.nodes.put(YOUNG)
+    assert cache.daemon_sets.kept() == []
 
 
 def test_a_daemon_set_is_read_as_its_pods_would_be() -> None:
@@ -279,21 +279,21 @@ def test_the_books_agree_whatever_happens(events: list[Any]) -> None:
     for event in events:
         match event:
             case Node():
-                desk.cache.nodes.upsert(event)
+                desk.cache.nodes.put(event)
             case Pod():
-                desk.cache.pods.upsert(event)
+                desk.cache.pods.put(event)
             case DaemonSet():
-                desk.cache.daemon_sets.upsert(event)
+                desk.cache.daemon_sets.put(event)
             case int():
                 desk.at(now_s := now_s + event)
             case "look":
                 desk.look()
             case name:
                 for sink in (desk.cache.nodes, desk.cache.daemon_sets, desk.cache.pods):
-                    sink.delete(name)
+                    sink.remove(name)
         assert_consistent(desk.cache)
-        assert all(now_s < kept.until_s <= now_s + SETTLE_S for kept in desk.cache.kept_for_daemon_sets() if kept.nodes)
+        assert all(now_s < kept.until_s <= now_s + SETTLE_S for kept in desk.cache.daemon_sets.kept() if kept.nodes)
     desk.look()
     desk.at(now_s + SETTLE_S)
     assert_consistent(desk.cache)
-    assert not any(kept.nodes for kept in desk.cache.kept_for_daemon_sets())
+    assert not any(kept.nodes for kept in desk.cache.daemon_sets.kept())

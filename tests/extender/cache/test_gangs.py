@@ -119,15 +119,15 @@ def test_finished_and_going_members_no_longer_contradict() -> None:
 
 def test_the_pod_group_may_come_later() -> None:
     cache = ClusterCache()
-    cache.pods.upsert(grouped("a"))
+    cache.pods.put(grouped("a"))
     versions = [cache.snapshot().version]
-    cache.pod_groups.upsert(PodGroup(G, 1))
+    cache.pod_groups.put(PodGroup(G, 1))
     assert cache.snapshot().gangs[G].problem is None
     versions.append(cache.snapshot().version)
-    cache.pod_groups.upsert(PodGroup(G, 1))
-    cache.pod_groups.upsert(PodGroup(GangKey("default/unused"), 1))
+    cache.pod_groups.put(PodGroup(G, 1))
+    cache.pod_groups.put(PodGroup(GangKey("default/unused"), 1))
     assert cache.snapshot().version == versions[-1] > versions[0]
-    cache.pod_groups.delete("default/g")
+    cache.pod_groups.remove("default/g")
     assert cache.snapshot().gangs[G].problem is Reason.INVALID_GROUP
     assert_consistent(cache)
 
@@ -149,7 +149,7 @@ def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
         cache.native_groups.replace([PodGroup(G, minimum, created_s=7.0)])
         found.append(cache.snapshot().gangs[G])
     assert [(one.min_member, one.created_s, one.problem) for one in found] == [(2, 7.0, None), (1, 7.0, None)]
-    cache.native_groups.delete(G)
+    cache.native_groups.remove(G)
     assert cache.snapshot().gangs[G].min_member == 3
     assert cache.sizes().pod_groups == 1
     assert_consistent(cache)

@@ -46,7 +46,7 @@ def test_a_second_run_waits_until_the_first_has_ended() -> None:
     one = gang(cache)
     assert ([p.name for p in one.members], [p.name for p in one.later]) == (["a0", "a1", "a2"], ["b0", "b1", "b2"])
     for each in first:
-        cache.pods.upsert(replace(bound(each, "n1"), phase=Phase.SUCCEEDED))
+        cache.pods.put(replace(bound(each, "n1"), phase=Phase.SUCCEEDED))
         assert (gang(cache).members[0].name == "b0") == (each is first[-1])
     assert (len(gang(cache).earlier), gang(cache).later, gang(cache).started) == (3, (), False)
 
@@ -74,15 +74,15 @@ def test_bindings_alone_are_no_proof_of_a_start() -> None:
     a, b, c = run("j", letter="a")
     cache = cache_of(a, b, c)
     for one in (a, b, c):
-        cache.assume(one.uid, NodeName("n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
-    cache.pods.upsert(bound(a, "n1"))
-    cache.pods.delete(a.key)
-    cache.pods.upsert(bound(b, "n1"))
-    cache.pods.upsert(bound(c, "n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
-    cache.pods.upsert(bound(member("a-again", created_s=50.0), "n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
+        cache.pods.assume(one.uid, NodeName("n1"))
+    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
+    cache.pods.put(bound(a, "n1"))
+    cache.pods.remove(a.key)
+    cache.pods.put(bound(b, "n1"))
+    cache.pods.put(bound(c, "n1"))
+    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
+    cache.pods.put(bound(member("a-again", created_s=50.0), "n1"))
+    assert (gang(cache).started, cache.gangs.partial()) == (True, set())
 
 
 @pytest.mark.parametrize("watch_first", [False, True])
@@ -94,12 +94,12 @@ def test_a_start_is_seen_though_a_member_goes_before_the_next_question(watch_fir
     for assumes in (False, True) if watch_first else (True, False):
         for one in members:
             if assumes:
-                cache.assume(one.uid, NodeName("n1"))
+                cache.pods.assume(one.uid, NodeName("n1"))
             else:
-                cache.pods.upsert(bound(one, "n1"))
+                cache.pods.put(bound(one, "n1"))
     assert cache.version > version
-    cache.pods.delete(members[0].key)
-    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
+    cache.pods.remove(members[0].key)
+    assert (gang(cache).started, cache.gangs.partial()) == (True, set())
 
 
 def test_a_relist_does_not_mix_what_was_with_what_is() -> None:
@@ -108,22 +108,22 @@ def test_a_relist_does_not_mix_what_was_with_what_is() -> None:
     cache = cache_of(bound(a, "n1"), bound(b, "n1"), c)
     assert not gang(cache).started
     cache.pods.replace([bound(b, "n1"), bound(c, "n1")])
-    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
+    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
 
 
 def test_it_has_started_when_all_of_the_minimum_had_nodes() -> None:
     a, b, c = run("j", letter="a")
     cache = cache_of(a, b, c)
     for number, one in enumerate((a, b, c)):
-        assert (gang(cache).started, cache.partial_gangs()) == (False, {G} if number else set())
-        cache.pods.upsert(bound(one, "n1"))
-    assert (gang(cache).started, cache.partial_gangs()) == (True, set())
-    cache.pods.delete(c.key)
-    cache.pods.delete(b.key)
+        assert (gang(cache).started, cache.gangs.partial()) == (False, {G} if number else set())
+        cache.pods.put(bound(one, "n1"))
+    assert (gang(cache).started, cache.gangs.partial()) == (True, set())
+    cache.pods.remove(c.key)
+    cache.pods.remove(b.key)
     assert gang(cache).started
-    cache.pods.upsert(member("again", index=1, created_s=100.0))
+    cache.pods.put(member("again", index=1, created_s=100.0))
     assert gang(cache).started
-    cache.pods.delete(a.key)
+    cache.pods.remove(a.key)
     assert not gang(cache).started
 
 
@@ -131,11 +131,11 @@ def test_a_successor_is_no_proof_of_a_start() -> None:
     """29 of 30: a member was deleted before its Binding, and its successor is younger than all that are bound."""
     a, b, c = run("j", letter="a", scheduled_s=5.0)
     cache = cache_of(a, b, c)
-    cache.pods.upsert(bound(a, "n1"))
-    cache.pods.delete(c.key)
-    cache.pods.upsert(bound(b, "n1"))
-    cache.pods.upsert(member("c-again", index=2, created_s=50.0))
-    assert (gang(cache).started, cache.partial_gangs()) == (False, {G})
+    cache.pods.put(bound(a, "n1"))
+    cache.pods.remove(c.key)
+    cache.pods.put(bound(b, "n1"))
+    cache.pods.put(member("c-again", index=2, created_s=50.0))
+    assert (gang(cache).started, cache.gangs.partial()) == (False, {G})
 
 
 def test_our_note_survives_a_restart() -> None:

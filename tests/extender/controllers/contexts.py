@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import cast
 
 from extender.cache import ClusterCache
-from extender.cache.sinks import SeenGroups
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
 from extender.controllers.removal.removals import Disruptions, Quiet
@@ -24,7 +23,6 @@ def context_over(
     events = Events(api, clock, telemetry, instance="netgang-0")
     return ControllerContext(
         cache,
-        SeenGroups(cache.pod_groups),
         api,
         clock,
         telemetry,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.convert import pod_from_json, seen_pod_group_from_json
-from extender.convert.pod.gang_labels import (
+from extender.convert import pod_from_json
+from extender.convert.labels import (
     MIN_AVAILABLE_LABEL,
     MIN_MEMBER_ANNOTATIONS,
     NAME_ANNOTATIONS,
@@ -16,10 +16,9 @@ from extender.convert.pod.gang_labels import (
     POD_GROUP_LABEL,
     group_of,
 )
-from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, pod_group_from_json, status_patch
-from scoring.model import GangSource
-from scoring.model.resources import Resources
-from scoring.queue.podgroup_status import NO_STATUS, GroupStatus
+from extender.convert.patches import STATUS_FIELDS, status_patch
+from extender.convert.podgroups import pod_group_from_json
+from scoring.model import GangSource, GroupStatus, PodGroup
 
 LABELS = {NAME_LABEL: "g", MIN_AVAILABLE_LABEL: "4"}
 RIGHT = {  # case: ((key, source, min_available), labels, annotations, native group)
@@ -97,8 +96,8 @@ FULL: dict[str, Any] = {
 }
 
 
-def read(**changes: Any) -> SeenPodGroup:
-    return seen_pod_group_from_json(json.dumps({**FULL, **changes}).encode())
+def read(**changes: Any) -> PodGroup:
+    return pod_group_from_json(json.dumps({**FULL, **changes}).encode())
 
 
 SPECS = {  # case: ((min_member, schedule_timeout_s), spec)
@@ -113,11 +112,10 @@ SPECS = {  # case: ((min_member, schedule_timeout_s), spec)
 
 @pytest.mark.parametrize(("want", "spec"), SPECS.values(), ids=SPECS)
 def test_what_decides(want: tuple[int, float | None], spec: dict[str, Any] | None) -> None:
-    """Minimum and time-out of all three kinds; beside them creation and resources."""
+    """Minimum and time-out of all three kinds, and when it was created."""
     raw = {"metadata": {"name": "g", "creationTimestamp": "1970-01-01T00:01:00Z"}, "spec": spec}
     group = pod_group_from_json(json.dumps(raw).encode())
     assert (group.key, group.created_s, group.min_member, group.schedule_timeout_s) == ("default/g", 60.0, *want)
-    assert read(spec={"minResources": {"cpu": "6"}}).group.min_resources == Resources.parse({"cpu": 6})
 
 
 def written_by(*managers: str) -> dict[str, Any]:
@@ -134,7 +132,7 @@ def test_what_is_read() -> None:
 @pytest.mark.parametrize("status", [None, {}, {"scheduleStartTime": None, "phase": None}])
 def test_no_status(status: Any) -> None:
     """Absent, empty, and as a Go client writes zero values."""
-    assert read(status=status).status == NO_STATUS
+    assert read(status=status).status == GroupStatus()
 
 
 WRITERS: dict[str, tuple[bool, str, tuple[str, ...]]] = {  # case: (whether we wrote, who else, all writers)

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from extender.convert import pod_from_json
-from extender.convert.decode import Owner
-from extender.convert.pod.roles import Membership, membership, run_of
+from extender.convert.decode import OwnerReference
+from extender.convert.labels import NO_PLACE, membership, run_of
+from scoring.ids import JobKey
 from scoring.model import Role, RunRef
 from scoring.model.policy import Policy, gang_options
 
@@ -83,18 +84,17 @@ FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in
 
 @pytest.mark.parametrize(("want", "labels", "annotations"), FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_frameworks(want: tuple[Role, int | None], labels: dict[str, str], annotations: dict[str, str]) -> None:
-    found = membership("ns", labels, annotations)
-    assert (*want, "ns/j") == (found.role, found.index, found.job)
+    role, job, index = membership("ns", labels, annotations)
+    assert (*want, "ns/j") == (role, index, job)
 
 
 def test_unknown_controller() -> None:
     """Pods of a controller of unknown kind are workers of a job when they form a gang, else plain pods."""
-    owners = [Owner(kind="Note", name="x"), Owner(kind="StatefulSet", name="s", controller=True)]
+    owners = [OwnerReference(kind="Note", name="x"), OwnerReference(kind="StatefulSet", name="s", controller=True)]
     labels = {"apps.kubernetes.io/pod-index": "4"}
-    assert Membership() == membership("ns", labels, {}, owners)
-    gang = membership("ns", labels, {}, owners, in_gang=True)
-    assert (gang.role, gang.job, gang.index) == (Role.WORKER, "ns/s", 4)
-    assert Membership() == membership("ns", {}, {}, [Owner(kind="Node", name="n", controller=True)], in_gang=True)
+    assert membership("ns", labels, {}, owners) == NO_PLACE
+    assert membership("ns", labels, {}, owners, in_gang=True) == (Role.WORKER, JobKey("ns/s"), 4)
+    assert membership("ns", {}, {}, [OwnerReference(kind="Node", name="n", controller=True)], in_gang=True) == NO_PLACE
 
 
 def test_wrong_own_annotations_are_reported() -> None:
@@ -111,8 +111,8 @@ def test_wrong_own_annotations_are_reported() -> None:
     assert (right.role, right.index, right.options) == (Role.CHIEF, 2, ())
 
 
-def controller(api_version: str, kind: str, name: str) -> Owner:
-    return Owner(api_version=api_version, kind=kind, name=name, uid=f"uid-{name}", controller=True)
+def controller(api_version: str, kind: str, name: str) -> OwnerReference:
+    return OwnerReference(api_version=api_version, kind=kind, name=name, uid=f"uid-{name}", controller=True)
 
 
 BATCH = "batch.kubernetes.io/"
@@ -142,13 +142,17 @@ RUNS = {  # case: (labels, owners, the object whose pods are its run)
     ),
     "a ReplicaSet has no runs": ({BATCH + "controller-uid": "x"}, [controller("apps/v1", "ReplicaSet", "r")], None),
     "a ReplicationController neither": ({}, [controller("v1", "ReplicationController", "r")], None),
-    "an owner that is no controller": ({}, [Owner(api_version="v1", kind="ConfigMap", name="c", uid="u")], None),
+    "an owner that is no controller": (
+        {},
+        [OwnerReference(api_version="v1", kind="ConfigMap", name="c", uid="u")],
+        None,
+    ),
     "no owner": ({}, [], None),
 }
 
 
 @pytest.mark.parametrize(("labels", "owners", "want"), RUNS.values(), ids=RUNS)
-def test_which_run_a_pod_is_of(labels: dict[str, str], owners: list[Owner], want: RunRef | None) -> None:
+def test_which_run_a_pod_is_of(labels: dict[str, str], owners: list[OwnerReference], want: RunRef | None) -> None:
     """By its controller, or what its labels still say of it (docs/safety.md S23)."""
     assert run_of(labels, owners) == want
 

@@ -17,8 +17,8 @@ UID = pod("p").uid
 @pytest.fixture
 def cache() -> ClusterCache:
     made = ClusterCache()
-    made.nodes.upsert(node("n1"))
-    made.pods.upsert(pod("p"))
+    made.nodes.put(node("n1"))
+    made.pods.put(pod("p"))
     return made
 
 

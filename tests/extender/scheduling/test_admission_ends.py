@@ -150,7 +150,7 @@ class Desk:
         self.cache = ClusterCache()
         self.clock = FakeClock()
         self.lapses = Lapses(context_over(FakeClusterApi(), self.cache, self.clock), timeout_s=60.0)
-        self.cache.pods.upsert(pod("p", gang="g", min_available=2))
+        self.cache.pods.put(pod("p", gang="g", min_available=2))
 
     def lapse(self) -> float:
         """One lapse; the seconds that the gang then backs off."""
@@ -164,14 +164,14 @@ class Desk:
 
     def refuse(self, words: str) -> None:
         """kube-scheduler says this of the gang's pod; empty: nothing any more."""
-        self.cache.pods.upsert(replace(pod("p", gang="g", min_available=2), refusal=words))
+        self.cache.pods.put(replace(pod("p", gang="g", min_available=2), refusal=words))
 
 
 @pytest.mark.parametrize("looked_meanwhile", [True, False])
 def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
     desk = Desk()
     desk.lapse()
-    desk.cache.pods.upsert(pod("q", gang="g", min_available=2))
+    desk.cache.pods.put(pod("q", gang="g", min_available=2))
     if looked_meanwhile:
         desk.lapses.renew()
         assert desk.cache.snapshot().backing_off_until_s == {}
@@ -181,7 +181,7 @@ def test_other_pods_end_count_and_back_off(looked_meanwhile: bool) -> None:
 def test_the_same_pods_keep_it() -> None:
     desk = Desk()
     desk.lapse()
-    desk.cache.pods.upsert(pod("p", gang="g", min_available=2, options=(("near", "a"),)))
+    desk.cache.pods.put(pod("p", gang="g", min_available=2, options=(("near", "a"),)))
     desk.lapses.renew()
     assert desk.lapse() == 2 * FIRST_S
 
@@ -196,7 +196,7 @@ def test_a_refusal_that_comes_and_goes_with_each_try_ends_one_back_off() -> None
         desk.lapses.renew()
         back_offs_s.append(desk.back_off_s())
     assert back_offs_s == [FIRST_S, 0.0, *(2 * [2 * FIRST_S]), *(2 * [4 * FIRST_S]), *(2 * [8 * FIRST_S])]
-    desk.cache.pods.upsert(pod("q", gang="g", min_available=2))
+    desk.cache.pods.put(pod("q", gang="g", min_available=2))
     assert desk.lapse() == FIRST_S
 
 
@@ -213,7 +213,7 @@ def test_nodes_that_refuse_a_member_and_pass_it_again_make_the_next_such_try_a_l
         desk.refuse("")
         desk.lapses.renew()
         assert desk.back_off_s() == pause_s
-    desk.cache.pods.upsert(pod("q", gang="g", min_available=2))
+    desk.cache.pods.put(pod("q", gang="g", min_available=2))
     desk.lapses.abandoned(G)
     assert desk.back_off_s() == 0.0
 
@@ -221,6 +221,6 @@ def test_nodes_that_refuse_a_member_and_pass_it_again_make_the_next_such_try_a_l
 def test_a_gang_without_pods_has_no_record() -> None:
     desk = Desk()
     desk.lapse()
-    desk.cache.pods.delete("default/p")
+    desk.cache.pods.remove("default/p")
     desk.lapses.lapsed(G)
     assert (desk.lapses.gangs, desk.cache.snapshot().backing_off_until_s) == (frozenset(), {})

@@ -203,13 +203,13 @@ QUEUED: Mapping[str, tuple[Pod, bool]] = {  # case: (the pod; whether it is left
 def test_a_pod_in_kube_scheduler_s_queue_is_not_disturbed(one: Pod, left: bool, before_us: bool) -> None:
     """However long the queue is; once it was refused, it is woken."""
     cache = ClusterCache()
-    cache.pods.upsert(replace(one, uid=A))
+    cache.pods.put(replace(one, uid=A))
     parking = Parking(cache)
     if before_us:
         parking.inherit([A], now_s=0.0)
     woken(parking, a="n1")
     assert [uid for second in range(600) for uid in parking.overdue(now_s=float(second))][:1] == ([] if left else [A])
-    cache.pods.upsert(replace(one, uid=A, parked=True))
+    cache.pods.put(replace(one, uid=A, parked=True))
     assert parking.overdue(now_s=700.0) == [A]
 
 
@@ -406,7 +406,7 @@ async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str]
     """kube-scheduler's own filters passed a node that cannot be right in our view."""
     behind = Behind()
     behind.cache.nodes.replace([node("free"), node("full", cpu="1")])
-    behind.cache.pods.upsert(pod("x", node="full", cpu="1"))
+    behind.cache.pods.put(pod("x", node="full", cpu="1"))
     wait = behind.catch_up.for_room(pod("p", gpu=gpu), [NodeName(name) for name in asked])
     assert (wait is not None) is ahead
     await behind.took_s(wait)
@@ -415,8 +415,8 @@ async def test_a_question_shows_that_we_are_behind(ahead: bool, asked: list[str]
 @looptime
 async def test_a_question_waits_for_its_pod_to_be_known() -> None:
     behind, member = Behind(), pod("p", gang="g", min_available=1)
-    behind.later(1 / 4, behind.cache.nodes.upsert, node("another change"))
-    behind.later(1 / 2, behind.cache.pods.upsert, member)
+    behind.later(1 / 4, behind.cache.nodes.put, node("another change"))
+    behind.later(1 / 2, behind.cache.pods.put, member)
     assert await behind.for_pod_s(member.uid) == pytest.approx(LONGEST_S / 2)
     assert await behind.for_pod_s(member.uid) == 0.0
 
@@ -425,8 +425,8 @@ async def test_a_question_waits_for_its_pod_to_be_known() -> None:
 async def test_a_question_waits_while_the_gang_is_being_created() -> None:
     """Its own share of the time: a wait for the gang leaves those for the watch as they were."""
     behind, members = Behind(), [pod(name, gang="g", min_available=2) for name in "pq"]
-    behind.later(1 / 4, behind.cache.pods.upsert, members[0])
-    behind.later(1 / 2, behind.cache.pods.upsert, members[1])
+    behind.later(1 / 4, behind.cache.pods.put, members[0])
+    behind.later(1 / 2, behind.cache.pods.put, members[1])
     assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == pytest.approx(LONGEST_S / 2)
     assert await behind.took_s(behind.catch_up.for_gang(members[0].uid)) == 0.0
     assert await behind.for_pod_s("unknown") == pytest.approx(LONGEST_S)
@@ -445,9 +445,9 @@ async def test_kube_scheduler_is_idle_after_a_moment_without_a_question() -> Non
 async def test_a_question_waits_while_room_may_come() -> None:
     """A node that is full in our view was passed by kube-scheduler: the pod that left it is about to be forgotten."""
     behind = Behind()
-    behind.cache.nodes.upsert(node("n1", cpu="1"))
-    behind.cache.pods.upsert(pod("old", node="n1"))
-    behind.later(1 / 4, behind.cache.pods.delete, "default/old")
+    behind.cache.nodes.put(node("n1", cpu="1"))
+    behind.cache.pods.put(pod("old", node="n1"))
+    behind.later(1 / 4, behind.cache.pods.remove, "default/old")
     assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == pytest.approx(LONGEST_S / 4)
     assert await behind.took_s(behind.catch_up.for_room(pod("p"), [N1])) == 0.0
 

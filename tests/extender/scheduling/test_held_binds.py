@@ -266,12 +266,12 @@ async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> Non
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
     async with half_at_bind(N1, N2, cpu="3") as (world, one, second):
         node = world.offered(second)
-        world.service.cache.pods.upsert(stranger_on(one.node))
+        world.service.cache.pods.put(stranger_on(one.node))
         two = world.bind(second, node)
         await world.settle(0.01)
         assert answers([one, two]) == [Reason.ROOM_TAKEN, Reason.ROOM_TAKEN]
         assert world.api.calls["bind"] == 0
-        world.service.cache.pods.delete("default/stranger")
+        world.service.cache.pods.remove("default/stranger")
 
 
 async def test_a_member_that_has_not_asked_yet_gets_another_node_when_its_own_is_taken() -> None:
@@ -333,7 +333,7 @@ async def test_a_pod_that_moves_to_another_gang_is_in_one_only() -> None:
         assert member is not None
         world.node("n2")
         await world.settle(0.01)  # a plan was made just now: the next one comes after the bind below
-        world.service.cache.pods.upsert(replace(pod, group=member.group))
+        world.service.cache.pods.put(replace(pod, group=member.group))
         again = world.bind(first, held.node)
         await world.settle(0.01)
         assert again.answer is Reason.ROOM_TAKEN
@@ -386,7 +386,7 @@ async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
     async with running(N1) as world:
         first, second = await world.planned_gang("g", 2)
         calls = world.bind_offered(first, second)
-        world.service.cache.pods.delete(f"default/{second}")
+        world.service.cache.pods.remove(f"default/{second}")
         world.api.remove(second)
         await world.settle()
         assert calls[1].answer in (Reason.COMMIT_FAILED, Reason.POD_DELETED)

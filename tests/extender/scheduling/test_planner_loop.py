@@ -51,7 +51,7 @@ class Desk:
         self, policy: Policy | None = None, *, clock: LoopClock | None = None, worker: Worker = at_once
     ) -> None:
         self.cache = ClusterCache()
-        self.cache.nodes.upsert(node("n1"))
+        self.cache.nodes.put(node("n1"))
         clock = clock or LoopClock()
         telemetry = Telemetry()
         self.planner = Planner(
@@ -64,7 +64,7 @@ class Desk:
 
     def gang(self, name: str = "g", size: int = 1, *, cpu: str = "1", exists: int | None = None) -> Gang:
         for number in range(size if exists is None else exists):
-            self.cache.pods.upsert(pod(f"{name}-{number}", gang=name, min_available=size, cpu=cpu))
+            self.cache.pods.put(pod(f"{name}-{number}", gang=name, min_available=size, cpu=cpu))
         found = self.cache.gang(gang_key("default", name))
         assert found is not None
         return found
@@ -135,14 +135,14 @@ async def test_a_gang_that_is_new_or_changed_is_planned_on_the_spot() -> None:
 
 async def test_a_waiting_gang_is_planned_on_the_spot_when_anything_changed() -> None:
     desk = Desk()
-    desk.cache.pods.upsert(pod("stranger", node="n1", cpu="8"))
+    desk.cache.pods.put(pod("stranger", node="n1", cpu="8"))
     gang = desk.gang()
     assert (await asked(desk, gang)).waiting[G].reason is Reason.NO_ROOM
     await asyncio.sleep(1.0)
-    desk.cache.pods.delete("default/stranger")
+    desk.cache.pods.remove("default/stranger")
     plan = await asked(desk, gang)
     assert G in plan.admitted
-    desk.cache.nodes.upsert(node("n2"))
+    desk.cache.nodes.put(node("n2"))
     assert await asked(desk, gang) is plan
 
 
@@ -187,7 +187,7 @@ async def test_changes_during_a_run_are_the_next_one_s() -> None:
 
 async def test_a_run_that_did_not_know_of_a_commitment_is_made_again() -> None:
     async with at_work(Desk(worker=SlowWorker(1.0))) as desk:
-        desk.cache.nodes.upsert(node("n2"))
+        desk.cache.nodes.put(node("n2"))
         gang = desk.gang(cpu="8")
         await asyncio.sleep(0.5)
         desk.cache.on_change = lambda: None
@@ -211,7 +211,7 @@ async def test_a_back_off_ends_without_any_event() -> None:
 
 async def test_a_gang_that_may_spread_does_so_when_its_wait_is_over() -> None:
     desk = Desk(Policy(zone_policy=ZonePolicy.PREFERRED, spill_wait_s=10.0), clock=LoopClock(0.0))
-    desk.cache.nodes.upsert(node("n2", zone="b"))
+    desk.cache.nodes.put(node("n2", zone="b"))
     async with at_work(desk):
         desk.gang(size=2, cpu="8")
         await asyncio.sleep(8.0)
@@ -227,7 +227,7 @@ async def test_every_listener_hears_every_plan() -> None:
     def react(plan: Plan) -> None:
         heard.append(plan.version)
         if len(heard) == 1:
-            desk.cache.nodes.upsert(node("n2"))
+            desk.cache.nodes.put(node("n2"))
 
     desk.planner.subscribe(react)
     async with at_work(desk):
@@ -244,7 +244,7 @@ async def test_new_measurements_are_scored_before_they_are_planned_with(
 ) -> None:
     monkeypatch.setattr("extender.scheduling.planner_loop._INLINE_NODES", 0 if in_a_thread else 1000)
     desk = Desk()
-    desk.cache.nodes.upsert(node("n2", cpu="1"))
+    desk.cache.nodes.put(node("n2", cpu="1"))
     desk.gang(size=2, cpu="1")
     network = mesh(["n1", "n2"])
     await desk.planner.prepare(network)

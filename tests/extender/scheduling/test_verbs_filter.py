@@ -79,7 +79,7 @@ async def test_a_member_that_vanished_after_its_offer_is_not_bound_alone() -> No
     async with running(N1) as world:
         first, _ = await world.planned_gang("g", 2)
         node = world.offered(first)
-        world.service.cache.pods.delete(f"default/{first}")
+        world.service.cache.pods.remove(f"default/{first}")
         assert (await world.bind_answer(first, node), world.api.calls["bind"]) == (Reason.POD_DELETED, 0)
 
 

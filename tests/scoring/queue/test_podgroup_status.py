@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scoring.ids import JobKey, NodeName
-from scoring.model import Gang, Phase, Pod
+from scoring.model import Gang, GroupStatus, Phase, Pod
 from scoring.model.reasons import Reason
-from scoring.queue.podgroup_status import NO_STATUS, GroupPhase, GroupStatus, wanted_status
+from scoring.queue.podgroup_status import GroupPhase, wanted_status
 from tests.builders import gang, pod
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -64,28 +64,28 @@ PHASES: dict[str, tuple[str, str, int, bool]] = {
 @pytest.mark.parametrize(("want", "letters", "least", "admitted"), PHASES.values(), ids=PHASES)
 def test_phases(want: str, letters: str, least: int, admitted: bool) -> None:
     """Each phase, by what it promises; a gang that contradicts itself is pending."""
-    assert want == wanted_status(of(letters, least), NO_STATUS, admitted=admitted).phase
+    assert want == wanted_status(of(letters, least), GroupStatus(), admitted=admitted).phase
     if want in ("PreScheduling", "Pending"):
         broken = of(letters, least, problem=Reason.MIXED_PRIORITIES)
-        assert wanted_status(broken, NO_STATUS, admitted=admitted).phase == "Pending"
+        assert wanted_status(broken, GroupStatus(), admitted=admitted).phase == "Pending"
 
 
 def test_counts() -> None:
     """Scheduled are those that count for quorum; pods on their way out run no more."""
-    status = wanted_status(of("pbrsfd", 6), NO_STATUS, admitted=False)
+    status = wanted_status(of("pbrsfd", 6), GroupStatus(), admitted=False)
     assert (status.scheduled, status.running, status.succeeded, status.failed) == (3, 1, 1, 1)
 
 
 def test_who_occupies_it() -> None:
     """The members' jobs, each once, sorted."""
     jobs = [replace(one, job=JobKey(f"team/{name}")) for one, name in zip(members("ppp"), "bab", strict=True)]
-    assert wanted_status(gang("g", members=jobs), NO_STATUS, admitted=False).occupied_by == "team/a,team/b"
+    assert wanted_status(gang("g", members=jobs), GroupStatus(), admitted=False).occupied_by == "team/a,team/b"
 
 
 STARTS: dict[str, tuple[int | None, str, GroupStatus]] = {
     # case: (start, members (created at 0, 1, 2, …; three must run), status before)
-    "not yet": (None, "pp", NO_STATUS),
-    "since the third pod": (2, "pppp", NO_STATUS),
+    "not yet": (None, "pp", GroupStatus()),
+    "since the third pod": (2, "pppp", GroupStatus()),
     "kept": (77, "rrr", GroupStatus("PreScheduling", schedule_start_s=77)),
     "kept while a member is replaced": (77, "rrp", GroupStatus("Running", schedule_start_s=77)),
     "gone with the pods": (None, "pp", GroupStatus("PreScheduling", schedule_start_s=77)),
@@ -146,7 +146,7 @@ def test_the_order_of_pods_does_not_matter(letters: Iterable[str], least: int, b
 @given(lives, st.integers(1, 8))
 def test_counts_fit_the_phase(letters: str, least: int) -> None:
     """A phase never promises what its counts deny."""
-    status = wanted_status(of(letters, least), NO_STATUS, admitted=False)
+    status = wanted_status(of(letters, least), GroupStatus(), admitted=False)
     assert status.running + status.succeeded <= status.scheduled <= len(letters)
     match status.phase:
         case GroupPhase.FINISHED:
@@ -167,6 +167,6 @@ def test_a_member_that_comes_to_run_never_sets_a_gang_back(letters: str, least: 
     order = list(GroupPhase)[:5]
     place %= len(letters)
     better = letters[:place] + "r" + letters[place + 1 :]
-    phases = [wanted_status(of(one, least), NO_STATUS, admitted=False).phase for one in (letters, better)]
+    phases = [wanted_status(of(one, least), GroupStatus(), admitted=False).phase for one in (letters, better)]
     if letters[place] in "pb" and set(phases) <= {phase.value for phase in order}:
         assert order.index(GroupPhase(phases[1])) >= order.index(GroupPhase(phases[0]))

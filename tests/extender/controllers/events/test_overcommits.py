@@ -91,7 +91,7 @@ async def test_a_pod_that_just_replaced_another_is_no_overcommitment() -> None:
         await world.planned_gang("g", 1, cpu="3")
         world.api.store.silence()
         world.delete("stranger")
-        world.service.cache.assume(world.uid("g-0"), NodeName("n1"))
+        world.service.cache.pods.assume(world.uid("g-0"), NodeName("n1"))
         world.service.planner.mark_dirty()
         await world.settle(3.0)
         assert count(world) == 0.0

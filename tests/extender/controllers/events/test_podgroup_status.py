@@ -7,7 +7,6 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controllers.events.podgroup_status import PATIENCE_S, GroupStatuses
-from extender.convert.podgroups import SeenPodGroup
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS
 from extender.settings.features import StatusMode
@@ -217,13 +216,11 @@ async def test_a_look_lets_others_have_turns() -> None:
     cache, api, plan = ClusterCache(), FakeClusterApi(), Plan(version=1)
     context = context_over(api, cache, LoopClock(), plan=plan)
     for number in range(1000):
-        context.groups.upsert(
-            SeenPodGroup(PodGroup(gang_key("team", f"g{number:03}"), 2), f"u{number}", "1", ours=True)
-        )
+        cache.pod_groups.put(PodGroup(gang_key("team", f"g{number:03}"), 2, uid=f"u{number}", ours=True))
     statuses = GroupStatuses(context, StatusMode.ON)
     look = statuses.look()
     next(look)
-    context.groups.delete(gang_key("team", "g999"))
+    cache.pod_groups.remove(gang_key("team", "g999"))
     assert sum(1 for _ in look) >= 10
     writing = asyncio.create_task(statuses.run())
     await asyncio.sleep(60.0)

@@ -42,7 +42,7 @@ class Desk:
 
     def pod(self, name: str, **fields: object) -> PodUid:
         self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]
-        self.cache.pods.upsert(pod_from_json(self.api.store.body(PODS, "default", name)))
+        self.cache.pods.put(pod_from_json(self.api.store.body(PODS, "default", name)))
         return PodUid(self.api.pod(name)["metadata"]["uid"])
 
     def gated_pod(self, name: str) -> PodUid:
@@ -141,7 +141,7 @@ async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
         pod = desk.api.pod("going")
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         desk.api.add(pod)
-        desk.cache.pods.upsert(pod_from_json(desk.api.store.body(PODS, "default", "going")))
+        desk.cache.pods.put(pod_from_json(desk.api.store.body(PODS, "default", "going")))
         desk.wakes.add([going])
         await asyncio.sleep(1.0)
         assert desk.api.calls["patch"] == 0
@@ -198,6 +198,6 @@ async def test_a_pod_that_is_gone_is_not_tried_again() -> None:
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
         desk.wakes.add([uid])
         await asyncio.sleep(0.05)
-        desk.cache.pods.delete("default/p")
+        desk.cache.pods.remove("default/p")
         await asyncio.sleep(60.0)
         assert desk.api.calls["patch"] == 1

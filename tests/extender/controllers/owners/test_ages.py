@@ -102,7 +102,7 @@ async def test_an_owner_is_read_once() -> None:
     for number in range(600):
         await ages.look()
         await asyncio.sleep(1.0)
-        cache.pods.upsert(replace(next(cache.all_pods()), options=(("near", str(number)),)))
+        cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
     assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [OLD_S]
     assert api.calls["get_object"] == 1
 
@@ -112,7 +112,7 @@ def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
     one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED)
     one["metadata"] |= {"creationTimestamp": at(NOW_S), "ownerReferences": [owner]}
     cache = ClusterCache()
-    cache.pods.upsert(pod_from_json(msgspec.json.encode(one)))
+    cache.pods.put(pod_from_json(msgspec.json.encode(one)))
     return FakeClusterApi(), cache
 
 
@@ -121,10 +121,10 @@ async def test_owners_without_pods_are_forgotten() -> None:
         owner = job(world, "old", created_s=OLD_S)
         members(world, "g", owner)
         await world.settle(3.0)
-        assert world.service.cache.owners.knows(owner["uid"])
+        assert world.service.cache.gangs.owners.knows(owner["uid"])
         world.delete("g-0", "g-1")
         await world.settle(3.0)
-        assert not world.service.cache.owners.knows(owner["uid"])
+        assert not world.service.cache.gangs.owners.knows(owner["uid"])
 
 
 # -- lengths ----------------------------------------------------------------------------------------------------------

@@ -250,10 +250,10 @@ async def test_a_standby_reads_again_when_its_term_begins() -> None:
     await standby.look()
     await leader.look()
     await standby.look()
-    assert (store.writes, standby.cache.partial_gangs()) == (1, {key("g")})
+    assert (store.writes, standby.cache.gangs.partial()) == (1, {key("g")})
     standby.read_again()
     await standby.look()
-    assert (store.writes, standby.cache.partial_gangs()) == (1, set())
+    assert (store.writes, standby.cache.gangs.partial()) == (1, set())
 
 
 class Seen:

@@ -2,12 +2,12 @@
 
 import json
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Set
 from typing import Any
 
 import msgspec
 
-from extender.convert.decode import object_key
+from extender.convert.decode import Head
 from extender.kube.calls import PODS
 from extender.kube.watch.reflector import Reflector
 from extender.ports import ClusterApi
@@ -33,7 +33,7 @@ def reduce(raw: bytes) -> Item | None:
         raise ValueError("requests.cpu is not a quantity")
     if label == UNWANTED:
         return None
-    return Item(object_key(metadata.get("namespace", ""), metadata["name"]), metadata["resourceVersion"])
+    return Item(Head(metadata["name"], metadata.get("namespace", "")).key, metadata["resourceVersion"])
 
 
 def state_of(store: ApiStore) -> State:
@@ -53,29 +53,37 @@ class RecordingSink:
         self.items: dict[str, Item] = {}
         self.states: list[State] = []
         self.replaced = self.steps = 0
+        self._lists = False
 
     @property
     def state(self) -> State:
         return frozenset(self.items.values())
 
-    def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
-        for _ in items:
-            self.steps += 1
-            yield
-        self.items = {item.key: item for item in items}
-        self.replaced += 1
-        self.states.append(self.state)
-
-    def upsert(self, item: Item) -> None:
-        self.items[item.key] = item
-        self.states.append(self.state)
-
     def key(self, item: Item) -> str:
         return item.key
 
-    def delete(self, key: str) -> None:
+    def put(self, item: Item) -> None:
+        self.items[item.key] = item
+        self._shown()
+
+    def remove(self, key: str) -> None:
         self.items.pop(key, None)
-        self.states.append(self.state)
+        self._shown()
+
+    def list_begun(self, keys: Set[str]) -> None:
+        self._lists = True
+        self.items = {key: item for key, item in self.items.items() if key in keys}
+
+    def list_ended(self) -> None:
+        self._lists = False
+        self.replaced += 1
+        self._shown()
+
+    def _shown(self) -> None:
+        if self._lists:
+            self.steps += 1
+        else:
+            self.states.append(self.state)
 
 
 def reflector_of(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, TypeAlias
 
@@ -55,20 +55,15 @@ def refusing(name: str, error: Callable[[], Exception]) -> Callable[[bytes], Ite
 class Refusing(RecordingSink):
     """A sink that cannot take over the pod `bad`, and stumbles over what it did of it when it is to forget it."""
 
-    def replace_in_steps(self, items: Sequence[Item]) -> Iterator[None]:
-        for item in items:
-            self._look(item.key)
-        yield from super().replace_in_steps(items)
+    def put(self, item: Item) -> None:
+        super().put(item)
+        self._stumble(item.key)
 
-    def upsert(self, item: Item) -> None:
-        self._look(item.key)
-        super().upsert(item)
+    def remove(self, key: str) -> None:
+        super().remove(key)
+        self._stumble(key)
 
-    def delete(self, key: str) -> None:
-        self._look(key)
-        super().delete(key)
-
-    def _look(self, key: str) -> None:
+    def _stumble(self, key: str) -> None:
         if key == "default/bad":
             raise OverflowError("int too large to convert to C long")
 

@@ -1,26 +1,131 @@
-"""Room that nodes keep for pods of DaemonSets which are still to come (docs/safety.md S12, S26).
+"""How much of each node is taken: by pods that are there or about to come, and kept for pods of DaemonSets.
 
-Kept is the request of the DaemonSet's template, on each node that it selects and has no pod on, for `settle_s` from
-when the pod became missing. Tenants write DaemonSets as well, and their pods may be impossible: those of one namespace
-have a budget on each node, a committed place goes first (docs/safety.md S4), and work is bounded in each round.
+Counted pod by pod, by node name and not only as a matrix: pods may be on a node that is not known yet, or request a
+resource that no node offers at present; both count as soon as the node table shows them. Amounts are exact integers.
+
+Kept for a DaemonSet is the request of its template, on each node that it selects and has no pod on, for `settle_s` from
+when the pod became missing (docs/safety.md S12, S26). Tenants write DaemonSets as well, and their pods may be
+impossible: those of one namespace have a budget on each node, a committed place goes first (docs/safety.md S4), and
+work is bounded in each round.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import Final, TypeAlias
 
 import msgspec
+import numpy as np
 
-from extender.cache.usage import Usage
+from extender.cache.state import ClusterState, Watched
 from scoring.feasibility.filters import node_allows
-from scoring.ids import NodeName, PodUid
-from scoring.model import DaemonSet, MemberClass, Node, Pod
+from scoring.ids import NodeName, PodUid, ResourceName
+from scoring.model import DaemonSet, HostPort, MemberClass, Node, NodeTable, Pod
+from scoring.network.matrix import Ints
 
 Key: TypeAlias = tuple[str, NodeName]  # Namespace and node
+MOST_SETS: Final = 64
+PAIRS_A_ROUND: Final = 5_000
+ENDS_A_ROUND: Final = 2_000
+_PAIRS_A_STEP: Final = 500
+_FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
 _COMES_BACK: Final = 0.1  # Seconds of budget for each second in which nothing is kept
 _LOOKED_AT_A_ROUND: Final = 2_000
+_LARGEST: Final = 2**62  # More than int64 holds only where a request is nonsense; the node is full either way
+
+
+class Usage:
+    """Requests and host ports by node."""
+
+    def __init__(self) -> None:
+        self._totals: dict[NodeName, dict[ResourceName, int]] = {}
+        self._ports: dict[NodeName, dict[PodUid, tuple[HostPort, ...]]] = {}
+        self._changed: set[NodeName] = set()
+        self._ports_changed: set[NodeName] = set()
+        self._table: NodeTable | None = None
+        self._matrix: Ints = np.zeros((0, 0), np.int64)
+        self._ports_by_node: Mapping[NodeName, frozenset[HostPort]] = {}
+
+    def add(self, node: NodeName, uid: PodUid, member_class: MemberClass) -> None:
+        """Count a pod of this class on `node`."""
+        totals = self._totals.setdefault(node, {})
+        for name, amount in member_class.requests.items:
+            totals[name] = totals.get(name, 0) + amount
+        self._changed.add(node)
+        if member_class.constraints.host_ports:
+            self._ports.setdefault(node, {})[uid] = member_class.constraints.host_ports
+            self._ports_changed.add(node)
+
+    def remove(self, node: NodeName, uid: PodUid, member_class: MemberClass) -> None:
+        """Undo `add`."""
+        totals = self._totals.get(node, {})
+        for name, amount in member_class.requests.items:
+            if left := totals[name] - amount:
+                totals[name] = left
+            else:
+                del totals[name]
+        if not totals:
+            self._totals.pop(node, None)
+        self._changed.add(node)
+        if member_class.constraints.host_ports:
+            del self._ports[node][uid]
+            self._ports_changed.add(node)
+
+    def matrix(self, table: NodeTable) -> Ints:
+        """(nodes, resources) over `table`; read-only, the same object if nothing changed. Cost: a copy a change."""
+        known = self._table
+        if known is None or known.axis != table.axis or not known.names:
+            self._matrix = _freeze(self._fill(np.zeros_like(table.allocatable), table, self._totals))
+        elif known.names is not table.names:  # rows and columns are built together
+            before = np.array([known.index.get(name, -1) for name in table.names], np.int64)
+            came = table.index.keys() - known.index.keys()
+            self._matrix = _freeze(self._renew(self._matrix.take(before, axis=0), table, self._changed | came))
+        elif self._changed:
+            self._matrix = _freeze(self._renew(self._matrix.copy(), table, self._changed))
+        self._table = table
+        self._changed.clear()
+        return self._matrix
+
+    def host_ports(self) -> Mapping[NodeName, frozenset[HostPort]]:
+        """Host ports taken on each node; the same mapping if nothing changed, else a new one."""
+        if self._ports_changed:
+            fresh = dict(self._ports_by_node)
+            for node in self._ports_changed:
+                fresh.pop(node, None)
+                if taken := frozenset(port for ports in self._ports.get(node, {}).values() for port in ports):
+                    fresh[node] = taken
+                else:
+                    self._ports.pop(node, None)
+            self._ports_by_node = fresh
+            self._ports_changed.clear()
+        return self._ports_by_node
+
+    def _renew(self, matrix: Ints, table: NodeTable, nodes: set[NodeName]) -> Ints:
+        matrix[[table.index[node] for node in nodes if node in table.index]] = 0
+        return self._fill(matrix, table, nodes)
+
+    def _fill(self, matrix: Ints, table: NodeTable, nodes: Iterable[NodeName]) -> Ints:
+        column = {name: i for i, name in enumerate(table.axis)}
+        rows: list[int] = []
+        columns: list[int] = []
+        values: list[int] = []
+        for node in nodes:
+            row = table.index.get(node)
+            if row is None:
+                continue
+            for name, total in self._totals.get(node, {}).items():
+                if name in column:
+                    rows.append(row)
+                    columns.append(column[name])
+                    values.append(min(total, _LARGEST))
+        matrix[rows, columns] = values
+        return matrix
+
+
+def _freeze(matrix: Ints) -> Ints:
+    matrix.flags.writeable = False
+    return matrix
 
 
 class _Budget(msgspec.Struct):
@@ -75,14 +180,7 @@ class DaemonBudgets:
                 self._closed[key] = None
 
 
-MOST_SETS: Final = 64
-PAIRS_A_ROUND: Final = 5_000
-ENDS_A_ROUND: Final = 2_000
-_PAIRS_A_STEP: Final = 500
-_FEW: Final = 500  # Young nodes that are looked at in one go, and ends that may be out of date
-
-
-class KeptRoom(msgspec.Struct, frozen=True):
+class RoomForDaemons(msgspec.Struct, frozen=True):
     """What is kept free for one DaemonSet, for people."""
 
     daemon_set: str  # namespace/name
@@ -91,19 +189,17 @@ class KeptRoom(msgspec.Struct, frozen=True):
     overdue: int  # Nodes on which its pod was missing for longer than that: nothing is kept there any more
 
 
-class Daemons:
+class Daemons(Watched[DaemonSet]):
     """DaemonSets, the nodes that have their pods, and what is kept in `usage` for those that have not."""
 
-    def __init__(
-        self, usage: Usage, nodes: Mapping[NodeName, Node], *, promised: Callable[[NodeName], bool], settle_s: float
-    ) -> None:
+    def __init__(self, state: ClusterState, usage: Usage, nodes: Mapping[NodeName, Node], *, settle_s: float) -> None:
         self._usage = usage
         self._nodes = nodes
-        self._promised = promised  # Whether a place on the node is committed
         self._settle_s = settle_s
         self._now_s = float("inf")  # Of the last `expire`: before it nothing is young
         self._sets: dict[str, DaemonSet] = {}  # uid → DaemonSet
-        self.names: dict[str, str] = {}  # namespace/name → uid
+        self._names: dict[str, str] = {}  # namespace/name → uid
+        super().__init__(state, self._names)
         self._pods: Counter[tuple[str, NodeName]] = Counter()  # uid and node → pods bound there that have not ended
         self._kept: dict[str, dict[NodeName, float]] = {}  # uid → node → until when its request is kept free there
         self._overdue: dict[str, set[NodeName]] = {}  # uid → nodes on which its pod did not come in time
@@ -112,21 +208,15 @@ class Daemons:
         self._ends: list[tuple[float, str, NodeName]] = []  # A heap: (end, DaemonSet, node), some of them outdated
         self._new: dict[str, float] = {}  # uid of a new or changed one → when, until all nodes were looked at
 
-    def kept(self) -> list[KeptRoom]:
+    def kept(self) -> list[RoomForDaemons]:
         """What is kept and for how long, and what is not any more. Cost: O(pairs)."""
-        found: list[KeptRoom] = []
+        rooms: list[RoomForDaemons] = []
         for uid, one in self._sets.items():
             nodes, overdue = self._kept.get(uid, {}), self._overdue.get(uid, ())
             if nodes or overdue:
                 until_s = max(nodes.values(), default=0.0)
-                found.append(KeptRoom(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
-        return sorted(found, key=lambda room: room.daemon_set)
-
-    def claims(self) -> Iterator[tuple[NodeName, PodUid, MemberClass]]:
-        """What is kept in `usage` now."""
-        for uid, nodes in self._kept.items():
-            for node in nodes:
-                yield node, _stand_in(uid), self._sets[uid].member_class
+                rooms.append(RoomForDaemons(one.key, tuple(sorted(nodes)), until_s, len(overdue)))
+        return sorted(rooms, key=lambda room: room.daemon_set)
 
     def keeps_for(self, pod: Pod, node: NodeName | None) -> bool:
         """Whether `node` keeps room free that is this pod's."""
@@ -134,26 +224,28 @@ class Daemons:
 
     # -- what happens; each says whether room changed ----------------------------------------------------------------
 
-    def put(self, one: DaemonSet) -> bool:
-        """Take over a DaemonSet."""
-        known = self._sets.get(one.identity)
-        if known == one:
+    def _take(self, item: DaemonSet) -> bool:
+        known = self._sets.get(item.identity)
+        if known == item:
             return False
-        same_name = self.names.get(one.key, one.identity)
-        changed = self._forget(same_name)
-        if known is None and sum(other.namespace == one.namespace for other in self._sets.values()) >= MOST_SETS:
+        changed = self._drop(item.key) | (known is not None and self._drop(known.key))
+        if known is None and sum(other.namespace == item.namespace for other in self._sets.values()) >= MOST_SETS:
             return changed
-        self._sets[one.identity], self.names[one.key] = one, one.identity
-        since_s = one.created_s if known is None else self._now_s
+        self._sets[item.identity], self._names[item.key] = item, item.identity
+        since_s = item.created_s if known is None else self._now_s
         few = list(self._young) if len(self._young) <= _FEW else []
         if since_s + self._settle_s > self._now_s or len(self._young) > _FEW:
-            self._new[one.identity] = since_s
-        return sum(self._begin(one, self._nodes[name], since_s) for name in few) > 0 or changed
+            self._new[item.identity] = since_s
+        return sum(self._begin(item, self._nodes[name], since_s) for name in few) > 0 or changed
 
-    def drop(self, key: str) -> bool:
-        """Forget a DaemonSet."""
-        uid = self.names.get(key)
-        return uid is not None and self._forget(uid)
+    def _drop(self, key: str) -> bool:
+        uid = self._names.pop(key, "")
+        if not uid:
+            return False
+        changed = sum(self._end(uid, node) for node in list(self._kept.get(uid, ()))) > 0
+        for book in (self._sets, self._new, self._overdue):
+            book.pop(uid, None)
+        return changed
 
     def node_changed(self, before: Node | None, after: Node | None) -> bool:
         """A node came, is another than it was, or went. Cost: O(DaemonSets)."""
@@ -212,8 +304,8 @@ class Daemons:
         self._budgets.expire(now_s)
         return ended > 0
 
-    def look(self) -> Iterator[bool]:
-        """Look at nodes for DaemonSets that came or were changed, in steps; each says whether room changed."""
+    def look_at_nodes(self) -> Iterator[None]:
+        """Keep room free for pods of DaemonSets that came or were changed, in steps."""
         left = PAIRS_A_ROUND
         while self._new and left > 0:
             uid, since_s = next(iter(self._new.items()))
@@ -223,14 +315,15 @@ class Daemons:
                 one = self._sets.get(uid)
                 some = [self._nodes[name] for name in names[start : start + _PAIRS_A_STEP] if name in self._nodes]
                 left -= len(some)
-                yield one is not None and sum(self._begin(one, node, since_s) for node in some) > 0
+                self._state.note(one is not None and sum(self._begin(one, node, since_s) for node in some) > 0)
+                yield
 
     def _begin(self, one: DaemonSet, node: Node, since_s: float) -> bool:
         """Keep the request free from now on, if a pod is missing there, and not for too long already."""
         end_s = max(since_s, node.created_s) + self._settle_s
         if end_s <= self._now_s or node.name in self._kept.get(one.identity, ()):
             return False
-        if self._pods[one.identity, node.name] or not selects(one, node) or self._promised(node.name):
+        if self._pods[one.identity, node.name] or not selects(one, node) or self._state.promises(node.name):
             return False
         key = (one.namespace, node.name)
         end_s = min(end_s, self._now_s + self._budgets.left_s(key, self._now_s))
@@ -256,16 +349,6 @@ class Daemons:
         self._budgets.close((one.namespace, node), self._now_s)
         self._usage.remove(node, _stand_in(uid), one.member_class)
         return True
-
-    def _forget(self, uid: str) -> bool:
-        one = self._sets.get(uid)
-        if one is None:
-            return False
-        changed = sum(self._end(uid, node) for node in list(self._kept.get(uid, ()))) > 0
-        for book in (self._sets, self._new, self._overdue):
-            book.pop(uid, None)
-        del self.names[one.key]
-        return changed
 
 
 def selects(one: DaemonSet, node: Node) -> bool:

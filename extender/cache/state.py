@@ -1,0 +1,288 @@
+"""What the one writer of cluster state has beside objects: its version, and what the service decided and learned.
+
+Rules: the version grows only when something that can decide changed. While a list is taken over, all changes count as
+one, and no snapshot shows half of it. A commitment holds only members that still need a node; what expires does so when
+the service says the time. Mappings are replaced, never written again, because snapshots share them.
+(docs/safety.md S4, S5, S7)
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Claim, Commitment, MemberClass, Pod, Snapshot
+
+_MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended
+_SETTLED_EVERY: Final = 500  # Changes by a list
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    until_s: float
+    by: GangKey | None  # Whose member was refused last; `None`: we turned away from the node ourselves
+
+
+class Attained(msgspec.Struct, frozen=True):
+    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.service_levels`)."""
+
+    owner_uid: str
+    hours: float
+
+
+class ClusterState:
+    """Version and decisions. `on_change` is called after each change of `version`, on the caller's stack: take note.
+
+    `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
+    committed to, the gate that we removed, the commitment itself.
+    """
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self.on_change = on_change
+        self.on_expected_change: Callable[[], None] | None = None
+        self.version = 1  # That the next snapshot will have
+        self.expected = False  # The change that is about to be reported was foreseen
+        self._lists = 0  # That are being taken over
+        self._held_changes = 0  # While lists are
+        self.commitments: Mapping[GangKey, Commitment] = {}  # Those with members left only
+        self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}  # class without its node affinity → nodes
+        self.back_offs: Mapping[GangKey, float] = {}  # gang → Unix seconds before which it may not reserve again
+        self.claims: Mapping[GangKey, Claim] = {}  # gang → the room that others leave for it
+        self.attained: Mapping[GangKey, Attained] = {}  # gang → what it had before it was suspended
+        self._committed: dict[PodUid, GangKey] = {}
+        self._refusals: dict[MemberClass, dict[NodeName, _Refusal]] = {}
+
+    def changed(self) -> None:
+        """Something that can decide changed, if only the queue's order by the time."""
+        if self._lists:
+            self._held_changes += 1
+            if self._held_changes % _SETTLED_EVERY == 0:
+                self.settle()
+            return
+        self.version += 1
+        expected, self.expected = self.expected, False
+        if expected and self.on_expected_change is not None:
+            self.on_expected_change()
+        else:
+            self.on_change()
+
+    def note(self, changed: bool) -> None:
+        """Report a change if there was one."""
+        if changed:
+            self.changed()
+
+    def list_begun(self) -> None:
+        """Hold back snapshots, and gather all changes into one."""
+        if not self._lists:
+            self.snapshot()
+        self._lists += 1
+
+    def list_ended(self) -> None:
+        """Report what changed, unless another list is being taken over."""
+        self._lists -= 1
+        self.expected = False
+        if not self._lists and self._held_changes:
+            self._held_changes = 0
+            self.changed()
+
+    def snapshot(self) -> Snapshot:
+        """The state of now, while a list is taken over that of before."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Do now, in the middle of a long change, what the next snapshot would have to do."""
+        raise NotImplementedError
+
+    # -- commitments --------------------------------------------------------------------------------------------------
+
+    def commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> bool:
+        """Replace the gang's commitment; an empty one ends it; whether it is news. ValueError: a pod is another's."""
+        for uid in assignment:
+            if self._committed.get(uid, gang) != gang:
+                raise ValueError(f"pod {uid} is committed in gang {self._committed[uid]}, not in {gang}")
+        known = self.commitments[gang].assignment if gang in self.commitments else {}
+        if assignment == known:
+            return False
+        for uid in known:
+            del self._committed[uid]
+        self._committed.update(dict.fromkeys(assignment, gang))
+        self.commitments = _with(self.commitments, gang, Commitment(gang, dict(assignment)) if assignment else None)
+        return True
+
+    def release(self, uid: PodUid) -> bool:
+        """A member needs no node any more (bound, finished, going or gone); whether it was committed to one."""
+        gang = self._committed.get(uid)
+        if gang is None:
+            return False
+        return self.commit(gang, {u: node for u, node in self.commitments[gang].assignment.items() if u != uid})
+
+    def committed_node(self, gang: GangKey, uid: PodUid) -> NodeName | None:
+        """The node that a waiting member of the gang is committed to; `None`: to none, or as another gang's member."""
+        return self.commitments[gang].assignment[uid] if self._committed.get(uid) == gang else None
+
+    def free_to_commit(self, gang: GangKey, assignment: Mapping[PodUid, NodeName]) -> dict[PodUid, NodeName]:
+        """The part of `assignment` that `commit` takes: without pods that changed gangs a moment ago."""
+        return {uid: node for uid, node in assignment.items() if self._committed.get(uid, gang) == gang}
+
+    def promises(self, node: NodeName) -> bool:
+        """Whether a place on the node is committed. Cost: O(commitments)."""
+        return any(node in commitment.nodes for commitment in self.commitments.values())
+
+    # -- what nodes refused -------------------------------------------------------------------------------------------
+
+    def exclude(self, member_class: MemberClass, node: NodeName, until_s: float, *, by: GangKey | None = None) -> None:
+        """`node` refused the class, until `until_s` (Unix) or it changes; `by`: whose member, which can revoke it."""
+        member_class = member_class.anywhere
+        nodes = self._refusals.setdefault(member_class, {})
+        known = nodes.get(node)
+        nodes[node] = _Refusal(until_s if known is None else max(until_s, known.until_s), by)
+        self.note(known is None and self._publish([member_class]))
+
+    def passed(self, pod: Pod, nodes: Collection[NodeName]) -> bool:
+        """kube-scheduler's other filters pass these nodes for a member: whether any was thought to refuse it.
+
+        What was learned of other gangs' members stays: their labels may differ.
+        """
+        if not self.exclusions or pod.group is None:
+            return False
+        known = self._refusals.get(pod.member_class.anywhere, {})
+        wrong = [node for node in known.keys() & set(nodes) if known[node].by == pod.group.key]
+        for node in wrong:
+            del known[node]
+        self.note(self._publish([pod.member_class.anywhere] if wrong else ()))
+        return bool(wrong)
+
+    def forget_node(self, name: NodeName) -> None:
+        """A node changed or went: what it refused must be learned again (docs/safety.md S7)."""
+        self._drop_refusals(lambda node, _: node == name)
+
+    def _drop_refusals(self, gone: Callable[[NodeName, _Refusal], bool]) -> bool:
+        touched: list[MemberClass] = []
+        for member_class, nodes in self._refusals.items():
+            for node in [node for node, refusal in nodes.items() if gone(node, refusal)]:
+                del nodes[node]
+                touched.append(member_class)
+        return self._publish(touched)
+
+    def _publish(self, touched: Sequence[MemberClass]) -> bool:
+        """Show what is known of these classes; whether there are any."""
+        if touched:
+            fresh = dict(self.exclusions)
+            for member_class in dict.fromkeys(touched):
+                if nodes := self._refusals[member_class]:
+                    fresh[member_class] = frozenset(nodes)
+                else:
+                    del self._refusals[member_class]
+                    fresh.pop(member_class, None)
+            self.exclusions = fresh
+        return bool(touched)
+
+    # -- back-offs, claims, attained service --------------------------------------------------------------------------
+
+    def back_off(self, gang: GangKey, until_s: float | None) -> None:
+        """Let the gang reserve nothing before `until_s` (Unix seconds); `None` ends that (docs/safety.md S5)."""
+        self.note(self.backs_off(gang, until_s))
+
+    def backs_off(self, gang: GangKey, until_s: float | None) -> bool:
+        """The same, not reported: whether it is news."""
+        news = self.back_offs.get(gang) != until_s
+        if news:
+            self.back_offs = _with(self.back_offs, gang, until_s)
+        return news
+
+    def set_claim(self, claim: Claim) -> None:
+        """Keep the room that others leave for a gang, or replace what is kept for it."""
+        if self.claims.get(claim.gang) != claim:
+            self.claims = _with(self.claims, claim.gang, claim)
+            self.changed()
+
+    def clear_claim(self, gang: GangKey) -> None:
+        """Keep no room for the gang any more: it has its nodes, or its time is over."""
+        if gang in self.claims:
+            self.claims = _with(self.claims, gang, None)
+            self.changed()
+
+    def set_attained(self, attained: Mapping[GangKey, Attained]) -> None:
+        """Remember what gangs had of the cluster until their owners were suspended; the oldest of many are forgotten.
+
+        It counts for pods of these owners only.
+        """
+        new = {gang: one for gang, one in attained.items() if self.attained.get(gang) != one}
+        if new:
+            old = [(gang, one) for gang, one in self.attained.items() if gang not in new]
+            self.attained = dict([*old, *new.items()][-_MOST_ATTAINED:])
+            self.changed()
+
+    def expire_decisions(self, now_s: float) -> bool:
+        """Drop exclusions and back-offs whose time has come; whether there were any."""
+        before, self.back_offs = self.back_offs, {gang: s for gang, s in self.back_offs.items() if s > now_s}
+        return self._drop_refusals(lambda _, refusal: refusal.until_s <= now_s) or len(self.back_offs) < len(before)
+
+
+V = TypeVar("V")
+
+
+def _with(known: Mapping[GangKey, V], gang: GangKey, value: V | None) -> dict[GangKey, V]:
+    """A copy in which the gang has this value, or with `None` no value."""
+    fresh = {key: one for key, one in known.items() if key != gang}
+    return fresh if value is None else fresh | {gang: value}
+
+
+class Keyed(Protocol):
+    """A record of an object."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, for kinds outside namespaces the name."""
+
+
+T = TypeVar("T", bound=Keyed)
+
+
+class Watched(Generic[T]):
+    """The objects of one kind: an `extender.kube.watch.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
+
+    Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
+    keys of those that it has.
+    """
+
+    def __init__(self, state: ClusterState, held: Collection[str]) -> None:
+        self._state = state
+        self._held = held
+
+    def _take(self, item: T) -> bool:
+        raise NotImplementedError
+
+    def _drop(self, key: str) -> bool:
+        raise NotImplementedError
+
+    def key(self, item: T) -> str:
+        """What the record is called."""
+        return item.key
+
+    def put(self, item: T) -> None:
+        """Take over one record as watched or listed."""
+        self._state.note(self._take(item))
+
+    def remove(self, key: str) -> None:
+        """Forget one record; an unknown key changes nothing."""
+        self._state.note(self._drop(key))
+
+    def list_begun(self, keys: Set[str]) -> None:
+        """What is not among these is gone, before it counts beside what came later; `snapshot` answers as before."""
+        self._state.list_begun()
+        for key in [key for key in self._held if key not in keys]:
+            self.remove(key)
+
+    def list_ended(self) -> None:
+        """All of the list has been put; it is one change."""
+        self._state.list_ended()
+
+    def replace(self, items: Sequence[T]) -> None:
+        """Take over a complete list in one go. Cost: O(n)."""
+        self.list_begun({self.key(item) for item in items})
+        try:
+            for item in items:
+                self.put(item)
+        finally:
+            self.list_ended()

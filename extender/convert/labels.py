@@ -1,0 +1,307 @@
+"""What a pod's labels, annotations and owners say: its gang, its job, what it does there, its options, and slips.
+
+Rules:
+- A gang: first match wins. What is missing, bad or contradictory becomes `GroupRef.problem`, a sentence that says what
+  to change; the gang is then refused with a constant reason. Nothing is guessed, and no pod with half a gang's labels
+  runs as a plain pod.
+- A job: one framework after the other, most explicit first (facts of the job kinds). Only labels that the framework
+  itself puts on pods count; a role name that is not known means worker, because every framework's nameless majority are
+  its workers. A TFJob's worker 0 stays a worker even when it acts as chief: it is scaled as one.
+- Slips: Kubernetes accepts any key, so a gang whose label is misspelt would start pod by pod, without a word. A key
+  counts as misspelt when it has one of our prefixes, or one like it, and a name that is none of ours but like one; or
+  when it is a label that belongs among the annotations, or the other way round. Other tools' keys are never reported.
+- Whatever a tenant wrote is kept in bounded length and number (docs/safety.md S21).
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from sys import intern
+from typing import Final, TypeAlias
+
+from extender.convert.decode import OwnerReference, shared, whole_number
+from scoring.ids import GangKey, JobKey, gang_key
+from scoring.model import GangSource, GroupRef, Role, RunRef
+from scoring.model.nearest import nearest
+from scoring.model.policy import KNOWN_OPTIONS, option_chars
+
+OWN_PREFIX = "netgang.io/"
+ROLE_ANNOTATION = OWN_PREFIX + "role"
+INDEX_ANNOTATION = OWN_PREFIX + "index"
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+NAME_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
+MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
+NAME_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+MIN_MEMBER_ANNOTATIONS = ("scheduling.k8s.io/group-min-member", "scheduling.volcano.sh/group-min-member")
+NAME_CHARS = 253  # Longest name of anything that the API server names
+_SHOWN_CHARS = 60
+_PROBLEM_CHARS = 1000
+_MOST_OPTIONS = 64
+Texts: TypeAlias = Mapping[str, str]  # Labels or annotations
+
+# -- gang --------------------------------------------------------------------------------------------------------------
+
+
+def group_of(
+    namespace: str, labels: Texts, annotations: Texts, native_group: str | None = None, *, gated: bool = False
+) -> GroupRef | None:
+    """Recognise the pod's gang; `None`: it belongs to none. `native_group` is `spec.schedulingGroup.podGroupName`.
+
+    `gated`: the pod has our gate, or the note of its removal: by that netgang queues and places Kubernetes' own gangs.
+    """
+    if native_group:
+        return _ref(namespace, native_group, GangSource.GATED_NATIVE if gated else GangSource.NATIVE)
+    if (name := labels.get(POD_GROUP_LABEL)) is not None:
+        other = labels.get(NAME_LABEL, name)
+        problem = None
+        if not name:
+            problem = f"label {POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label"
+        elif other != name:
+            both = f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other})"
+            problem = f"{both} name different groups: keep one of them"[:_PROBLEM_CHARS]
+        return _ref(namespace, name, GangSource.POD_GROUP, None, problem)
+    if NAME_LABEL in labels or MIN_AVAILABLE_LABEL in labels:
+        return _by_group_labels(namespace, labels.get(NAME_LABEL), labels.get(MIN_AVAILABLE_LABEL))
+    for key in NAME_ANNOTATIONS:
+        if key in annotations:
+            return _by_annotation(namespace, key, annotations)
+    return None
+
+
+def _by_group_labels(namespace: str, name: str | None, minimum: str | None) -> GroupRef:
+    count: int | None = None
+    problem: str | None = None
+    if not name:
+        fault = "is missing" if name is None else "is empty"
+        problem = f"label {NAME_LABEL} {fault}: name the group, or remove label {MIN_AVAILABLE_LABEL}"
+    elif minimum is None:
+        problem = f"label {MIN_AVAILABLE_LABEL} is missing: set it to how many pods must start together"
+    elif (count := whole_number(minimum) or None) is None:
+        written = f"label {MIN_AVAILABLE_LABEL} is {minimum[:_SHOWN_CHARS]!r}"
+        problem = f'{written}: it must be a whole number of at least 1, such as "4"'
+    return _ref(namespace, name or "", GangSource.LABELS, count, problem)
+
+
+def _by_annotation(namespace: str, key: str, annotations: Texts) -> GroupRef:
+    name = annotations[key]
+    problem = None if name else f"annotation {key} is empty: name the group, or remove the annotation"
+    minimum = next((one for one in MIN_MEMBER_ANNOTATIONS if one in annotations), None)
+    count = whole_number(annotations[minimum]) or None if minimum is not None else None
+    if minimum is not None and count is None and problem is None:
+        written = repr(annotations[minimum][:_SHOWN_CHARS])
+        problem = f"annotation {minimum} is {written}: it must be a whole number of at least 1"
+    return _ref(namespace, name, GangSource.ANNOTATION, count, problem)
+
+
+def _ref(
+    namespace: str, name: str, source: GangSource, minimum: int | None = None, problem: str | None = None
+) -> GroupRef:
+    """The reference; a name that is none is cut, so that nothing keeps a tenant's megabytes (docs/safety.md S21)."""
+    if len(name) > NAME_CHARS:
+        name, problem = name[:NAME_CHARS], f"the group's name is longer than {NAME_CHARS} characters: shorten it"
+    return _shared_ref(namespace, name, source, minimum, problem)
+
+
+@lru_cache(maxsize=64)
+def _shared_ref(namespace: str, name: str, source: GangSource, minimum: int | None, problem: str | None) -> GroupRef:
+    """Equal references are one object, and so are their keys; pods of one gang come together."""
+    return shared(GroupRef(GangKey(intern(gang_key(namespace, name))), source, minimum, problem))
+
+
+# -- job, role, index --------------------------------------------------------------------------------------------------
+
+_BATCH = "batch.kubernetes.io/"
+COMPLETION_INDEX = _BATCH + "job-completion-index"
+_TRAINING = "training.kubeflow.org/"
+_JOBSET = "jobset.sigs.k8s.io/"
+_LWS = "leaderworkerset.sigs.k8s.io/"
+_VOLCANO = "volcano.sh/"
+_NO_RUNS = frozenset({"apps/v1", "v1/ReplicationController"})  # API versions, or kinds, that replace pods without end
+_SPAN = 100_000  # Members that an index leaves room for in one Job or group of which the size is not known
+_ROLES: Mapping[str, Role] = {
+    # role as the framework names it, in lower case → role class
+    "ps": Role.PS, "server": Role.PS, "parameter-server": Role.PS,
+    "chief": Role.CHIEF, "master": Role.CHIEF, "launcher": Role.CHIEF, "leader": Role.CHIEF, "head": Role.CHIEF,
+    "coordinator": Role.CHIEF, "driver": Role.CHIEF, "mpimaster": Role.CHIEF, "scheduler": Role.CHIEF,
+    "evaluator": Role.OTHER, "dataset-initializer": Role.OTHER, "model-initializer": Role.OTHER,
+    "initializer": Role.OTHER,
+}  # fmt: skip
+Place: TypeAlias = tuple[Role, JobKey | None, int | None]
+"""A pod's role, its job (`None`: none is recognised) and its index"""
+NO_PLACE: Final[Place] = (Role.OTHER, None, None)
+
+
+def membership(
+    namespace: str, labels: Texts, annotations: Texts, owners: Sequence[OwnerReference] = (), *, in_gang: bool = False
+) -> Place:
+    """Recognise job, role and index. Own annotations `netgang.io/role` and `/index` override what labels say.
+
+    A controller of unknown kind makes its pods workers of a job only when they form a gang: a Deployment is no job.
+    """
+    place = _by_labels(namespace, labels, annotations)
+    if place[1] is None and in_gang:
+        place = _by_owner(namespace, labels, owners)
+    if not annotations:
+        return place
+    role, job, index = place
+    given = whole_number(annotations.get(INDEX_ANNOTATION))
+    return _own_role(annotations) or role, job, index if given is None else given
+
+
+def run_of(labels: Texts, owners: Sequence[OwnerReference]) -> RunRef | None:
+    """The object whose pods are the pod's run, also if orphaned by it; `None`: not said, or its controller has none."""
+    owner = next((one for one in owners if one.controller), None)
+    if owner is None:
+        uid = labels.get(_BATCH + "controller-uid") or labels.get("controller-uid")
+        if uid is None:
+            return None
+        kind, name = "Job.batch", labels.get(_BATCH + "job-name") or labels.get("job-name") or ""
+    elif owner.api_version in _NO_RUNS or f"{owner.api_version}/{owner.kind}" in _NO_RUNS:
+        return None
+    else:
+        uid, name = owner.uid, owner.name
+        kind = f"{owner.kind}.{owner.api_version.partition('/')[0]}" if "/" in owner.api_version else owner.kind
+        if _TRAINING + "job-name" in labels:
+            kind = _TRAINING + labels.get(_TRAINING + "operator-name", "")
+    whole = labels.get(_JOBSET + "jobset-uid", "")
+    return shared(RunRef(*(text[:NAME_CHARS] for text in (uid, kind, name, whole))))
+
+
+def _by_labels(namespace: str, labels: Texts, annotations: Texts) -> Place:
+    if (name := labels.get(_TRAINING + "job-name")) is not None:
+        role = labels.get(_TRAINING + "replica-type") or labels.get(_TRAINING + "job-role")
+        return _role(role), _job(namespace, name), whole_number(labels.get(_TRAINING + "replica-index"))
+    if (name := labels.get(_VOLCANO + "job-name")) is not None:
+        role = labels.get(_VOLCANO + "task-spec") or annotations.get(_VOLCANO + "task-spec")
+        index = labels.get(_VOLCANO + "task-index") or annotations.get(_VOLCANO + "task-index")
+        return _role(role), _job(namespace, name), whole_number(index)
+    if (name := labels.get(_JOBSET + "jobset-name")) is not None:
+        role = labels.get(_JOBSET + "replicatedjob-name")
+        return _role(role), _job(namespace, name), _jobset_index(labels, annotations)
+    if (name := labels.get(_LWS + "name")) is not None:
+        group = whole_number(labels.get(_LWS + "group-index")) or 0
+        inside = whole_number(labels.get(_LWS + "worker-index"))
+        if inside is None:
+            return Role.WORKER, _job(namespace, name), None
+        size = whole_number(annotations.get(_LWS + "size")) or _SPAN
+        return Role.CHIEF if inside == 0 else Role.WORKER, _job(namespace, name), group * size + inside
+    if (name := labels.get("ray.io/cluster")) is not None:
+        return _role(labels.get("ray.io/node-type")), _job(namespace, name), None
+    if (name := labels.get(_BATCH + "job-name") or labels.get("job-name")) is not None:
+        return Role.WORKER, _job(namespace, name), _completion_index(labels, annotations)
+    return NO_PLACE
+
+
+def _by_owner(namespace: str, labels: Texts, owners: Sequence[OwnerReference]) -> Place:
+    for owner in owners:
+        if owner.controller and owner.kind != "Node" and len(owner.name) <= NAME_CHARS:
+            index = whole_number(labels.get("apps.kubernetes.io/pod-index"))
+            return Role.WORKER, _job(namespace, owner.name), index
+    return NO_PLACE
+
+
+def _jobset_index(labels: Texts, annotations: Texts) -> int | None:
+    """Completion index inside the only Job of its role; else counted through all Jobs of the set."""
+    inside = _completion_index(labels, annotations)
+    if labels.get(_JOBSET + "replicatedjob-replicas") == "1":
+        return inside
+    job = whole_number(labels.get(_JOBSET + "job-global-index") or labels.get(_JOBSET + "job-index"))
+    return None if job is None else job * _SPAN + (inside or 0)
+
+
+def _completion_index(labels: Texts, annotations: Texts) -> int | None:
+    return whole_number(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
+
+
+def _role(text: str | None) -> Role:
+    return _ROLES.get((text or "")[:NAME_CHARS].lower(), Role.WORKER)
+
+
+def _job(namespace: str, name: str) -> JobKey | None:
+    return _job_key(namespace, name) if len(name) <= NAME_CHARS else None
+
+
+@lru_cache(maxsize=64)
+def _job_key(namespace: str, name: str) -> JobKey:
+    """Equal keys are one object; pods of one job come together."""
+    return JobKey(intern(f"{namespace}/{name}"))
+
+
+# -- own options, and keys that are none -------------------------------------------------------------------------------
+
+_MOST_KEYS: Final = 64
+_MOST_NAMED: Final = 3
+_KEY_CHARS: Final = 320  # What the API server accepts: a prefix of 253, a slash, a name of 63
+_LABELS: Final = frozenset({POD_GROUP_LABEL, NAME_LABEL, MIN_AVAILABLE_LABEL})
+_OPTIONS: Final = frozenset({*(OWN_PREFIX + name for name in KNOWN_OPTIONS), ROLE_ANNOTATION, INDEX_ANNOTATION})
+_ANNOTATIONS: Final = frozenset({*NAME_ANNOTATIONS, *MIN_MEMBER_ANNOTATIONS, *_OPTIONS})
+_WRITTEN_BY_US: Final = frozenset(OWN_PREFIX + name for name in ("role", "restart", "testpoint"))
+"""Labels with our prefix that are no mistake."""
+_NAMES: Final[dict[str, dict[str, str]]] = {}
+"""prefix → name after it → whether that is read of labels or of annotations"""
+for _form, _keys in (("annotation", _ANNOTATIONS), ("label", _LABELS)):
+    for _key in _keys:
+        _NAMES.setdefault(_key.partition("/")[0], {})[_key.partition("/")[2]] = _form
+
+
+def _own_role(annotations: Texts) -> Role | None:
+    """The role that annotation `netgang.io/role` gives; `None` when there is none or it is not a role."""
+    text = annotations.get(ROLE_ANNOTATION)
+    return Role(text) if text is not None and text in list(Role) else None
+
+
+def own_options(annotations: Texts, *, written_by_us: frozenset[str]) -> tuple[tuple[str, str], ...]:
+    """The `netgang.io/…` annotations without the prefix, sorted.
+
+    Left out: role and index when they were understood (else the reader of options reports them), and `written_by_us`.
+    Of a name that does not exist nothing but the name is kept, and of a value that is too long as much as shows that it
+    is: what a pod keeps is bounded (docs/safety.md S21).
+    """
+    options = {key[len(OWN_PREFIX) :]: value for key, value in annotations.items() if key.startswith(OWN_PREFIX)}
+    if not options:
+        return ()
+    if _own_role(annotations) is not None:
+        options.pop("role", None)
+    if whole_number(annotations.get(INDEX_ANNOTATION)) is not None:
+        options.pop("index", None)
+    ordered = sorted((name, value) for name, value in options.items() if name not in written_by_us)
+    return tuple(
+        (name[:NAME_CHARS], value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else "")
+        for name, value in ordered[:_MOST_OPTIONS]
+    )
+
+
+def misspelt(labels: Texts, annotations: Texts) -> tuple[str, ...]:
+    """A sentence for each key that is probably misspelt. Cost: a look-up for pods of a known template.
+
+    >>> misspelt({"pod-group.scheduling.sigs.k8s.io/nmae": "g"}, {})
+    ('label pod-group.scheduling.sigs.k8s.io/nmae: did you mean label pod-group.scheduling.sigs.k8s.io/name?',)
+    >>> misspelt({"netgang.io/zones": "D"}, {})
+    ('label netgang.io/zones: did you mean annotation netgang.io/zones?',)
+    >>> misspelt({"app": "x", "pod-group.scheduling.sigs.k8s.io/name": "g"}, {"netgang.io/zones": "D"})
+    ()
+    """
+    if len(labels) > _MOST_KEYS or len(annotations) > _MOST_KEYS:
+        return ()
+    return _slips(tuple(labels), tuple(annotations))
+
+
+@lru_cache(maxsize=64)
+def _slips(labels: tuple[str, ...], annotations: tuple[str, ...]) -> tuple[str, ...]:
+    texts = [_slip("label", key, _LABELS | _WRITTEN_BY_US) for key in labels]
+    texts += [_slip("annotation", key, _ANNOTATIONS) for key in annotations]
+    return tuple([text for text in texts if text][:_MOST_NAMED])
+
+
+def _slip(form: str, key: str, known: frozenset[str]) -> str:
+    """What is wrong with the key; empty: nothing, or it is reported by the reader of options."""
+    prefix, slash, name = key.partition("/")
+    if not slash or key in known or len(key) > _KEY_CHARS:
+        return ""
+    if form == "annotation" and prefix + slash == OWN_PREFIX:
+        return ""  # `gang_options` reports these, and netgang writes some itself
+    meant = prefix if prefix in _NAMES else nearest(prefix, _NAMES)
+    if meant is None:
+        return ""
+    names = _NAMES[meant]
+    like = name if name in names else nearest(name, names)
+    return f"{form} {key}: did you mean {names[like]} {meant}/{like}?" if like is not None else ""

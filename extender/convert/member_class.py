@@ -1,0 +1,445 @@
+"""The fields of a v1.Pod that are read, and its class: what it takes from a node, and where it may go.
+
+All other fields are passed over while it is decoded. Parts that all pods of a template hold alike stay raw bytes: the
+class is computed once per template and shared by all its pods, by these bytes. Rules:
+- What a pod takes is counted exactly as kube-scheduler does. Source: k8s.io/component-helpers resource.PodRequests,
+  0.36.3, after the API server's defaults (`SetDefaults_Pod`), which a body sent by hand or a file may lack. Quantities
+  are rounded up to thousandths one by one, summed, and the sum is rounded up to the resource's own unit.
+- Of where it may go only what `scoring.feasibility.filters` models is read; `unmodelled_constraints` names the other
+  required ones (docs/safety.md S6, S7).
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from sys import intern
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from extender.convert.decode import NO_RAW, Json, Quantities, decode, given, shared
+from scoring.feasibility.filters import named_only
+from scoring.ids import ResourceName
+from scoring.model import Constraints, HostPort, MemberClass, NodeSelectorTerm, Requirement, Resources, Role, Toleration
+from scoring.model.pod import DEVICE_CLAIMS
+from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, parse_quantity
+
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address"; nothing is bound here
+_LARGEST = 2**52  # A pod asks for no more than this of anything, so that the members of a gang add up within int64
+_KEY_BYTES = 64 * 1024
+_PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each look at a node costs as much
+Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
+
+
+class Container(Json):
+    """Of `spec.containers` and `spec.initContainers`."""
+
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    ports: msgspec.Raw = NO_RAW
+    restart_policy: str | None = None
+
+
+class Gate(Json):
+    """Of `spec.schedulingGates`."""
+
+    name: str
+
+
+class SchedulingGroup(Json):
+    """`spec.schedulingGroup`: Kubernetes' own PodGroup (1.36)."""
+
+    pod_group_name: str | None = None
+
+
+class Required(Json):
+    """`podAffinity` and `podAntiAffinity`, of which only that there is some matters."""
+
+    required_during_scheduling_ignored_during_execution: list[msgspec.Raw] | None = None
+
+
+class Affinity(Json):
+    """`spec.affinity`."""
+
+    node_affinity: msgspec.Raw = NO_RAW
+    pod_affinity: Required | None = None
+    pod_anti_affinity: Required | None = None
+
+
+class VolumeClaim(Json):
+    """Of `persistentVolumeClaim` and `ephemeral`."""
+
+    claim_name: str = ""
+
+
+class Volume(Json):
+    """Of `spec.volumes`."""
+
+    persistent_volume_claim: VolumeClaim | None = None
+    ephemeral: VolumeClaim | None = None
+
+
+class Spread(Json):
+    """Of `spec.topologySpreadConstraints`."""
+
+    when_unsatisfiable: str = "DoNotSchedule"
+
+
+class PodSpec(Json):
+    """`spec`, and `spec.template.spec` of a workload."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    preemption_policy: str | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    overhead: msgspec.Raw = NO_RAW
+    resources: msgspec.Raw = NO_RAW
+    node_selector: msgspec.Raw = NO_RAW
+    affinity: Affinity | None = None
+    tolerations: msgspec.Raw = NO_RAW
+    host_network: bool | None = None
+    volumes: list[Volume] | None = None
+    resource_claims: list[msgspec.Raw] | None = None
+    topology_spread_constraints: list[Spread] | None = None
+    scheduling_gates: list[Gate] | None = None
+    scheduling_group: SchedulingGroup | None = None
+    active_deadline_seconds: int | float | None = None
+
+
+class ContainerStatus(Json):
+    """Of `status.containerStatuses`: what a container has, which a resize in place changes."""
+
+    name: str = ""
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+
+class PodCondition(Json):
+    """Of `status.conditions`."""
+
+    type: str
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class PodStatus(Json):
+    """`status`."""
+
+    phase: str | None = None
+    nominated_node_name: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    conditions: list[PodCondition] | None = None
+    resources: msgspec.Raw = NO_RAW
+    allocated_resources: msgspec.Raw = NO_RAW
+
+    def condition(self, kind: str) -> PodCondition | None:
+        """The condition of this type."""
+        for one in self.conditions or ():
+            if one.type == kind:
+                return one
+        return None
+
+
+class _Asked(NamedTuple):
+    """Raw JSON of what a container or the pod asks, and what its status says is in force while it is resized."""
+
+    spec: bytes  # `resources`
+    in_force: bytes = b""  # The status' `resources`; empty when the kubelet says nothing
+    allocated: bytes = b""  # The status' `allocatedResources`
+    sidecar: bool = False  # An init container with restartPolicy Always
+
+
+class _Requirements(Json):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class _SelectorLine(Json):
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class _SelectorTerm(Json):
+    match_expressions: list[_SelectorLine] | None = None
+    match_fields: list[_SelectorLine] | None = None
+
+
+class _SelectorTerms(Json):
+    node_selector_terms: list[_SelectorTerm] | None = None
+
+
+class _NodeAffinity(Json):
+    required_during_scheduling_ignored_during_execution: _SelectorTerms | None = None
+
+
+class _Toleration(Json):
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class _Port(Json):
+    container_port: int = 0
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+    protocol: str | None = None
+
+
+_requirements = msgspec.json.Decoder(_Requirements)
+_quantities = msgspec.json.Decoder(Quantities)
+_selector = msgspec.json.Decoder(dict[str, str])
+_affinity = msgspec.json.Decoder(_NodeAffinity)
+_tolerations = msgspec.json.Decoder(list[_Toleration])
+_ports = msgspec.json.Decoder(list[_Port])
+_NO_STATUS = ContainerStatus()
+
+
+def class_of(
+    namespace: str, role: Role, spec: PodSpec, status: PodStatus, *, lineage: str, size_bytes: int
+) -> MemberClass:
+    """The class of a pod; `lineage`: with which pods it shares refusals of nodes. ValueError says what is wrong.
+
+    Of an object of a large size it is read each time: no cache keeps a tenant's megabytes (docs/safety.md S21).
+    """
+    affinity = given(spec.affinity.node_affinity) if spec.affinity is not None else b""
+    placing = given(spec.node_selector), affinity, given(spec.tolerations)
+    if sum(map(len, placing)) > _PLACING_BYTES:
+        if not spec.node_name:
+            raise ValueError(f"nodeSelector, affinity and tolerations are longer than {_PLACING_BYTES} bytes")
+        placing = b"", b"", b""  # it is placed, and load like any other
+    statuses: dict[str, ContainerStatus] = {}
+    for listed in (status.container_statuses, status.init_container_statuses):
+        statuses.update({one.name: one for one in listed or () if one.resources})
+    host_network = bool(spec.host_network)
+    asked = [_asked(one, statuses) for one in spec.containers or ()]
+    running, init = list(spec.containers or ()), []
+    for container in spec.init_containers or ():
+        if container.restart_policy == "Always":
+            running.append(container)
+            init.append(_asked(container, statuses, sidecar=True))
+        else:  # Only sidecars are resized in place; of other init containers the spec counts
+            init.append(_Asked(given(container.resources)))
+    ports = tuple([raw for one in running if (raw := given(one.ports)) and (host_network or b'"hostPort"' in raw)])
+    mounted = [one.persistent_volume_claim.claim_name for one in spec.volumes or () if one.persistent_volume_claim]
+    claims = tuple(sorted([f"{namespace}/{name}" for name in mounted]))
+    resize = status.condition("PodResizePending")
+    infeasible = resize is not None and resize.reason == "Infeasible"  # For good: what is in force counts, not the spec
+    pod = _Asked(given(spec.resources), given(status.resources), given(status.allocated_resources))
+    overhead = given(spec.overhead)
+    class_by = _member_class if size_bytes <= _KEY_BYTES else _member_class.__wrapped__
+    return class_by(
+        role, lineage, tuple(asked), tuple(init), pod, overhead, infeasible, placing, ports, host_network, claims
+    )
+
+
+def _asked(container: Container, statuses: dict[str, ContainerStatus], *, sidecar: bool = False) -> _Asked:
+    status = statuses.get(container.name, _NO_STATUS)
+    return _Asked(given(container.resources), given(status.resources), given(status.allocated_resources), sidecar)
+
+
+@lru_cache(maxsize=64)
+def _member_class(
+    role: Role,
+    lineage: str,
+    containers: Sequence[_Asked],
+    init: Sequence[_Asked],
+    pod: _Asked,
+    overhead: bytes,
+    infeasible: bool,
+    placing: tuple[bytes, bytes, bytes],
+    ports: Sequence[bytes],
+    host_network: bool,
+    claims: tuple[str, ...],
+) -> MemberClass:
+    """Runs once per template, as its pods give the same bytes; few are kept, as pods of one job come together."""
+    selector, affinity, tolerations = placing
+    labels = decode(_selector, selector, what="spec.nodeSelector") if selector else {}
+    limits = Constraints(
+        node_selector=tuple(sorted(labels.items())),
+        affinity=_required_terms(affinity),
+        tolerations=_tolerated(tolerations),
+        host_ports=_host_ports(ports, host_network=host_network),
+        claims=claims,
+    )
+    requests = _requests(containers, init, pod, overhead, infeasible=infeasible)
+    return shared(MemberClass(role, shared(requests), shared(limits), lineage))
+
+
+# -- where it may go ---------------------------------------------------------------------------------------------------
+
+
+def pinned_node(limits: Constraints) -> str | None:
+    """The one node that required affinity by matchFields metadata.name leaves, as DaemonSet pods have it."""
+    named = named_only(limits)
+    return named.pop() if named is not None and len(named) == 1 else None
+
+
+def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
+    """Fields of a spec by which kube-scheduler may refuse a node that we allow (docs/safety.md S6)."""
+    around, volumes = spec.affinity or Affinity(), spec.volumes or ()
+    near, apart = around.pod_affinity or Required(), around.pod_anti_affinity or Required()
+    spreads = spec.topology_spread_constraints or ()
+    held = {
+        "persistentVolumeClaim": any(one.persistent_volume_claim for one in volumes),
+        "ephemeral": any(one.ephemeral for one in volumes),
+        DEVICE_CLAIMS: bool(spec.resource_claims),
+        "podAffinity": bool(near.required_during_scheduling_ignored_during_execution),
+        "podAntiAffinity": bool(apart.required_during_scheduling_ignored_during_execution),
+        "topologySpreadConstraints": any(one.when_unsatisfiable == "DoNotSchedule" for one in spreads),
+    }
+    return tuple([name for name, there in held.items() if there])
+
+
+def _required_terms(raw: bytes) -> tuple[NodeSelectorTerm, ...] | None:
+    affinity = decode(_affinity, raw, what="spec.affinity.nodeAffinity") if raw else _NodeAffinity()
+    required = affinity.required_during_scheduling_ignored_during_execution
+    if required is None:
+        return None
+    return tuple(
+        NodeSelectorTerm(_lines(term.match_expressions), _lines(term.match_fields))
+        for term in required.node_selector_terms or ()
+    )
+
+
+def _lines(listed: list[_SelectorLine] | None) -> tuple[Requirement, ...]:
+    """The names of nodes among them are the nodes' own."""
+    return tuple(
+        Requirement(intern(one.key), intern(one.operator), tuple([intern(value) for value in one.values or ()]))
+        for one in listed or ()
+    )
+
+
+def _tolerated(raw: bytes) -> tuple[Toleration, ...]:
+    listed = decode(_tolerations, raw, what="spec.tolerations") if raw else []
+    read = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
+    return tuple(sorted(read, key=lambda t: (t.key, t.operator, t.value, t.effect)))
+
+
+def _host_ports(ports: Sequence[bytes], *, host_network: bool) -> tuple[HostPort, ...]:
+    """Host ports as kube-scheduler counts them; with hostNetwork a container port is a host port (API defaults)."""
+    taken: set[HostPort] = set()
+    for raw in ports:
+        for port in decode(_ports, raw, what="spec.containers[].ports"):
+            number = port.host_port or (port.container_port if host_network else 0)
+            if number > 0:
+                taken.add(HostPort(port.protocol or "TCP", port.host_ip or EVERY_ADDRESS, number))
+    return tuple(sorted(taken, key=lambda p: (p.protocol, p.ip, p.port)))
+
+
+# -- what it takes -----------------------------------------------------------------------------------------------------
+
+
+def _requests(
+    containers: Sequence[_Asked], init: Sequence[_Asked], pod: _Asked, overhead: bytes, *, infeasible: bool
+) -> Resources:
+    """Add up a pod's request, `pods: 1` included. ValueError names the field of a bad quantity."""
+    fields = [(one, f"containers[{i}]") for i, one in enumerate(containers)]
+    fields += [(one, f"initContainers[{i}]") for i, one in enumerate(init)]
+    written = [_written(one.spec, f"spec.{at}.resources") for one, at in fields]
+    limits = [limited for _, limited in written]
+    asked = [limited | requests for requests, limited in written]  # a limit without a request counts as the request
+    now = [
+        _in_force(amounts, one, f"status of {at}: ", infeasible=infeasible)
+        for amounts, (one, at) in zip(asked, fields, strict=True)
+    ]
+    total = _aggregate(now, init)
+    # What `spec.resources` asks for the whole pod, after the API server's defaults for a partly written one: it
+    # replaces the containers' for cpu, memory and huge pages.
+    whole, whole_limits = _written(pod.spec, "spec.resources")
+    if whole or whole_limits:
+        for name, limit in _aggregate(limits, init).items():
+            if _huge(name) and name not in whole:
+                whole_limits.setdefault(name, limit)
+    if whole_limits:
+        for name, amount in _aggregate(asked, init).items():
+            if not _huge(name):
+                whole.setdefault(name, amount)
+        whole = whole_limits | whole
+    whole = {name: amount for name, amount in whole.items() if name in ("cpu", "memory") or _huge(name)}
+    whole_now = _in_force(whole, pod, "status.", infeasible=infeasible)
+    total.update({name: whole_now.get(name, 0) for name in whole})
+    if overhead:
+        _add(total, _read(decode(_quantities, overhead, what="spec.overhead"), "spec.overhead"))
+    amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items() if value}
+    if len(amounts) > MOST_RESOURCES:
+        raise ValueError(f"requests for more than {MOST_RESOURCES} resources")
+    return Resources.of({ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1})
+
+
+def _aggregate(amounts: Sequence[Thousandths], init: Sequence[_Asked]) -> Thousandths:
+    """Sum of containers and sidecars, or the widest moment of the initialisation if that is more (KEP-753)."""
+    total: Thousandths = {}
+    begin = len(amounts) - len(init)
+    for amount in amounts[:begin]:
+        _add(total, amount)
+    started: Thousandths = {}
+    widest: Thousandths = {}
+    for one, amount in zip(init, amounts[begin:], strict=True):
+        if one.sidecar:
+            _add(total, amount)
+            _add(started, amount)
+            _raise(widest, started)
+        else:
+            moment = dict(amount)
+            _add(moment, started)
+            _raise(widest, moment)
+    _raise(total, widest)
+    return total
+
+
+def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
+    """Requests and limits."""
+    if not raw:
+        return {}, {}
+    read = decode(_requirements, raw, what=what)
+    limits = _read(read.limits, f"{what}.limits")
+    return _read(read.requests, f"{what}.requests"), limits
+
+
+def _in_force(asked: Thousandths, one: _Asked, what: str, *, infeasible: bool) -> Thousandths:
+    """The larger of old and new while a resize is under way, so that neither end of it is over-committed."""
+    if not one.in_force:
+        return asked
+    top = _read(decode(_requirements, one.in_force, what=f"{what}resources").requests, f"{what}resources.requests")
+    if one.allocated:
+        where = f"{what}allocatedResources"
+        _raise(top, _read(decode(_quantities, one.allocated, what=where), where))
+    if not infeasible:
+        _raise(top, asked)
+    return top
+
+
+def _read(quantities: Quantities | None, field: str) -> Thousandths:
+    amounts: Thousandths = {}
+    for name, quantity in (quantities or {}).items():
+        if len(name) > NAME_CHARS:
+            raise ValueError(f"{field}: a resource's name is longer than {NAME_CHARS} characters")
+        try:
+            amounts[name] = parse_quantity(str(quantity), millis=True)
+        except ValueError as error:
+            raise ValueError(f"{field}: {name}: {error}") from error
+        if amounts[name] < 0:
+            raise ValueError(f"{field}: {name}: {quantity!r} is negative")
+    return amounts
+
+
+def _huge(name: str) -> bool:
+    return name.startswith("hugepages-")
+
+
+def _add(total: Thousandths, more: Thousandths) -> None:
+    for name, value in more.items():
+        total[name] = total.get(name, 0) + value
+
+
+def _raise(top: Thousandths, other: Thousandths) -> None:
+    for name, value in other.items():
+        if value > top.get(name, -1):
+            top[name] = value

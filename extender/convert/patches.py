@@ -1,0 +1,123 @@
+"""What we write onto pods and PodGroups: the patch that opens a gate, our condition, a PodGroup's status.
+
+Each names the uid that was seen: an object that was replaced since is left alone. A strategic merge patch names the
+gate, or the condition, instead of its place in the list: right whatever others came or went, and sending it twice is
+sending it once. Rules of the API server for gated pods: terms of required node affinity may be added where there were
+none; where there are, each must stay and may only get more.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from extender.notes import Bearer, NoteKind, Notes
+from scoring.feasibility.filters import HOSTNAME_LABEL
+from scoring.ids import NO_ZONE, NodeName, PodUid
+from scoring.model import GATE, GroupStatus, NodeSelectorTerm, Pod, PodGroup, Requirement
+from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
+from scoring.verbs.places import Listing
+
+Fields = dict[str, Any]
+
+
+def narrowed_terms(before: tuple[NodeSelectorTerm, ...] | None, listing: Listing, *, zone_label: str) -> list[Fields]:
+    """`nodeSelectorTerms` after admission; empty: nothing is to be narrowed.
+
+    >>> narrowed_terms(None, Listing(("a",), ("n1",)), zone_label="zone")
+    [{'matchFields': [{'key': 'metadata.name', 'operator': 'In', 'values': ['n1']}]}]
+    >>> narrowed_terms(None, Listing(("a", "b")), zone_label="zone")
+    [{'matchExpressions': [{'key': 'zone', 'operator': 'In', 'values': ['a', 'b']}]}]
+    >>> ssd = NodeSelectorTerm(expressions=(Requirement("ssd", "Exists"),))
+    >>> [[e["key"] for e in t["matchExpressions"]] for t in narrowed_terms((ssd,), Listing(("a",)), zone_label="zone")]
+    [['ssd', 'zone']]
+    """
+    if before is None and listing.nodes:
+        # One term per node: the field takes one value, and only such terms spare kube-scheduler all other nodes.
+        return [{"matchFields": [_line(Requirement("metadata.name", "In", (name,)))]} for name in listing.nodes]
+    more = _requirement(listing, zone_label)
+    if more is None:
+        return []
+    if before is None:
+        return [_term((more,), ())]
+    # An empty term matches no node, and must not begin to match some.
+    return [_term((*term.expressions, more), term.fields) if term.expressions or term.fields else {} for term in before]
+
+
+def admission_patch(pod: Pod, node: NodeName, terms: Sequence[Fields] | msgspec.Raw, *, notes: Notes) -> bytes:
+    """The strategic merge patch that admits `pod`, with a note that survives our restart (docs/safety.md S4)."""
+    spec: Fields = {"schedulingGates": [{"$patch": "delete", "name": GATE}]}
+    if terms:
+        required = {"nodeSelectorTerms": terms}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    note = notes.write(NoteKind.ADMITTED, Bearer("v1", "Pod", pod.namespace, pod.name, pod.uid), node)
+    metadata = {"uid": pod.uid, "annotations": {NoteKind.ADMITTED.value: note}}
+    return msgspec.json.encode({"metadata": metadata, "spec": spec})
+
+
+def _requirement(listing: Listing, zone_label: str) -> Requirement | None:
+    """What is ANDed into each term; `None`: nodes without a zone are among the zones, and no label says that."""
+    if listing.hostnames:
+        return Requirement(HOSTNAME_LABEL, "In", listing.hostnames)
+    if not listing.zones or NO_ZONE in listing.zones:
+        return None
+    return Requirement(zone_label, "In", tuple(str(zone) for zone in listing.zones))
+
+
+def _term(expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> Fields:
+    term: Fields = {"matchExpressions": [_line(one) for one in expressions]}
+    if fields:
+        term["matchFields"] = [_line(one) for one in fields]
+    return term
+
+
+def _line(one: Requirement) -> Fields:
+    line: Fields = {"key": one.key, "operator": one.operator}
+    if one.values:
+        line["values"] = list(one.values)
+    return line
+
+
+def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes:
+    """The strategic merge patch that writes our condition alone; `at`: since when its status is so; empty: as before.
+
+    >>> condition_patch(PodUid("u1"), AdmittedCondition("True", "Admitted", "ok"), at="")  # doctest: +ELLIPSIS
+    b'{"metadata":{"uid":"u1"},"status":{"conditions":[{"type":"netgang.io/Admitted","status":"True",...}]}}'
+    """
+    condition = {"type": CONDITION, "status": wanted.status, "reason": wanted.reason, "message": wanted.message}
+    condition |= {"lastTransitionTime": at} if at else {}
+    return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [condition]}})
+
+
+STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)
+_JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
+"""field of GroupStatus → its name in the PodGroup's status, where that is another one"""
+
+
+def status_patch(seen: PodGroup, wanted: GroupStatus, *, only: frozenset[str]) -> bytes | None:
+    """A merge patch that makes the fields `only` (names of `GroupStatus`) as wanted; `None`: they are so already.
+
+    It names the version that was seen, too: a PodGroup that changed since is left alone.
+
+    >>> from scoring.ids import gang_key
+    >>> group = PodGroup(gang_key("team", "g"), 2, uid="u1", resource_version="7")
+    >>> status_patch(group, GroupStatus(phase="Pending", failed=1), only=frozenset({"phase", "scheduled"}))
+    b'{"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"phase":"Pending"}}'
+    >>> status_patch(group, GroupStatus(), only=STATUS_FIELDS) is None
+    True
+    """
+    now, then = _written(seen.status), _written(wanted)
+    changed = {_JSON_NAMES.get(name, name): then[name] for name in then if name in only and now[name] != then[name]}
+    if not changed:
+        return None
+    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
+    return msgspec.json.encode({"metadata": metadata, "status": changed})
+
+
+def _written(status: GroupStatus) -> Fields:
+    """Field → its value in JSON; what a merge patch is to remove is None."""
+    start_s = status.schedule_start_s
+    start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
+    return msgspec.structs.asdict(status) | texts

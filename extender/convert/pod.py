@@ -1,0 +1,199 @@
+"""Pods: raw JSON → `scoring.model.Pod`, and what their condition PodScheduled says of those that have no node.
+
+Pods of one template hold the same bytes for resources, selectors and tolerations, so these raw parts are keys: what is
+costly is computed once per template and shared by all its pods. Budget: 20 µs for a pod of 4 KB. Rule: what is
+ambiguous in the API object is settled here.
+
+An in-tree filter may refuse every node before /filter is asked, and then that condition's message is the only trace.
+After "nodes are available:" (FitError, 1.36) come numbers of nodes and what each kind lacks, or, when a PreFilter
+plugin refused the pod itself (a claim is missing or not bound), that plugin's words alone: no other node helps then.
+"""
+
+from sys import intern
+from typing import Final
+
+import msgspec
+
+from extender.convert.decode import Json, Metadata, OwnerReference, decode, seconds, shared, shared_tuple
+from extender.convert.labels import NAME_CHARS, OWN_PREFIX, group_of, membership, misspelt, own_options, run_of
+from extender.convert.member_class import PodCondition, PodSpec, PodStatus, class_of, unmodelled_constraints
+from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
+from scoring.ids import Namespace, NodeName, PodName, PodUid
+from scoring.lengths import MOST_S
+from scoring.model import GATE, Controller, Phase, Pod
+from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
+
+NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
+PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
+"""The option that has a note's content, for `extender.controllers.preemption.claims`: only if the note is ours."""
+_WRITTEN_BY_US = frozenset(
+    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
+)
+_PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
+_NOTHING: dict[str, str] = {}
+_OUR_WORDS: Final = "netgang:"  # Every reason for which we refuse begins so
+_MOST_CHARACTERS: Final = 300
+_REASON_CHARS: Final = 64
+_COUNTED: Final = "nodes are available: "
+
+
+class _PodFields(Json):
+    metadata: Metadata
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+_pod = msgspec.json.Decoder(_PodFields)
+
+
+def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
+    """Read a v1.Pod, as watched, as sent by kube-scheduler or from a file. ValueError names the field that is wrong.
+
+    `notes` reads what we wrote on it. A pod without uid (only files have such) is identified by `namespace/name`; one
+    without schedulerName belongs to `default-scheduler`, as the API server would write.
+    """
+    read = decode(_pod, raw, what="Pod")
+    meta, spec, status = read.metadata, read.spec or PodSpec(), read.status or PodStatus()
+    namespace = intern(meta.namespace or "default")
+    labels, annotations = meta.labels or _NOTHING, meta.annotations or _NOTHING
+    owners = meta.owner_references or ()
+    native = spec.scheduling_group.pod_group_name if spec.scheduling_group else None
+    gates = shared_tuple(tuple(gate.name for gate in spec.scheduling_gates)) if spec.scheduling_gates else ()
+    gated = native is not None and (GATE in gates or NoteKind.ADMITTED in annotations)
+    group = group_of(namespace, labels, annotations, native, gated=gated)
+    mistakes = misspelt(labels, annotations) if labels or annotations else ()
+    role, job, index = membership(namespace, labels, annotations, owners, in_gang=group is not None)
+    unmodelled = unmodelled_constraints(spec) if group is not None or GATE in gates else ()
+    lineage = "" if group is None else intern(group.key if unmodelled else namespace)
+    try:
+        member_class = class_of(namespace, role, spec, status, lineage=lineage, size_bytes=len(raw))
+    except ValueError as error:
+        raise ValueError(f"Pod {namespace}/{meta.name}: {error}") from error
+    uid = PodUid(meta.uid or f"{namespace}/{meta.name}")
+    options = own_options(annotations, written_by_us=_WRITTEN_BY_US)
+    kinds = () if spec.node_name or not annotations else (NoteKind.ADMITTED, NoteKind.PREEMPTS)
+    ours = {kind: annotations[kind] for kind in kinds if annotations.get(kind)}
+    noted = {kind: notes.read(kind, Bearer("v1", "Pod", namespace, meta.name, uid), ours[kind]) for kind in ours}
+    admitted_to = NodeName(intern(node)) if (node := noted.get(NoteKind.ADMITTED)) else None
+    if note := noted.get(NoteKind.PREEMPTS):
+        options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
+    scheduled, waits = None, False
+    if group is not None or admitted_to is not None:
+        if spec.node_name or not gates:
+            scheduled = status.condition("PodScheduled")
+        waits = group is not None and not spec.node_name and not gates
+    owner = next((one for one in owners if one.controller), None)
+    refusal, obstacle = refusal_of(scheduled) if scheduled is not None and waits else ("", "")
+    return Pod(
+        uid=uid,
+        namespace=Namespace(namespace),
+        name=PodName(meta.name),
+        member_class=member_class,
+        scheduler_name=intern((spec.scheduler_name or "default-scheduler")[:NAME_CHARS]),
+        node=NodeName(intern(spec.node_name)) if spec.node_name else None,
+        nominated_node=NodeName(intern(status.nominated_node_name)) if status.nominated_node_name else None,
+        phase=_PHASES.get(status.phase or "Pending", Phase.UNKNOWN),
+        priority=spec.priority or 0,
+        never_preempts=spec.preemption_policy == "Never",
+        created_s=seconds(meta.creation_timestamp),
+        scheduled_s=_bound_s(scheduled) if group is not None and spec.node_name else None,
+        deleting=meta.deletion_timestamp is not None,
+        gates=gates,
+        unmodelled=unmodelled,
+        admitted_to=admitted_to,
+        unschedulable=admitted_to is not None and not gates and _refused_by_filters(scheduled, native=gated),
+        refusal=refusal,
+        parked=waits and _is_refused(scheduled),
+        obstacle=obstacle,
+        told=_told_by(status) if group is not None else "",
+        group=group,
+        job=job,
+        owner=_record_of(owner) if owner is not None and (group or mistakes) else None,
+        daemon=_daemon(namespace, owner) if owner is not None else "",
+        run=run_of(labels, owners) if group is not None else None,
+        index=index,
+        options=shared_tuple(options),
+        limit_s=_limit_s(spec) if group is not None else None,
+        misspelt=mistakes,
+        resource_version=meta.resource_version or "",
+    )
+
+
+def _limit_s(spec: PodSpec) -> float | None:
+    """How long it may run; `None`: without end. The API server takes no number below 1."""
+    limit_s = spec.active_deadline_seconds
+    return float(min(limit_s, MOST_S)) if limit_s is not None and limit_s >= 1 else None
+
+
+def _record_of(owner: OwnerReference) -> Controller | None:
+    """Of a controller; pods of one job share one record of it."""
+    texts = owner.api_version, owner.kind, owner.name, owner.uid
+    return shared(Controller(*texts)) if max(map(len, texts)) <= NAME_CHARS else None
+
+
+def _daemon(namespace: str, owner: OwnerReference) -> str:
+    """The identity of the controller, if that is a DaemonSet."""
+    if owner.kind != "DaemonSet" or owner.api_version.partition("/")[0] != "apps" or len(owner.uid) > NAME_CHARS:
+        return ""
+    return intern(f"{namespace}/{owner.uid}")
+
+
+# -- conditions --------------------------------------------------------------------------------------------------------
+
+
+def refusal_of(scheduled: PodCondition) -> tuple[str, str]:
+    """Why kube-scheduler did not place a pod, bounded: its own words, and the part that holds whatever the node.
+
+    Without words it did not try, or we refused the pod; without the other, other nodes might do.
+
+    >>> def said(message): return refusal_of(PodCondition("PodScheduled", "False", "Unschedulable", message))
+    >>> said("0/3 nodes are available: claim x not found. preemption: 0/3 nodes are available.")[1]
+    'claim x not found'
+    >>> said("0/3 nodes are available: 3 Insufficient cpu.")
+    ('0/3 nodes are available: 3 Insufficient cpu.', '')
+    >>> said("0/3 nodes are available: 3 netgang: another node is planned for this pod.")
+    ('', '')
+    """
+    message = scheduled.message or ""
+    if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or _OUR_WORDS in message:
+        return "", ""
+    text = message.partition(" preemption: ")[0]
+    _, counted, rest = text.partition(_COUNTED)
+    whatever_the_node = counted and not rest[:1].isdigit() and not rest.startswith("node(s) ")
+    return _bounded(text), _bounded(rest.rstrip(".") if whatever_the_node else "")
+
+
+def _told_by(status: PodStatus) -> str:
+    """What our condition on the pod says, as `AdmittedCondition.key`; empty: it has none, or not of our making."""
+    ours = status.condition(CONDITION)
+    if ours is None or len(ours.reason or "") > _REASON_CHARS or ours.status not in ("True", "False"):
+        return ""
+    return intern(AdmittedCondition(ours.status, ours.reason or "").key)
+
+
+def _bound_s(scheduled: PodCondition | None) -> float | None:
+    """When a pod got its node."""
+    if scheduled is None or scheduled.status != "True" or scheduled.last_transition_time is None:
+        return None
+    return seconds(scheduled.last_transition_time)
+
+
+def _is_refused(scheduled: PodCondition | None) -> bool:
+    """Whether kube-scheduler tried the pod and found no node; after SchedulerError it tries again by itself."""
+    return scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+
+
+def _refused_by_filters(scheduled: PodCondition | None, *, native: bool) -> bool:
+    """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked.
+
+    Of a native gang one that speaks of no nodes says that it failed as a whole, for want of a place for another member;
+    and room that is lacking was taken a moment before: the watch shows it, and the node is as good as ever.
+    """
+    if scheduled is None or not _is_refused(scheduled):
+        return False
+    message = scheduled.message or ""
+    return _OUR_WORDS not in message and (not native or (_COUNTED in message and " Insufficient " not in message))
+
+
+def _bounded(text: str) -> str:
+    return intern(text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…")

@@ -1,1 +1,0 @@
-"""One pod: raw JSON to a record, and what is read from its labels, requests and constraints."""
