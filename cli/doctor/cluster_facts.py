@@ -15,7 +15,7 @@ import yaml
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Replica, Running, ServiceAddress, spec_of
+from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Replica, ServiceAddress, spec_of
 from cli.doctor.installation import confining
 from cli.doctor.probes import denied
 from extender.convert import node_from_json, pod_from_json
@@ -57,9 +57,9 @@ class Look(msgspec.Struct):
         deployment = await self._tried("its Deployment", looking, None)
         seen = await self._scheduler(await self._settings(deployment))
         account = f"system:serviceaccount:{self.where.namespace}:{NAME}"
-        lost, running, policies, confined, nodes, gated = await asyncio.gather(
+        lost, (replicas, lease), policies, confined, nodes, gated = await asyncio.gather(
             self._tried("rights", denied(self.api.create, seen.settings, account, self.where.namespace), None),
-            self._tried("its pods", self._running(deployment, seen.settings), None),
+            self._tried("its pods", self._running(seen.settings), (None, None)),
             self._tried("admission policies", self._policies(), None),
             self._tried("the policies of its account", self._confined(account), None),
             self._tried("nodes", self._nodes(seen.settings), None),
@@ -73,7 +73,9 @@ class Look(msgspec.Struct):
             service=await self._tried("its Service", self._service(), None),
             policies=policies,
             confined=confined,
-            running=running,
+            wanted=int(spec_of(deployment).get("replicas", 1)) if deployment is not None else 0,
+            replicas=replicas,
+            lease=lease,
             nodes=nodes,
             gated=gated,
             unseen=tuple(self.unseen),
@@ -132,23 +134,18 @@ class Look(msgspec.Struct):
         (port, *_) = [one["port"] for one in spec["ports"] if one.get("name") in ("http", None)] or [0]
         return ServiceAddress(NAME, self.where.namespace, port, str(spec.get("clusterIP", "")))
 
-    async def _running(self, deployment: Json | None, settings: Settings) -> Running:
+    async def _running(self, settings: Settings) -> tuple[tuple[Replica, ...] | None, LeaseSeen | None]:
+        """Its pods and their Lease, which is looked at twice: a Lease's times are another clock's."""
         base = f"/api/v1/namespaces/{self.where.namespace}/pods"
         pods = await self.api.listed(base, {"labelSelector": f"app.kubernetes.io/name={NAME}"})
-        lease = await self._lease(settings)
-        wanted = int(deployment["spec"].get("replicas", 1)) if deployment is not None else 0
-        return Running(wanted, tuple(map(replica_of, pods)), lease)
-
-    async def _lease(self, settings: Settings) -> LeaseSeen | None:
-        """Looked at twice: a Lease's times are another clock's."""
         look = partial(self._installed, "leases", LEASE_NAME, group="/apis/coordination.k8s.io/v1")
         first = await look()
         if first is None:
-            return None
+            return tuple(map(replica_of, pods)), None
         await asyncio.sleep(LeaseTimes.of(settings.lease.duration_s).renew_deadline_s)
         again = spec_of(await look())
         renewed = again.get("renewTime") != spec_of(first).get("renewTime")
-        return LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
+        return tuple(map(replica_of, pods)), LeaseSeen(str(again.get("holderIdentity") or ""), renewed=renewed)
 
     async def _policies(self) -> Policies:
         stable = await self._by_name("v1", "mutatingadmission")

@@ -47,14 +47,6 @@ class LeaseSeen(msgspec.Struct, frozen=True):
     renewed: bool  # Whether it changed between the two looks
 
 
-class Running(msgspec.Struct, frozen=True):
-    """What the cluster says of netgang's own pods."""
-
-    wanted: int  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
-    replicas: tuple[Replica, ...]
-    lease: LeaseSeen | None
-
-
 class Endpoints(msgspec.Struct, frozen=True):
     """Which nodes are measured: metric → how many of each state."""
 
@@ -88,7 +80,9 @@ class Facts(msgspec.Struct, frozen=True):
     service: ServiceAddress | None = None
     policies: Policies | None = None
     confined: frozenset[str] | None = None  # Names of the policies that confine the account
-    running: Running | None = None
+    wanted: int = 0  # Replicas that its Deployment asks for; 0: there is none, it runs by other means
+    replicas: tuple[Replica, ...] | None = None
+    lease: LeaseSeen | None = None
     nodes: tuple[Node, ...] | None = None
     gated: tuple[str, ...] | None = None  # Pods at our gate, namespace/name
     sources: Mapping[str, str | None] | None = None  # source → why it did not answer; `None`: it did

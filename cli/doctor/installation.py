@@ -5,10 +5,10 @@ confined by nothing, and all goes on working.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from cli.doctor.facts import Facts, Finding, Json, Right, Running, error, some, spec_of, warning
+from cli.doctor.facts import Facts, Finding, Json, LeaseSeen, Replica, Right, error, some, spec_of, warning
 from cli.rendering.network import amiss_text, since
 from extender.kube import calls
 from extender.leadership.lease import LEADER
@@ -50,42 +50,41 @@ def check_rights(seen: Facts) -> Iterator[Finding]:
 
 def check_running(seen: Facts) -> Iterator[Finding]:
     """Replicas and their leader."""
-    found = seen.running
-    if found is None:
+    if seen.replicas is None:
         return
-    if (found.wanted or found.replicas) and not any(one.ready for one in found.replicas):
+    if (seen.wanted or seen.replicas) and not any(one.ready for one in seen.replicas):
         what = "no pod of netgang's is ready: gangs do not start, and gated pods stay where they are"
         fix = "kubectl -n NAMESPACE describe deployment netgang; kubectl logs deploy/netgang"
         yield error("not-running", what, fix)
     if seen.settings.leader_election is LeaderElection.ON:
-        yield from _leader(found)
+        yield from _leader(seen.replicas, seen.lease)
 
 
 def check_gated(seen: Facts) -> Iterator[Finding]:
     """Pods at the gate while no netgang is ready, or leads where one has to."""
-    if not seen.gated or seen.running is None:
+    if not seen.gated or seen.replicas is None:
         return
-    lease = seen.running.lease
+    lease = seen.lease
     leads = lease is not None and lease.holder != "" and lease.renewed
     led = leads or seen.settings.leader_election is LeaderElection.OFF
-    if not (led and any(one.ready for one in seen.running.replicas)):
+    if not (led and any(one.ready for one in seen.replicas)):
         what = f"{len(seen.gated)} pods wait at netgang's gate, and no netgang acts: {some(seen.gated)}"
         fix = "bring netgang back; or netgang uninstall, which releases them (docs/start/install.md)"
         yield error("gates-stranded", what, fix)
 
 
-def _leader(seen: Running) -> Iterator[Finding]:
+def _leader(replicas: Sequence[Replica], lease: LeaseSeen | None) -> Iterator[Finding]:
     look = f"look at the logs of netgang's pods and at the Lease {LEASE_NAME}"
-    if seen.lease is None:
+    if lease is None:
         yield error("leader-missing", f"there is no Lease {LEASE_NAME}: no replica has ever led", look)
         return
-    if not seen.lease.holder:
+    if not lease.holder:
         yield error("leader-missing", f"no replica holds the Lease {LEASE_NAME}", look)
-    elif not seen.lease.renewed:
-        what = f"{seen.lease.holder} holds the Lease {LEASE_NAME} and does not renew it: no replica acts"
+    elif not lease.renewed:
+        what = f"{lease.holder} holds the Lease {LEASE_NAME} and does not renew it: no replica acts"
         yield error("leader-missing", what, look)
-    labelled = [one.name for one in seen.replicas if one.role == LEADER]
-    if seen.replicas and len(labelled) != 1:
+    labelled = [one.name for one in replicas if one.role == LEADER]
+    if replicas and len(labelled) != 1:
         reached = "one that does not lead" if labelled else "none"
         what = f"{len(labelled)} pods have the label netgang.io/role=leader: kube-scheduler reaches {reached}"
         fix = f"it is set by the leader, which needs POD_NAME and the right to patch pods; {look}"

@@ -118,8 +118,7 @@ def facts(**fields: Any) -> Seed:
 
 
 def runs(*pods: Replica, **fields: Any) -> Seed:
-    given = {"replicas": pods, **fields} if pods else fields
-    return lambda seen: replace(seen, running=replace(seen.running, **given))  # type: ignore[type-var]
+    return facts(**({"replicas": pods} if pods else {}), **fields)
 
 
 def answered(problem: str | None = None, **fields: Any) -> Seed:

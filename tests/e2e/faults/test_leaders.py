@@ -38,7 +38,6 @@ REPAIR_S = 20.0
 """A gang that was caught in the middle of its commit: kube-scheduler's longest backoff (10 s) twice, while a leader is
 there."""
 SIZE = 4
-LONG_S = 30.0  # a gang that takes longer is told of with its events, so that the cause can be found
 
 
 class Stream(msgspec.Struct):
@@ -62,22 +61,10 @@ class Stream(msgspec.Struct):
             found = Counter(name.split("-")[0] for name in await self.stage.bound("s"))
             for name in [name for name in self.open if found[name] == SIZE]:
                 self.took_s.append(monotonic() - self.open.pop(name))
-                if self.took_s[-1] > LONG_S:
-                    await self._show_events_of(name)
                 for one in range(SIZE):
                     pod = f"{name}-worker-{one}"
                     await self.stage.api.delete("Pod", pod, namespace=self.stage.namespace, grace_s=0)
             await asyncio.sleep(0.1)
-
-    async def _show_events_of(self, gang: str) -> None:
-        events = await self.stage.api.list_all("Event", namespace=self.stage.namespace)
-        shown = sorted(
-            f"{one.get('eventTime') or one['lastTimestamp']} {name} {one['reason']}: {one['message']}"
-            for one in events
-            for name in (one["involvedObject"]["name"],)
-            if name.partition("-")[0] == gang
-        )
-        say(f"{gang} took {self.took_s[-1]:.1f} s:\n    " + "\n    ".join(shown))
 
 
 @asynccontextmanager
@@ -172,7 +159,6 @@ async def test_leaders_are_killed_during_a_stream_of_gangs(stage: Stage) -> None
         posts = await binding_posts(stage) - before
         transitions = (await lease(stage))["leaseTransitions"]
     figures = {"take-over": took_s, "both ready again": ready_s, "start of a gang": gangs.took_s}
-    say(table(figures))
     told = {name.replace(" ", "_").replace("-", "_") + "_s": cuts(found) for name, found in figures.items()}
     counts = {"kills": KILLS, "seed": SEED, "gangs": gangs.made, "bindings_by_status": dict(posts)}
     say(json.dumps({"chaos": "leader killed", **counts, **told}))
@@ -193,12 +179,6 @@ def cuts(found: list[float]) -> dict[str, float]:
     """
     ordered, last = sorted(found), len(found) - 1
     return {f"p{p}": round(ordered[last * p // 100], 3) for p in (50, 90, 95, 99)} | {"max": round(ordered[-1], 3)}
-
-
-def table(figures: dict[str, list[float]]) -> str:
-    lines = [f"{'seconds':<20}" + "".join(f"{head:>8}" for head in ("p50", "p90", "p95", "p99", "max"))]
-    lines += [f"{name:<20}" + "".join(f"{cut:8.2f}" for cut in cuts(found).values()) for name, found in figures.items()]
-    return "\n  ".join(lines)
 
 
 async def until_held(stage: Stage, service: Netgang, count: int) -> None:
