@@ -253,6 +253,7 @@ class Rotation:
         self._reload_s = reload_s
         self._said_at_s = -_SAID_AGAIN_S  # That a client was refused
         self._problem = ""
+        self._looking = asyncio.Lock()  # Of two looks at once, both would find the same new files
         self._loaded = self._load()
         allowed = frozenset(settings.client_names)
         self.for_verbs = LivingContext.of(self._loaded.for_verbs, self._refused, allowed=allowed)
@@ -267,6 +268,10 @@ class Rotation:
 
     async def look(self) -> None:
         """Look at the files once, and use them if they are new and good."""
+        async with self._looking:
+            await self._look()
+
+    async def _look(self) -> None:
         try:
             if await asyncio.to_thread(marks_of, self._settings) != self._loaded.marks:
                 self._loaded = await asyncio.to_thread(self._load)
