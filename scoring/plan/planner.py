@@ -66,7 +66,7 @@ def plan(
     # 2. Capacity
     take_commitments(run)
     # 3. Queue order
-    quota = NamespaceQuota(run) if policy.queue.share_cap is not None else None
+    quota = NamespaceQuota(run)
     order = QueueOrder(run, now_s=now_s, quota=quota)
     demands = order.in_order(demands)
     if previous is not None and policy.queue.backfill:
@@ -91,7 +91,7 @@ class _Turns:
         run: Run,
         demands: list[GangDemand],
         order: QueueOrder,
-        quota: NamespaceQuota | None,
+        quota: NamespaceQuota,
         *,
         now_s: float,
         previous: Plan | None,
@@ -143,7 +143,7 @@ class _Turns:
 
     def _decide(self, place: int, *, again: bool = False) -> None:
         """Admit or refuse one gang; the first that answers counts. `again`: it is the second look."""
-        demand = self._demands[place] if self._quota is None else self._quota.trimmed(self._demands[place])
+        demand = self._quota.trimmed(self._demands[place])
         key = demand.gang.key
         before = self._before.get(key)
         if before is not None:
@@ -165,8 +165,7 @@ class _Turns:
         if isinstance(outcome, Refused):
             self._refuse(demand, place, self._reserve(demand, outcome))
             return
-        if self._quota is not None:
-            self._quota.admit(demand, outcome.nodes)
+        self._quota.admit(demand, outcome.nodes)
         held = key in self._run.snapshot.commitments
         made = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
         self.admitted[key] = before if before is not None and before == made else made
@@ -182,7 +181,7 @@ class _Turns:
         until_s = self._run.snapshot.backing_off_until_s.get(gang.key)
         if until_s is not None and until_s > self._now_s and not demand.partial:
             return Refused(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
-        over = self._quota.over(demand) if self._quota is not None else None
+        over = self._quota.over(demand)
         return Refused(Reason.OVER_SHARE, over) if over is not None else None
 
     def _whole(self, demand: GangDemand, *, given: bool) -> GangDemand:
@@ -194,7 +193,7 @@ class _Turns:
         if demand.siblings or demand.options.zone_policy is ZonePolicy.PREFERRED:
             return demand
         whole = whole_of(demand)
-        if whole is demand or given or demand.gang.key in self._apart or self._quota is not None:
+        if whole is demand or given or demand.gang.key in self._apart or self._quota.limit is not None:
             return whole
         excluded = any(self._run.snapshot.excluded(member_class) for member_class, _ in demand.need)
         by_count_alone = countable(demand) and not excluded and not asks_uncounted(self._run, demand)

@@ -56,15 +56,16 @@ class NamespaceQuota:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._limit = self._share()
+        self.limit = self._share()
+        """(resources,) of the axis that a namespace may have at most; `None`: all"""
         self._had: dict[Namespace, Ints] = {}
-        for gang in run.snapshot.gangs.values() if self._limit is not None else ():
+        for gang in run.snapshot.gangs.values() if self.limit is not None else ():
             if gang.own:
                 self._count(gang)
 
     def over(self, demand: GangDemand) -> str | None:
         """Why the gang's missing minimum would be too much, for people; `None`: it is not."""
-        limit = self._limit
+        limit = self.limit
         if limit is None or demand.partial or demand.gang.key in self._run.snapshot.commitments:
             return None
         asked = self._requests(demand.need or [(mc, pods[:1]) for mc, pods in demand.more])
@@ -78,7 +79,7 @@ class NamespaceQuota:
 
     def trimmed(self, demand: GangDemand) -> GangDemand:
         """The same demand without the members beyond the minimum for which the share does not suffice."""
-        limit = self._limit if demand.more else None
+        limit = self.limit if demand.more else None
         if limit is None:
             return demand
         left = limit - self._has(demand.gang) - self._requests(demand.need)
@@ -95,7 +96,7 @@ class NamespaceQuota:
     def admit(self, demand: GangDemand, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
         namespace = namespace_of(demand.gang)
-        if self._limit is None or demand.gang.key in self._run.snapshot.commitments:
+        if self.limit is None or demand.gang.key in self._run.snapshot.commitments:
             return  # committed members are counted from the start
         chosen = set(uids)
         given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*demand.need, *demand.more))
@@ -135,7 +136,7 @@ class QueueOrder:
         """`quota`: what namespaces may have; gangs over it never starve."""
         self._run = run
         self._now_s = now_s
-        self._quota = quota if quota is not None or run.policy.queue.share_cap is None else NamespaceQuota(run)
+        self._quota = NamespaceQuota(run) if quota is None else quota
         self.policy = run.policy.queue
         self._scale = run.cache.scale_of(run.table)
         self.aged: set[GangKey] = set()
@@ -217,8 +218,7 @@ class QueueOrder:
         until_s = run.snapshot.backing_off_until_s.get(gang.key)
         if until_s is not None and until_s > self._now_s:
             return False
-        within = self._quota is None or self._quota.over(demand) is None
-        return within and could_ever_start(run, demand)
+        return self._quota.over(demand) is None and could_ever_start(run, demand)
 
 
 def _is_completed_first(demand: GangDemand) -> bool:
