@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any
 
 from extender.bootstrap.common import Common
-from extender.bootstrap.controllers import Caring
+from extender.bootstrap.controllers import Controllers
 from extender.bootstrap.probe import Probing
 from extender.bootstrap.scheduling import Starting
 from extender.bootstrap.service import Service, service_of
 from extender.cache import ClusterCache
-from extender.controllers.owners.ages import OwnerAges
 from extender.leadership.lease_loop import Duties
 from extender.network.mapping import mapping_config
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
@@ -33,10 +32,10 @@ _FIRST_LOOK_S = 10.0  # Longest wait for network data and ages of jobs before th
 def assemble(common: Common) -> Service:
     """The service."""
     starting = Starting(common)
-    caring, catch_up = Caring(common, starting), starting.catch_up
+    controllers, catch_up = Controllers(common, starting), starting.catch_up
     probing = Probing(common) if common.settings.probe.enabled else None
     refresh = _refresh_of(common, [*common.sources, probing.polled] if probing is not None else common.sources)
-    housekeeping = _listening(common, starting, caring, refresh)
+    housekeeping = _listening(common, starting, controllers, refresh)
 
     def changed() -> None:
         common.planner.mark_dirty()
@@ -47,14 +46,14 @@ def assemble(common: Common) -> Service:
         catch_up.changed()
 
     common.cache.on_change, common.cache.on_expected_change = changed, came_true
-    terms = Terms(common, starting, caring, housekeeping, refresh)
+    terms = Terms(common, starting, controllers, housekeeping, refresh)
     tasks = terms.tasks() | {"housekeeping": housekeeping.run}
     if refresh is not None:
         tasks["network"] = refresh.run
     if common.leadership is not None:
         common.leadership.duties = Duties(terms.take_up, terms.lay_down, heard=common.heard, over=terms.over)
         tasks["leadership"] = common.leadership.run
-    return service_of(common, starting, caring, probing, refresh, tasks)
+    return service_of(common, starting, controllers, probing, refresh, tasks)
 
 
 def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | None:
@@ -81,7 +80,9 @@ async def _after(first: asyncio.Event, run: Callable[[], Any]) -> None:
     await run()
 
 
-def _listening(common: Common, starting: Starting, caring: Caring, refresh: NetworkRefresh | None) -> Housekeeping:
+def _listening(
+    common: Common, starting: Starting, controllers: Controllers, refresh: NetworkRefresh | None
+) -> Housekeeping:
     planner = common.planner
     housekeeping = Housekeeping(
         starting.context,
@@ -91,14 +92,13 @@ def _listening(common: Common, starting: Starting, caring: Caring, refresh: Netw
         starting.wakes,
         starting.admissions,
         starting.health,
-        caring.looks,
     )
     planner.subscribe(housekeeping.plan_made)
     planner.subscribe(lambda plan: starting.wakes.add(starting.plain.woken_by(plan)))
     planner.subscribe(Degrading(starting.context, starting.binds).look)
     planner.subscribe(lambda _: starting.context.quiet.look())
-    planner.subscribe(lambda _: caring.overcommits.look())
-    planner.subscribe(caring.waiting_times.plan_made)
+    planner.subscribe(lambda _: controllers.overcommits.wake())
+    planner.subscribe(controllers.waiting_times.plan_made)
     if refresh is not None:
         planner.subscribe(_when_nodes_changed(common.cache, refresh.nodes_changed))
     return housekeeping
@@ -123,13 +123,10 @@ class Terms:
 
     common: Common
     starting: Starting
-    caring: Caring
+    controllers: Controllers
     housekeeping: Housekeeping
     refresh: NetworkRefresh | None
     planned: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def __post_init__(self) -> None:
-        self.ages = OwnerAges(self.starting.context)
 
     async def plan_once_synced(self) -> None:
         """Wait for what the first plan needs, then plan until cancelled."""
@@ -138,7 +135,7 @@ class Terms:
         if common.leadership is None:
             common.telemetry.leads(1)
             self.starting.admissions.recover()
-            self.caring.recover()
+            self.controllers.recover()
             self._inherit()
         await common.planner.replan()
         self.planned.set()
@@ -149,12 +146,12 @@ class Terms:
     async def _first_looks(self) -> None:
         for reflector in self.common.reflectors.values():
             await reflector.synced.wait()
-        looks: list[Callable[[], Any]] = [self.ages.first_look]
+        looks: list[Callable[[], Any]] = [self.controllers.owners.first_look]
         if self.refresh is not None:  # a source that hangs must not keep jobs from starting
             self.refresh.nodes_changed()
             looks.insert(0, self.refresh.first_look.wait)
-        if self.caring.started is not None:
-            looks.append(self.caring.started.look)
+        if self.controllers.started is not None:
+            looks.append(self.controllers.started.look)
         if self.common.feeds is not None:  # rights for jobs may be missing
             looks.append(self.common.feeds.synced)
         for look in looks:
@@ -167,7 +164,7 @@ class Terms:
         self._forget()
         self.starting.binds.restart()
         self.starting.admissions.recover()
-        self.caring.recover()
+        self.controllers.recover()
         self._inherit()
         self.common.planner.replan_soon()
         self.housekeeping.plan_made(self.common.planner.current)  # which need not be a new one
@@ -184,12 +181,9 @@ class Terms:
         self._forget()
 
     def _forget(self) -> None:
-        one, care = self.starting, self.caring
-        care.forget()
-        for book in (
-            one.wakes, one.parking, one.plain, one.offers, care.repins,
-            one.lapses, care.restarts, care.repairs, one.admissions,
-        ):  # fmt: skip
+        self.controllers.forget()
+        one = self.starting
+        for book in (one.wakes, one.parking, one.plain, one.offers, one.lapses, one.admissions):
             book.forget()
 
     async def over(self) -> None:
@@ -200,24 +194,20 @@ class Terms:
 
     def tasks(self) -> dict[str, Callable[[], Any]]:
         """Coroutine functions by name: what runs in every service."""
-        common, caring = self.common, self.caring
+        common, controllers = self.common, self.controllers
         tasks: dict[str, Callable[[], Any]] = {f"follow {name}": one.run for name, one in common.followed.items()}
         tasks |= {
             "plan": self.plan_once_synced,
             "report plans": common.planner.report.run,
             "wake": self.starting.wakes.run,
             "events": self.starting.events.run,
-            "group status": caring.statuses.run,
-            "pod conditions": caring.conditions.run,
-            "expected starts": caring.expected.run,
-            "owners": self.ages.run,
-            "network alarms": caring.alarms.run,
+            **{type(loop).__name__: loop.run for loop in controllers.loops},
             "give memory back": give_back_each_minute,
         }
         if not gc.isenabled():
             tasks["collect"] = partial(_after, self.planned, collect_when_grown)
-        if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
-            tasks["started gangs"] = partial(_after, self.planned, caring.started.run)
-        if caring.resizing is not None:
-            tasks["elastic"] = caring.resizing.elastic.run
+        if controllers.started is not None:  # the first look belongs to the first plan, which knows all gangs
+            tasks["started gangs"] = partial(_after, self.planned, controllers.started.run)
+        if controllers.resizing is not None:
+            tasks["elastic"] = controllers.resizing.elastic.run
         return tasks

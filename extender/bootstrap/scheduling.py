@@ -5,9 +5,9 @@ import socket
 from extender.bootstrap.common import Common
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
-from extender.controllers.gates.wakes import Gates, Wakes
 from extender.controllers.removal.evictions import Evictions
 from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.controllers.ungate_queue import UngateQueue
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.admission.lapses import Lapses
 from extender.scheduling.bind.held_binds import Binds
@@ -38,20 +38,15 @@ class Starting:
             log,
             common.notes,
             quiet=Quiet(clock, relists=common.interruptions),
-            disruptions=Disruptions(api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
-            post_event=self.events.post,
+            disruptions=Disruptions(api, self.events, cache),
+            events=self.events,
             planner=planner,
             lost_of=self.health.lost_under,
             acting=common.acting,
         )
         self.lapses = Lapses(self.context, timeout_s=limits.admit_timeout_s)
         self.admissions = Admissions(self.context, planner, self.lapses, timeout_s=limits.admit_timeout_s)
-        self.wakes = Wakes(
-            self.context,
-            Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused),
-            per_s=limits.writes_per_s,
-            rng=common.rng,
-        )
+        self.wakes = UngateQueue(self.context, self.admissions, per_s=limits.writes_per_s, rng=common.rng)
         self.binds = Binds(
             self.context,
             planner,

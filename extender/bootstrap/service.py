@@ -14,7 +14,7 @@ from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
-from extender.bootstrap.controllers import Caring, Resizing
+from extender.bootstrap.controllers import Controllers, Resizing
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
 from extender.bootstrap.scheduling import Starting
@@ -76,7 +76,7 @@ class Service(msgspec.Struct, frozen=True):
 def service_of(
     common: Common,
     starting: Starting,
-    caring: Caring,
+    controllers: Controllers,
     probing: Probing | None,
     refresh: NetworkRefresh | None,
     tasks: Mapping[str, Callable[[], Any]],
@@ -94,7 +94,7 @@ def service_of(
     if settings.record.enabled:
         recorder = Recorder(planner.policy, failed=common.telemetry.internal_error)
         planner.recorded = recorder.record
-    preemptions, resizing = caring.preemptions, caring.resizing
+    preemptions, resizing = controllers.preemptions, controllers.resizing
     views = Views(
         starting.context,
         planner,
@@ -103,18 +103,18 @@ def service_of(
         recorder=recorder,
         sync=partial(statuses, common.reflectors),
         network_status=network,
-        alarms=caring.alarms,
+        alarms=controllers.alarms,
         probe_agents=probing.agents_seen if probing is not None else lambda: None,
         leadership=common.leadership.status if common.leadership is not None else None,
-        repair=caring.repairs.words,
+        repair=controllers.repairs.words,
         preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
         recent=common.recent,
         what_ifs=WhatIfs(planner, settings, partial(empty_cache, settings)),
         circumstances=Circumstances(starting.context).notes,
-        unreadable_objects=caring.unreadable,
-        ignored_notes=caring.ignored.of,
-        expected=caring.expected,
-        started_problem=lambda: caring.started.problem if caring.started is not None else "",
+        unreadable_objects=controllers.unreadable,
+        ignored_notes=controllers.ignored.of,
+        expected=controllers.expected,
+        started_problem=lambda: controllers.started.problem if controllers.started is not None else "",
         demo=settings.snapshot is not None,
     )
     shown = Shown(partial(sections_of, views), partial(version, views))
@@ -137,7 +137,7 @@ def service_of(
         },
         common.leadership,
         _reports_port(common, resizing, probing.port if probing is not None else None),
-        caring.restarts,
+        controllers.restarts,
     )
 
 

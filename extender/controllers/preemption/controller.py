@@ -16,7 +16,7 @@ now, and not by what a former process noted (docs/safety.md S22).
 from collections.abc import Awaitable, Callable, Set
 from dataclasses import KW_ONLY, dataclass, field
 
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.restart.controller import Restarts
@@ -31,7 +31,7 @@ Decide = Callable[[Set[GangKey], Set[GangKey], Set[GangKey]], Awaitable[Preempti
 
 
 @dataclass(eq=False, repr=False)
-class Preemptions:
+class Preemptions(ControlLoop):
     """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
 
     context: ControllerContext
@@ -48,6 +48,7 @@ class Preemptions:
     _wants_since_s: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        super().__init__(self.context)
         self._deciding = self.context.background("preempt")
 
     def look(self) -> None:

@@ -13,13 +13,12 @@ from typing import Final
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, budget, controller_of
-from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
+from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed
+from extender.controllers.removal.fresh_gang import Fresh, read_members, read_verdicts, same_as_known
 from extender.controllers.removal.removals import Cause
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, PodUid
-from scoring.model import Controller
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
@@ -65,32 +64,22 @@ class Evictions:
             if not same_as_known(gang, fresh):
                 return None
             theirs = [one for one in fresh if one.pod.uid in uids]
-            refusal = await self._refusal(theirs)
+            verdicts = await read_verdicts(self._context.api, theirs)
         except (ApiError, ApiUnavailableError, ValueError):
             return None
-        if refusal is None:
-            return {one.pod.uid: one for one in theirs}
-        if refusal.reason not in OVER:
-            self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=refusal.reason))
-            waits = "The gang did not become whole, and this pod uses room in vain"
-            note = f"{waits}. It is not removed, because {refusal.text}"
-            for one in theirs:
-                self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
-        return None
+        for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of one that counts nothing, may go
+            if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
+                self._refuse(key, theirs, verdict)
+                return None
+        return {one.pod.uid: one for one in theirs}
 
-    async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
-        """What an owner has against it, if its kind is known. Errors: ApiError and its kind."""
-        by_owner: dict[Controller, list[Fresh]] = {}
-        for one in members:
-            ref = controller_of(one.raw)
-            if ref is not None and ref.group_kind in KINDS:
-                by_owner.setdefault(ref, []).append(one)
-        for ref, theirs in sorted(by_owner.items(), key=lambda item: item[0].name):
-            owner = await self._context.api.get_object(ref.api_version, ref.kind, theirs[0].pod.namespace, ref.name)
-            verdict = budget(owner, [one.raw for one in theirs])
-            if isinstance(verdict, NotAllowed):
-                return verdict
-        return None
+    def _refuse(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed) -> None:
+        if verdict.reason in OVER:
+            return
+        self._context.decided(Decision("evict", pods[0].pod.key, key, reason=verdict.reason))
+        note = "The gang did not become whole, and this pod uses room in vain. It is not removed, because "
+        for one in pods:
+            self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note + verdict.text, "partial")
 
     async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
         pod = one.pod

@@ -4,12 +4,21 @@ Rule: a consistent list, not the cache; a member is compared by what a decision 
 into the status of pods that run, so the version alone says too little; it goes into each request all the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from extender.controllers.owners.failure_budget import controller_of, decoded, uid_of
+from extender.controllers.owners.failure_budget import (
+    KINDS,
+    NotAllowed,
+    Refusal,
+    budget,
+    controller_of,
+    decoded,
+    uid_of,
+)
 from extender.convert import pod_from_json
 from extender.ports import ClusterApi, read_all
 from scoring.ids import GangKey, PodUid
@@ -47,6 +56,29 @@ async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> byte
     """That very owner; `None`: another object has its name by now. Errors: ApiError and its kind, ValueError."""
     raw = await api.get_object(owner.api_version, owner.kind, namespace, owner.name)
     return raw if uid_of(raw) == owner.uid else None
+
+
+Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
+"""Controller of pods (`None`: of those without) → what it says to the loss of all of them (`budget`), and the pods"""
+
+
+async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
+    """What those who own the pods say, read now. Errors: ApiError and its kind; ValueError: replaced, not readable."""
+    by_owner: dict[Controller | None, list[Fresh]] = {}
+    for one in pods:
+        by_owner.setdefault(controller_of(one.raw), []).append(one)
+    verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
+    for owner, theirs in by_owner.items():
+        if owner is None:
+            verdict: int | NotAllowed = NotAllowed(Refusal.BARE)
+        elif owner.group_kind not in KINDS:
+            verdict = NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
+        elif (raw := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
+            verdict = budget(raw, [one.raw for one in theirs])
+        else:
+            raise ValueError(f"{owner.kind} {owner.name} was replaced by another of the same name")
+        verdicts[owner] = verdict, theirs
+    return verdicts
 
 
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:

@@ -16,13 +16,15 @@ from extender.controllers.owners.failure_budget import (
     NotAllowed,
     Refusal,
     budget,
+    can_suspend,
     controller_of,
+    desired_pods,
     forbidding,
+    has_succeeded,
 )
-from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.controllers.removal import fresh_gang
 from extender.controllers.removal.fresh_gang import Fresh
-from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
+from extender.controllers.restart.suspensions import managed_by_queue, restarts_of
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
 from scoring.ids import GangKey
@@ -197,7 +199,7 @@ class Judge:
                 return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
             if suspends and managed_by_queue(owner.raw):
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
-            for pod in (one.pod for one in case.members) if names_return(owner.ref) else ():
+            for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
                 if pod.node in silent and not pod.terminal:
                     return Obstacle(
                         f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from extender.cache.decisions import Attained
-from extender.controllers.owners.failure_budget import Json, decoded, true_condition
+from extender.controllers.owners.failure_budget import KINDS, Json, decoded, true_condition, value_at
 from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
@@ -28,8 +28,6 @@ NOTE = NoteKind.RESUME.value  # Annotation: what to resume, and why (`Note`). Wi
 HISTORY = NoteKind.RESTARTS.value  # Annotation: when the gang was restarted to repair it, Unix seconds, the latest last
 REMEMBERED_S = 3600.0  # Older moments leave the history
 _QUEUE = "kueue.x-k8s.io/queue-name"
-_WHERE: Mapping[str, tuple[str, ...]] = {"batch": ("spec", "suspend"), "kubeflow.org": ("spec", "runPolicy", "suspend")}
-"""API group → where its kinds have the switch"""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -51,19 +49,6 @@ _NOTE = msgspec.json.Decoder(Note)
 _ATTAINED = msgspec.json.Decoder(AttainedNote)
 _MOST_MOMENTS = 200  # Restarts that a history names: a text of 4096 characters holds them
 _WHY_CHARS = 500
-
-
-def can_suspend(ref: Controller) -> bool:
-    """Whether this kind has suspend and resume."""
-    return ref.group_kind == ("batch", "Job") or ref.group_kind[0] == "kubeflow.org"
-
-
-def names_return(ref: Controller) -> bool:
-    """Whether its pods have fixed names, so that one that never ends is in its successor's way.
-
-    Kubeflow's operators also take a running pod that is being deleted for a failed one as soon as they are resumed.
-    """
-    return ref.group_kind[0] == "kubeflow.org"
 
 
 def managed_by_queue(owner: bytes) -> bool:
@@ -131,10 +116,7 @@ def restarts_of(owner: bytes, ref: Controller, *, now_s: float, notes: NoteReade
 
 def is_suspended(owner: bytes, ref: Controller) -> bool:
     """Whether the switch says suspended."""
-    found: Any = decoded(owner)
-    for part in _WHERE[ref.group_kind[0]]:
-        found = (found or {}).get(part)
-    return bool(found)
+    return bool(value_at(decoded(owner), KINDS[ref.group_kind].switch))
 
 
 def has_stopped(owner: bytes) -> bool:
@@ -182,7 +164,7 @@ def _patch(owner: bytes, ref: Controller | None, *, suspend: bool, labels: _Text
     patch: dict[str, Any] = {"metadata": head}
     if ref is not None:
         inner: Any = suspend
-        for part in reversed(_WHERE[ref.group_kind[0]]):
+        for part in reversed(KINDS[ref.group_kind].switch):
             inner = {part: inner}
         patch |= inner
     return msgspec.json.encode(patch)

@@ -4,12 +4,10 @@ Also the plan's listener: it ungates and nudges pods of admitted gangs, and comp
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.gates.wakes import Wakes
+from extender.controllers.ungate_queue import UngateQueue
 from extender.runtime.slices import Steps, in_slices
 from extender.scheduling.admission.gates import Admissions
 from extender.scheduling.bind.held_binds import Binds
@@ -24,7 +22,6 @@ from scoring.queue.states import periods_starved
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256  # Gangs whose pods are looked through between two moments for others
 _CLOCKS_A_STEP = 128
-Look: TypeAlias = Callable[[], Awaitable[None] | Steps[None] | None]  # In steps, if it is long
 
 
 @dataclass(eq=False, repr=False)
@@ -35,10 +32,9 @@ class Housekeeping:
     planner: Planner
     binds: Binds
     parking: Parking
-    wakes: Wakes
+    wakes: UngateQueue
     admissions: Admissions
     health: NodeHealth
-    also: Sequence[Look] = ()  # What else is due once a second
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
 
@@ -58,12 +54,8 @@ class Housekeeping:
         while True:
             await asyncio.sleep(_EVERY_S)
             await in_slices(self._tidy())
-            for look in (*self.also, self._look_at_clocks) if self.context.acting() else ():
-                found = look()
-                if isinstance(found, Generator):
-                    await in_slices(found)
-                elif found is not None:
-                    await found
+            if self.context.acting():
+                await in_slices(self._look_at_clocks())
 
     def _tidy(self) -> Steps[None]:
         self.context.cache.expire(self.context.clock.now_s())

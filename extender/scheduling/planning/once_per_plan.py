@@ -1,17 +1,15 @@
 """Long questions about the current plan: answered in a thread, and once for each plan (docs/safety.md S15)."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from extender.scheduling.planning.loop import Planner
-from scoring.ids import GangKey, PodUid
+from scoring.ids import GangKey
 from scoring.model.policy import Preempting as Choice
 from scoring.plan import Plan
 from scoring.preempt.decide import Preemption, preemption
-from scoring.repair.stranded_pods import Loss, stranded
 
 _LEVELS_S = 5.0
-_Losses = Mapping[GangKey, Mapping[PodUid, Loss]]
 
 
 @dataclass(eq=False, repr=False)
@@ -46,29 +44,3 @@ class Preempting:
         )
         self._known, self._until_s = (plan, asked, answer), now_s + _LEVELS_S
         return answer
-
-
-@dataclass(eq=False, repr=False)
-class Stranding:
-    """Which pods are stranded by the plan."""
-
-    planner: Planner
-    _plan: Plan | None = field(default=None, init=False)
-    _losses: _Losses = field(default_factory=dict, init=False)
-
-    def __call__(self) -> _Losses:
-        """Stranded members by gang; none before the first plan."""
-        plan, snapshot = self.planner.current, self.planner.snapshot
-        if snapshot is not None and self._plan is not plan:
-            policy, now_s = self.planner.policy, self.planner.now_s
-            found = stranded(snapshot, plan, policy, now_s=now_s, cache=self.planner.cache)
-            self._plan, self._losses = plan, found
-        return self._losses
-
-    async def look(self) -> None:
-        """Find the answer of the current plan before it is asked for."""
-        plan, snapshot = self.planner.current, self.planner.snapshot
-        if snapshot is not None and self._plan is not plan:
-            policy, now_s = self.planner.policy, self.planner.now_s
-            found = await self.planner.ask(stranded, snapshot, plan, policy, now_s=now_s)
-            self._plan, self._losses = plan, found

@@ -14,9 +14,10 @@ from extender.controllers.owners.failure_budget import (
     Refusal,
     budget,
     controller_of,
+    desired_pods,
+    has_succeeded,
     uid_of,
 )
-from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender.cache import ClusterCache
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening, Subject
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Disruptions
@@ -16,9 +17,9 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.gates.test_repins import job, nodes
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_evictions import half_bound
+from tests.extender.controllers.removal.test_repins import job, nodes
 from tests.extender.controllers.restart.test_controller import RESTART_S, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
@@ -118,12 +119,7 @@ class Gate:
         self.api = FakeClusterApi()
         self.telemetry = Telemetry()
         self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
-        self.gate = Disruptions(
-            self.api,
-            self.events.announce,
-            is_own=lambda pod: pod.scheduler_name == "netgang",
-            post_event=self.events.post,
-        )
+        self.gate = Disruptions(self.api, self.events, ClusterCache())
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
         self.job = Subject("batch/v1", "Job", "default", "job", self.owner["uid"])

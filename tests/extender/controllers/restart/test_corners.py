@@ -6,7 +6,7 @@ import pytest
 
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.eligibility import Obstacle
-from extender.controllers.restart.one_gang import SLOW_S, SLOWEST_S
+from extender.controllers.restart.recreation import SLOW_S, SLOWEST_S
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule

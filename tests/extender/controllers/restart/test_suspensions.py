@@ -5,17 +5,15 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.failure_budget import KINDS, forbidding, matches
+from extender.controllers.owners.failure_budget import KINDS, can_suspend, forbidding, matches
 from extender.controllers.restart.suspensions import (
     HISTORY,
     NOTE,
     Note,
-    can_suspend,
     has_stopped,
     is_over,
     is_suspended,
     managed_by_queue,
-    names_return,
     note_of,
     ref_of,
     restarts_of,
@@ -138,7 +136,7 @@ def test_who_is_deleted_is_over() -> None:
 def test_what_differs_between_kinds() -> None:
     assert managed_by_queue(owner(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}))
     assert not managed_by_queue(owner())
-    assert (names_return(JOB), names_return(TF_JOB)) == (False, True)
+    assert (KINDS[JOB.group_kind].fixed_names, KINDS[TF_JOB.group_kind].fixed_names) == (False, True)
     assert waits_for_the_end(owner(spec={"podReplacementPolicy": "Failed"}))
     assert not waits_for_the_end(owner(spec={}))
     assert ref_of("batch/v1", "Job", owner()) == JOB

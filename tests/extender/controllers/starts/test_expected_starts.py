@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.starts.expected_starts import EACH_S
+from extender.controllers.starts import EACH_S
 from extender.schemas.queue import ExpectedStart, Queue, QueuedGang
 from tests.extender.api.asking import asking
 from tests.extender.beside import at_once

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.cache import ClusterCache
-from extender.controllers.events.podgroup_status import PATIENCE_S, GroupStatuses
+from extender.controllers.events.statuses import PATIENCE_S, GroupStatuses
 from extender.convert.podgroups import SeenPodGroup
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS

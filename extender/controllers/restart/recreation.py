@@ -1,7 +1,7 @@
 """One gang is restarted: suspended or evicted, waited for, resumed.
 
-See `restarts` for why and the rules; here is how. Every step reads before it writes, and every write names the version
-that was read, so a step that is repeated after a crash or a lost answer finds itself done.
+See `controller` for why and the rules. Every step reads before it writes, and every write names the version that was
+read, so a step that is repeated after a crash or a lost answer finds itself done.
 """
 
 import asyncio
@@ -11,9 +11,10 @@ from math import ceil
 from typing import Final
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening
+from extender.controllers.events.recorder import Happening, owner_subject
+from extender.controllers.owners.failure_budget import KINDS, can_suspend
 from extender.controllers.removal.fresh_gang import read_members, read_owner
-from extender.controllers.removal.removals import Cause, owner_subject
+from extender.controllers.removal.removals import Cause
 from extender.controllers.restart import suspensions
 from extender.controllers.restart.eligibility import Case, Owner, words
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -45,7 +46,7 @@ class Recreation:
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
-        if not all(suspensions.can_suspend(owner.ref) for owner in case.owners):
+        if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
         begun: list[Controller] = []
         refused = None
@@ -88,8 +89,6 @@ class Recreation:
                 return True
         return False
 
-    # -- waiting ------------------------------------------------------------------------------------------------------
-
     async def _pause(self, key: GangKey, pause_s: float) -> bool:
         """Wait so long, or until the gang's last member ends, and whether it did: the API server does not show it."""
         had_members, looks = self._lives(key), ceil(pause_s / POLL_S)
@@ -123,7 +122,7 @@ class Recreation:
 
     def _in_the_way(self, members: Sequence[Pod], ref: Controller, owner: bytes) -> list[Pod]:
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
-        patient = suspensions.names_return(ref) or suspensions.waits_for_the_end(owner)
+        patient = KINDS[ref.group_kind].fixed_names or suspensions.waits_for_the_end(owner)
         lost = self._context.lost_of(members) if not patient else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
@@ -136,8 +135,6 @@ class Recreation:
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
         self._context.post_event(owner_subject(namespace, ref), Happening.NOT_DISRUPTED, note, "slow")
-
-    # -- writing ------------------------------------------------------------------------------------------------------
 
     async def _suspend(
         self, case: Case, owner: Owner, *, why: str, repair: bool, attained: suspensions.AttainedNote | None
