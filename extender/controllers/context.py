@@ -7,7 +7,6 @@ a lost patch, is made good by the next. Rule: an error ends that turn alone; it 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import suppress
 from typing import ClassVar, TypeAlias
 
 import msgspec
@@ -103,9 +102,9 @@ class ControlLoop:
         """A turn every `every_s`, and when it is woken, until cancelled."""
         pause_s = self.every_s
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._woken.wait()
+            timer = asyncio.get_running_loop().call_later(pause_s, self.wake)
+            await self._woken.wait()
+            timer.cancel()
             self._woken.clear()
             if self.leads_only and not self.context.acting():
                 continue

@@ -223,7 +223,7 @@ def many(count: int, size: int) -> list[Gang]:
 
 
 @pytest.mark.parametrize(("gangs", "each", "left_out"), [(3, 8, 0), (6, 4, 0), (24, 1, 0), (30, 1, 6)])
-def test_where_all_would_be_too_many_fewer_are_noted(
+async def test_where_all_would_be_too_many_fewer_are_noted(
     monkeypatch: pytest.MonkeyPatch, gangs: int, each: int, left_out: int
 ) -> None:
     """24 members fit here: eight of each of three gangs, one of each of 24; of 30 gangs the oldest are left out."""

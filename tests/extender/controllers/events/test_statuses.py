@@ -213,7 +213,8 @@ async def test_a_deleted_podgroup_is_forgotten() -> None:
         assert world.api.calls["group_status"] == 1
 
 
-async def test_a_look_lets_others_have_turns() -> None:
+async def test_a_look_lets_others_have_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GroupStatuses, "every_s", 3600.0)
     cache, api, plan = ClusterCache(), FakeClusterApi(), Plan(version=1)
     context = context_over(api, cache, LoopClock(), plan=plan)
     for number in range(1000):

@@ -54,7 +54,8 @@ async def test_defects_are_counted() -> None:
         world.api.fail_next("patch_object", RuntimeError("a defect"))
         world.delete("job-1")
         await world.settle(RESTART_S + 10.0)
-        assert world.counted("internal_errors_total", place="restart") == 2.0
+        assert world.counted("internal_errors_total", place="Restarts") == 1.0
+        assert world.counted("internal_errors_total", place="restart") == 1.0
         assert operator.uids().isdisjoint(before)
 
 
