@@ -72,13 +72,11 @@ class StatusWriter(ControlLoop, Generic[_Key]):
 class _Group(msgspec.Struct):
     since_s: float
     at_rest: tuple[Gang | None, SeenPodGroup, bool] | None = None  # What was compared last, and was equal
-    sent: GroupStatus | None = None
+    sent: GroupStatus | None = None  # `None`: nothing yet, or the last write failed
     echo: str = ""  # Version that our last write made; until the watch shows it nothing is compared
     echo_until_s: float = 0.0
-    failures: int = 0  # In a row
-    overwritten: int = 0  # How often another client replaced what was `sent`
-    contested: bool = False  # It was replaced, and the wait for that is running or over
-    not_before_s: float = 0.0
+    times: int = 0  # How often the same was sent, or failed, in a row
+    again_s: float = 0.0  # When it may be sent once more
 
 
 class GroupStatuses(StatusWriter[GangKey]):
@@ -126,7 +124,8 @@ class GroupStatuses(StatusWriter[GangKey]):
         return other is not None
 
     def _differs(self, group: _Group, gang: Gang | None, seen: SeenPodGroup, admitted: bool, now_s: float) -> bool:
-        if now_s < group.not_before_s or (seen.resource_version != group.echo and now_s < group.echo_until_s):
+        early = now_s < group.again_s
+        if (early and group.sent is None) or (seen.resource_version != group.echo and now_s < group.echo_until_s):
             return False
         group.echo_until_s = 0.0
         if self._mode is StatusMode.AUTO and not seen.ours and now_s - group.since_s < PATIENCE_S:
@@ -138,13 +137,7 @@ class GroupStatuses(StatusWriter[GangKey]):
         if status_patch(seen, wanted, only=self._fields) is None:
             group.at_rest = (gang, seen, admitted)
             return False
-        if wanted != group.sent:
-            group.overwritten, group.contested = 0, False
-        elif not group.contested:  # we wrote just that, and another client wrote again: no tug of war
-            group.overwritten, group.contested = group.overwritten + 1, True
-            group.not_before_s = now_s + _GROUP_RETRY.whole_s(group.overwritten)
-            return False
-        return True
+        return not early or wanted != group.sent  # what another client has replaced is no tug of war
 
     async def _write(self, key: GangKey) -> bool:
         group, seen, plan = self._groups.get(key), self.context.groups.get(key), self.context.plan()
@@ -159,17 +152,21 @@ class GroupStatuses(StatusWriter[GangKey]):
             return False
         namespace, _, name = key.partition("/")
         try:
-            answer = seen_pod_group_from_json(await self.context.api.patch_group_status(namespace, name, patch))
+            raw = await self.context.api.patch_group_status(namespace, name, patch)
+            answer: SeenPodGroup | None = seen_pod_group_from_json(raw)
         except NotFoundError:
             return True  # the watch will say so
         except (ApiError, ApiUnavailableError, ValueError) as error:
             if not isinstance(error, ConflictError):
                 _log.info("the status of PodGroup %s cannot be written: %s", key, error)
-            group.failures += 1
-            group.not_before_s = self.context.clock.monotonic_s() + _GROUP_RETRY.whole_s(group.failures)
+            answer = None
+        now_s = self.context.clock.monotonic_s()
+        group.times = group.times + 1 if group.sent == (wanted if answer is not None else None) else 1
+        group.again_s = now_s + _GROUP_RETRY.whole_s(group.times)
+        if answer is None:
+            group.sent = None
             return True
-        group.sent, group.failures, group.contested = wanted, 0, False
-        group.echo, group.echo_until_s = answer.resource_version, self.context.clock.monotonic_s() + _BELIEVE_S
+        group.sent, group.echo, group.echo_until_s = wanted, answer.resource_version, now_s + _BELIEVE_S
         if lost := {name for name in self._fields if getattr(wanted, name) != getattr(answer.status, name)}:
             self._fields = self._fields - lost  # what is not stored as sent is not sent again
             _log.info("PodGroups have no status field for: %s", ", ".join(sorted(lost)))
