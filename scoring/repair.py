@@ -247,7 +247,7 @@ def stranded(
     `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
     unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
     """
-    look = _Look(snapshot, plan, policy, cache or PlannerCache())
+    look = _Places(snapshot, plan, policy, cache or PlannerCache())
     found: dict[GangKey, dict[PodUid, PlaceLoss]] = {}
     for key in sorted({*plan.waiting, *plan.admitted}):
         gang = snapshot.gangs.get(key)
@@ -280,7 +280,7 @@ def is_pinned(pod: Pod) -> bool:
     )
 
 
-class _Look(msgspec.Struct):
+class _Places(msgspec.Struct):
     snapshot: Snapshot
     plan: Plan
     policy: Policy

@@ -29,7 +29,7 @@ _MOST_KINDS: Final = 8  # Schedulers of one gang of which a pod gets the Event
 _Event: TypeAlias = tuple[Happening, str]
 
 
-class _Fault(msgspec.Struct):
+class _GangFault(msgspec.Struct):
     gang: Gang
     event: _Event | None  # What is wrong; `None`: nothing
     since_s: float
@@ -46,7 +46,7 @@ class GangFaults(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._faults: dict[GangKey, _Fault] = {}
+        self._faults: dict[GangKey, _GangFault] = {}
 
     def look(self) -> Steps[None]:
         """Report faults that have lasted. Cost: O(gangs), and O(members) for those that changed."""
@@ -59,7 +59,7 @@ class GangFaults(ControlLoop):
             if fault is None or fault.gang is not gang:
                 event = _fault_of(gang, self.context.planner.policy, snapshot, unix_s)
                 if fault is None or fault.event != event:
-                    self._faults[key] = fault = _Fault(gang, event, now_s)
+                    self._faults[key] = fault = _GangFault(gang, event, now_s)
                 fault.gang = gang
             if fault.event is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
                 pods = _pods_about(gang, fault.event[0], self.context.cache.is_own)

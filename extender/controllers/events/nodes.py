@@ -114,12 +114,8 @@ class NetworkAlarms(ControlLoop):
         self._states, alarms = step(self._states, self._look, now_s=now_s)
         for alarm in alarms:
             self._post(alarm, snapshot)
-        self.context.telemetry.network_degraded(self.degraded())
-
-    def degraded(self) -> dict[str, int]:
-        """How many of each kind are announced as bad."""
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
-        return {kind.value: bad.count(kind) for kind in Kind}
+        self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in Kind})
 
     def bad_now(self) -> tuple[Degraded, ...]:
         """What is bad beyond doubt by the last matrix, announced or not yet: zones first, then the larger share."""

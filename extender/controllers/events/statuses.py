@@ -188,7 +188,7 @@ class _Told(msgspec.Struct):
     at_rest: bool = False
 
 
-class _Written(msgspec.Struct):
+class _LastCondition(msgspec.Struct):
     key: str = ""  # `AdmittedCondition.key` that was sent last
     echo_until_s: float = 0.0
     times: int = 0
@@ -212,7 +212,7 @@ class PodConditions(StatusWriter[PodUid]):
         self._reasons, self._repins, self._rng = reasons, repins, rng
         self._removing: Container[GangKey] = ()  # Gangs of which pods may be removed, as of the last look
         self._told: dict[GangKey, _Told] = {}
-        self._written: dict[PodUid, _Written] = {}
+        self._written: dict[PodUid, _LastCondition] = {}
 
     def look(self) -> Steps[None]:
         """Queue what differs. Cost: O(gangs), and O(members) until the queue is full."""
@@ -286,7 +286,7 @@ class PodConditions(StatusWriter[PodUid]):
         at = datetime.fromtimestamp(self.context.clock.now_s(), UTC)
         changed = pod.told.partition("/")[0] != wanted.status
         patch = condition_patch(pod.uid, wanted, at=f"{at:%Y-%m-%dT%H:%M:%SZ}" if changed else "")
-        written = self._written.setdefault(key, _Written())
+        written = self._written.setdefault(key, _LastCondition())
         now_s = self.context.clock.monotonic_s()
         try:
             await self.context.api.patch_pod_status(pod.namespace, pod.name, pod.uid, patch)

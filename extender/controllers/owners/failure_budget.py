@@ -32,7 +32,7 @@ _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _BACKOFF_LIMIT = 6  # The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set
 
 
-class Refusal(StrEnum):
+class WhyKept(StrEnum):
     """Why pods must stay; the value completes "it is not removed, because …"."""
 
     BARE = "no controller would create it again"
@@ -48,13 +48,13 @@ class Refusal(StrEnum):
     ENDED = "its owner is finished or failed"
 
 
-OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})  # netgang does nothing (docs/safety.md S8)
+OVER = frozenset({WhyKept.DELETED, WhyKept.SUSPENDED, WhyKept.ENDED})  # netgang does nothing (docs/safety.md S8)
 
 
 class NotAllowed(msgspec.Struct, frozen=True):
     """The pods must stay. `detail` is for people."""
 
-    reason: Refusal
+    reason: WhyKept
     detail: str = ""
 
     @property
@@ -108,34 +108,34 @@ def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
     ref = Controller(str(content.get("apiVersion", "")), str(content.get("kind", "")), "", "")
     kind = KINDS.get(ref.group_kind)
     if kind is None:
-        return NotAllowed(Refusal.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
+        return NotAllowed(WhyKept.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
     if content.get("metadata", {}).get("deletionTimestamp"):
-        return NotAllowed(Refusal.DELETED)
+        return NotAllowed(WhyKept.DELETED)
     run = value_at(content, kind.run) or {}
     if kind.managers and (managed_by := run.get("managedBy") or kind.managers[0]) not in kind.managers:
-        return NotAllowed(Refusal.UNKNOWN_KIND, f"{kind.run[-1]}.managedBy is {managed_by}")
+        return NotAllowed(WhyKept.UNKNOWN_KIND, f"{kind.run[-1]}.managedBy is {managed_by}")
     if ended := true_condition(content.get("status") or {}, *kind.over):
-        return NotAllowed(Refusal.ENDED, f"condition {ended}")
+        return NotAllowed(WhyKept.ENDED, f"condition {ended}")
     if kind.can_suspend and run.get("suspend"):
-        return NotAllowed(Refusal.SUSPENDED)
+        return NotAllowed(WhyKept.SUSPENDED)
     return kind.losses(content, [decoded(pod) for pod in removed])
 
 
 def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
     if spec.get("completions") is None and status.get("succeeded"):
-        return NotAllowed(Refusal.NO_MORE, "a pod has succeeded, and spec.completions is not set")
+        return NotAllowed(WhyKept.NO_MORE, "a pod has succeeded, and spec.completions is not set")
     rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
     actions = [_action(rules, pod) for pod in pods]
     for action in ("FailJob", "FailIndex"):
         if action in actions:
-            return NotAllowed(Refusal.FAILURE_POLICY, f"a rule that matches says {action}")
+            return NotAllowed(WhyKept.FAILURE_POLICY, f"a rule that matches says {action}")
     counted = [pod for pod, action in zip(pods, actions, strict=True) if action != "Ignore"]
     per_index = spec.get("backoffLimitPerIndex")
     if per_index is not None:
         worn = [_annotation(pod, _INDEX) for pod in counted if _index_failures(pod) >= per_index]
         if worn:
-            return NotAllowed(Refusal.INDEX_LIMIT, f"index {worn[0]} has used its {per_index} failures")
+            return NotAllowed(WhyKept.INDEX_LIMIT, f"index {worn[0]} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
     if limit is None and per_index is None:
         limit = _BACKOFF_LIMIT
@@ -143,21 +143,21 @@ def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     failed = int(status.get("failed") or 0) + len(uncounted)
     if counted and limit is not None and failed + len(counted) > limit:
         detail = f"{failed} of at most {limit} failures are used, {len(counted)} would be added"
-        return NotAllowed(Refusal.BACKOFF_LIMIT, detail)
+        return NotAllowed(WhyKept.BACKOFF_LIMIT, detail)
     return len(counted)
 
 
 def _training(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     if true_condition(job.get("status") or {}, "Suspended"):
-        return NotAllowed(Refusal.SUSPENDED)
+        return NotAllowed(WhyKept.SUSPENDED)
     if running := sum(map(_may_run, pods)):
-        return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
+        return NotAllowed(WhyKept.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
     return 0
 
 
 def _replicas(owner: Json, _pods: Sequence[Json]) -> int | NotAllowed:
     if (owner.get("spec") or {}).get("replicas") == 0:
-        return NotAllowed(Refusal.NO_MORE, "spec.replicas is 0")
+        return NotAllowed(WhyKept.NO_MORE, "spec.replicas is 0")
     return 0
 
 

@@ -13,7 +13,7 @@ import msgspec
 from extender.controllers.owners.failure_budget import (
     KINDS,
     NotAllowed,
-    Refusal,
+    WhyKept,
     budget,
     controller_of,
     decoded,
@@ -70,9 +70,9 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
     verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
     for owner, theirs in by_owner.items():
         if owner is None:
-            verdict: int | NotAllowed = NotAllowed(Refusal.BARE)
+            verdict: int | NotAllowed = NotAllowed(WhyKept.BARE)
         elif owner.group_kind not in KINDS:
-            verdict = NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
+            verdict = NotAllowed(WhyKept.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
         elif (raw := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
             verdict = budget(raw, [one.raw for one in theirs])
         else:

@@ -23,7 +23,7 @@ import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.owners.failure_budget import OVER, NotAllowed, Refusal, can_suspend
+from extender.controllers.owners.failure_budget import OVER, NotAllowed, WhyKept, can_suspend
 from extender.controllers.removal.fresh_gang import Fresh, Verdicts, read_verdicts
 from extender.controllers.removal.removals import Cause
 from extender.controllers.restart.controller import Restarts
@@ -44,7 +44,7 @@ _REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refus
 _REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
 
 _MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
-_BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.FAILURE_POLICY})
+_BY_SUSPENDING = frozenset({WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY})
 """Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
 _LOST: Mapping[PlaceLoss, str] = {
@@ -54,7 +54,7 @@ _LOST: Mapping[PlaceLoss, str] = {
 }
 
 
-class _Wait(msgspec.Struct):
+class _StrandedPod(msgspec.Struct):
     since_s: float
     gone_since_s: float | None  # Since when all its nodes are gone; `None`: some exist, or it has a place just now
     seen_s: float
@@ -73,7 +73,7 @@ class Repins(ControlLoop):
         self._plan: Plan | None = None  # That plan
         self._attempt = context.background("repin")
         self._tries: dict[GangKey, tuple[int, str]] = {}  # gang → failed suspensions, why
-        self._waits: dict[PodUid, _Wait] = {}
+        self._waits: dict[PodUid, _StrandedPod] = {}
         self._not_before_s: dict[GangKey, float] = {}  # gang → when to try again
 
     async def look(self) -> None:
@@ -117,7 +117,7 @@ class Repins(ControlLoop):
                 if now_s - wait.seen_s > _KEPT_S:
                     del self._waits[uid]
         for uid, loss in losses.items():
-            wait = self._waits.setdefault(uid, _Wait(now_s, None, now_s))
+            wait = self._waits.setdefault(uid, _StrandedPod(now_s, None, now_s))
             wait.seen_s = now_s
             if loss is not PlaceLoss.GONE:
                 wait.gone_since_s = None
@@ -142,7 +142,7 @@ class Repins(ControlLoop):
                 refused = any(losses[one.pod.uid] is PlaceLoss.REFUSED for one in theirs)
                 if isinstance(verdict, int) and verdict and refused:
                     # We named nodes that refuse the pods: their owner is not to pay for it.
-                    verdict = NotAllowed(Refusal.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
+                    verdict = NotAllowed(WhyKept.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
                 if isinstance(verdict, NotAllowed):
                     again_s = _REFUSED_AGAIN_S
                     self._refuse(key, theirs, verdict, losses)

@@ -14,7 +14,7 @@ from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
     NotAllowed,
-    Refusal,
+    WhyKept,
     budget,
     can_suspend,
     controller_of,
@@ -41,7 +41,7 @@ class Obstacle(msgspec.Struct, frozen=True):
     silent: bool = False
 
 
-class Owner(msgspec.Struct, frozen=True):
+class FreshOwner(msgspec.Struct, frozen=True):
     """An owner as it was read."""
 
     ref: Controller
@@ -53,7 +53,7 @@ class Case(msgspec.Struct, frozen=True):
 
     gang: Gang
     members: tuple[Fresh, ...]
-    owners: tuple[Owner, ...]
+    owners: tuple[FreshOwner, ...]
     job: tuple[Fresh, ...]  # The members, and what else goes when the owners are suspended
 
     @property
@@ -61,7 +61,7 @@ class Case(msgspec.Struct, frozen=True):
         """The namespace of them all."""
         return self.gang.key.partition("/")[0]
 
-    def pods_of(self, owner: Owner) -> tuple[Fresh, ...]:
+    def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
         if len(self.owners) == 1:
             return self.job
@@ -137,7 +137,7 @@ class Judge:
         for owner in sorted(owners, key=lambda one: one.name):
             try:
                 top = await self._top(namespace, owner)
-                verdict = budget(top.raw, ()) if isinstance(top, Owner) else None
+                verdict = budget(top.raw, ()) if isinstance(top, FreshOwner) else None
             except NotFoundError:
                 return True
             except (ApiError, ApiUnavailableError, ValueError):
@@ -151,9 +151,9 @@ class Judge:
             return _FINISHING
         refs = {controller_of(one.raw) for one in members}
         if None in refs:
-            return Obstacle(Refusal.BARE, final=True)
+            return Obstacle(WhyKept.BARE, final=True)
         namespace = gang.key.partition("/")[0]
-        owners: dict[str, Owner] = {}
+        owners: dict[str, FreshOwner] = {}
         for ref in sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.name):
             owner = await self._top(namespace, ref)
             if isinstance(owner, Obstacle):
@@ -171,17 +171,17 @@ class Judge:
             return Obstacle(f"pod {foreign.name} of its owner is not netgang's ({named})", final=True)
         return Case(gang, members, tuple(owners.values()), job)
 
-    async def _top(self, namespace: str, ref: Controller) -> Owner | Obstacle:
+    async def _top(self, namespace: str, ref: Controller) -> FreshOwner | Obstacle:
         """The owner that decides: of a Job that belongs to something else, that one."""
         while True:
             if ref.group_kind not in KINDS:
-                return Obstacle(f"{Refusal.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
+                return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
             raw = await fresh_gang.read_owner(self._context.api, namespace, ref)
             if raw is None:
                 return Obstacle("its owner was replaced by another of the same name", silent=True)
             above = controller_of(raw)
             if above is None or not can_suspend(ref) or above.kind in _PATIENT_OWNERS:
-                return Owner(ref, raw)
+                return FreshOwner(ref, raw)
             ref = above
 
     async def _unless_forbidden(self, case: Case) -> Case | Obstacle:

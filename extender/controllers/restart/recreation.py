@@ -16,7 +16,7 @@ from extender.controllers.owners.failure_budget import KINDS, can_suspend
 from extender.controllers.removal.fresh_gang import read_members, read_owner
 from extender.controllers.removal.removals import Cause
 from extender.controllers.restart import suspensions
-from extender.controllers.restart.eligibility import Case, Owner, words
+from extender.controllers.restart.eligibility import Case, FreshOwner, words
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
@@ -137,7 +137,7 @@ class Recreation:
         self._context.post_event(owner_subject(namespace, ref), Happening.NOT_DISRUPTED, note, "slow")
 
     async def _suspend(
-        self, case: Case, owner: Owner, *, why: str, repair: bool, attained: suspensions.AttainedNote | None
+        self, case: Case, owner: FreshOwner, *, why: str, repair: bool, attained: suspensions.AttainedNote | None
     ) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
         note = suspensions.Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
