@@ -9,14 +9,13 @@ in the queue: they are posted, and confirmed, before that is done (`announce`; d
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from extender.controllers.write_queue import WriteQueue
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.notes import Bearer
 from extender.ports import Clock, ClusterApi
@@ -36,7 +35,45 @@ _SERVER_ERROR = 500  # From here on the API server has not decided: it is asked 
 _NOTE_BYTES = 1024  # The API server's limit (events.k8s.io/v1)
 
 
+_T = TypeVar("_T", bound=Hashable)
 _log = logging.getLogger(__name__)
+
+
+class WriteQueue(Generic[_T]):
+    """What is to be written one by one; bounded, and each item is in it once."""
+
+    def __init__(self, most: int, per_s: float) -> None:
+        self._queue: asyncio.Queue[_T] = asyncio.Queue(most)
+        self._queued: set[_T] = set()  # They wait, or their write is under way
+        self._pause_s = 1.0 / per_s
+
+    def __contains__(self, item: _T) -> bool:
+        return item in self._queued
+
+    @property
+    def full(self) -> bool:
+        """Whether it takes no more now."""
+        return self._queue.full()
+
+    def add(self, item: _T) -> bool:
+        """Have it written soon; whether it will be."""
+        if item not in self._queued:
+            if self.full:
+                return False
+            self._queue.put_nowait(item)
+            self._queued.add(item)
+        return True
+
+    async def work_off(self, write: Callable[[_T], Awaitable[bool]]) -> None:
+        """Write until cancelled; `write` says whether anything was sent, which is paced."""
+        while True:
+            item = await self._queue.get()
+            try:
+                sent = await write(item)
+            finally:
+                self._queued.discard(item)
+            if sent:
+                await asyncio.sleep(self._pause_s)
 
 
 class Happening(StrEnum):

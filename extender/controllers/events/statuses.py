@@ -23,9 +23,9 @@ from typing import ClassVar, Final, Generic, TypeVar
 import msgspec
 
 from extender.controllers.context import ControllerContext, ControlLoop
+from extender.controllers.events.recorder import WriteQueue
 from extender.controllers.events.waiting import WaitReasons
 from extender.controllers.removal.repins import Repins
-from extender.controllers.write_queue import WriteQueue
 from extender.convert.pod.conditions import condition_patch
 from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_group_from_json, status_patch
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError

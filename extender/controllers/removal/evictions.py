@@ -8,7 +8,7 @@ budgets count, with the pod's uid and the version that was read; never a forced 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from extender.controllers.context import ControllerContext
@@ -37,24 +37,25 @@ class Evictions:
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
         """Evict these members of the gang, or report them as refused."""
-        self._evicting.start(self._evict(gang, tuple(uids)), f"evict {gang}")
+        self._evicting.start(self._evict(gang, uids), f"evict {gang}")
 
-    async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        stayed = dict.fromkeys(uids)
+    async def _evict(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+        stayed = set(uids)
         try:
-            found = await self._as_the_cache_says(gang, uids) if self._context.quiet.over else None
-            if found is not None:
-                for uid in uids:
-                    if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
-                        del stayed[uid]
+            members = await self._as_the_cache_says(key, uids) if self._context.quiet.over else None
+            if members is not None:
+                stayed &= {member.pod.uid for member in members}  # others are gone
+                for member in members:
+                    if await self._evict_one(key, member, among=members):
+                        stayed.discard(member.pod.uid)
         except (asyncio.CancelledError, GeneratorExit):
             stayed.clear()  # the process ends: nothing may begin because of it
             raise
         finally:
             if stayed:
-                self._refused(gang, tuple(stayed))
+                self._refused(key, tuple(uid for uid in uids if uid in stayed))
 
-    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
+    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Sequence[Fresh] | None:
         """Those of `uids` that are there now, if the gang is as the cache says; `None`: none is to be removed."""
         gang = self._context.cache.gang(key)
         if gang is None or not gang.actionable:
@@ -63,17 +64,17 @@ class Evictions:
             fresh = await read_members(self._context.api, key, gang.source)
             if not same_as_known(gang, fresh):
                 return None
-            theirs = [one for one in fresh if one.pod.uid in uids]
+            theirs = [member for member in fresh if member.pod.uid in uids]
             verdicts = await read_verdicts(self._context.api, theirs)
         except (ApiError, ApiUnavailableError, ValueError):
             return None
-        for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of one that counts nothing, may go
+        for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of a kind that is not known, may go
             if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
-                self._refuse(key, theirs, verdict)
+                self._post_stays(key, theirs, verdict)
                 return None
-        return {one.pod.uid: one for one in theirs}
+        return theirs
 
-    def _refuse(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed) -> None:
+    def _post_stays(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed) -> None:
         if verdict.reason in OVER:
             return
         self._context.decided(Decision("evict", pods[0].pod.key, key, reason=verdict.reason))
@@ -81,13 +82,13 @@ class Evictions:
         for one in pods:
             self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note + verdict.text, "partial")
 
-    async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
+    async def _evict_one(self, key: GangKey, one: Fresh, *, among: Sequence[Fresh]) -> bool:
         pod = one.pod
         try:
             await self._context.disruptions.evict(one, _CAUSE, among=among)
         except (ApiError, ApiUnavailableError) as error:
-            self._context.decided(Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"))
+            self._context.decided(Decision("evict", pod.key, key, reason=f"refused: {type(error).__name__}"))
             return False
         self._context.telemetry.evicted("partial")
-        self._context.decided(Decision("evict", pod.key, gang, pod.node or ""))
+        self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
         return True

@@ -29,9 +29,9 @@ import msgspec
 from extender.cache.decisions import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.restart import suspensions
 from extender.controllers.restart.eligibility import Case, Judge, Obstacle
 from extender.controllers.restart.recreation import Recreation, notes_attained
+from extender.controllers.restart.suspensions import MARK, RAN_BEFORE, REMEMBERED_S, FreshOwner, gang_of, remembered
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey
@@ -151,7 +151,7 @@ class Restarts(ControlLoop):
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
         now_s = self.context.clock.now_s()
-        since_s = now_s - suspensions.REMEMBERED_S
+        since_s = now_s - REMEMBERED_S
         recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
         self._history = {key: past for key, past in recent.items() if past}
         history = case.history(now_s=now_s, notes=self.context.notes) or self._history.get(case.gang.key, ())
@@ -166,8 +166,8 @@ class Restarts(ControlLoop):
         """Take up what another process, or a lost answer, left suspended."""
         try:
             levels = notes_attained(self.context.planner.policy)
-            owners = list(await self.context.api.labelled_owners(suspensions.MARK))
-            owners += await self.context.api.labelled_owners(suspensions.RAN_BEFORE) if levels else ()
+            owners = list(await self.context.api.labelled_owners(MARK))
+            owners += await self.context.api.labelled_owners(RAN_BEFORE) if levels else ()
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
@@ -176,20 +176,20 @@ class Restarts(ControlLoop):
         noted: dict[GangKey, list[tuple[str, Controller]]] = {}
         recalled: dict[GangKey, Attained] = {}
         unreadable = 0
-        for owner in owners:
+        for labelled in owners:
             try:
-                ref = suspensions.ref_of(owner.api_version, owner.kind, owner.object)
-                note = suspensions.note_of(owner.object, ref, self.context.notes)
-                attained = suspensions.attained_of(owner.object, ref, self.context.notes) if levels else None
+                owner = FreshOwner.read(labelled.api_version, labelled.kind, labelled.object)
+                note = owner.note(self.context.notes)
+                attained = owner.attained(self.context.notes) if levels else None
                 if attained is not None:
-                    recalled[suspensions.gang_of(owner.object, attained)] = suspensions.remembered(attained, ref)
-                if note is not None and (gang := suspensions.gang_of(owner.object, note)) not in self._gangs:
-                    noted.setdefault(gang, []).append((suspensions.namespace_of(owner.object), ref))
+                    recalled[gang_of(owner, attained)] = remembered(attained, owner.ref)
+                if note is not None and (gang := gang_of(owner, note)) not in self._gangs:
+                    noted.setdefault(gang, []).append((owner.namespace, owner.ref))
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
         self.context.cache.set_attained(recalled)
         if unreadable:
-            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, suspensions.MARK)
+            _log.warning("%d owners with label %s cannot be read and are left alone", unreadable, MARK)
         for gang, theirs in sorted(noted.items()):
             self._begin(gang, partial(self._finish, gang, theirs), [])
 

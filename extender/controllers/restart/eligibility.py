@@ -24,7 +24,7 @@ from extender.controllers.owners.failure_budget import (
 )
 from extender.controllers.removal import fresh_gang
 from extender.controllers.removal.fresh_gang import Fresh
-from extender.controllers.restart.suspensions import managed_by_queue, restarts_of
+from extender.controllers.restart.suspensions import FreshOwner
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
 from scoring.ids import GangKey
@@ -39,13 +39,6 @@ class Obstacle(msgspec.Struct, frozen=True):
     why: str
     final: bool = False
     silent: bool = False
-
-
-class FreshOwner(msgspec.Struct, frozen=True):
-    """An owner as it was read."""
-
-    ref: Controller
-    raw: bytes
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -69,8 +62,7 @@ class Case(msgspec.Struct, frozen=True):
 
     def history(self, *, now_s: float, notes: Notes) -> tuple[float, ...]:
         """When it was repaired so in the last hour, Unix seconds."""
-        noted = (restarts_of(owner.raw, owner.ref, now_s=now_s, notes=notes) for owner in self.owners)
-        return tuple(sorted({at_s for moments in noted for at_s in moments}))
+        return tuple(sorted({at_s for owner in self.owners for at_s in owner.restarts(notes, now_s=now_s)}))
 
     def desired_suffices(self) -> bool:
         """Whether as many run as the owners want, though they are fewer than the minimum (docs/safety.md S8)."""
@@ -197,7 +189,7 @@ class Judge:
                 return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
             if suspends and (problem := self._context.notes.problem):
                 return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-            if suspends and managed_by_queue(owner.raw):
+            if suspends and owner.managed_by_queue:
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
             for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
                 if pod.node in silent and not pod.terminal:
