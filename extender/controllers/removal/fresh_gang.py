@@ -95,19 +95,14 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
         return ()
     jobs = {one.pod.job for one in members if one.pod.job is not None}
     owners = {owner for one in members if (owner := one.controller_uid)}
-    selectors = {_selector_of_job(one.raw) for one in members}
-    found: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
+    labels = [decoded(one.raw).get("metadata", {}).get("labels") or {} for one in members]
+    selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
+    pods: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
         for one in await _read(api, members[0].pod.namespace, selector):
             if one.pod.job in jobs or one.controller_uid in owners:
-                found.setdefault(one.pod.uid, one)
-    return tuple(sorted(found.values(), key=lambda one: one.pod.name))
-
-
-def _selector_of_job(pod: bytes) -> str:
-    """The label selector of the pod's job; empty: no label names it."""
-    labels = decoded(pod).get("metadata", {}).get("labels") or {}
-    return next((f"{label}={labels[label]}" for label in _JOB_LABELS if labels.get(label)), "")
+                pods.setdefault(one.pod.uid, one)
+    return tuple(sorted(pods.values(), key=lambda one: one.pod.name))
 
 
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:

@@ -119,11 +119,11 @@ class Repairs(ControlLoop):
         repair = self._repair_of(watched.gang)
         if repair is Repair.NONE:
             return
-        since_s = watched.crew.broken_since_s
-        note = words_of(watched.crew)
+        since_s, note = watched.crew.broken_since_s, words_of(watched.crew)
         if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.posted:
             if watched.owner_over is None:
-                self._ask_owner(key, watched)
+                watched.owner_over = True  # until it has answered
+                self._asking.start(self._ask_owner(key, watched), f"ask the owner of {key}")
             elif not watched.owner_over:
                 watched.posted, watched.owner_over = note, None
                 there = (*watched.gang.pending, *watched.gang.placed)
@@ -139,14 +139,9 @@ class Repairs(ControlLoop):
             why = f"pod {first.name} was lost, {first.cause_text}"
             self._restarts.add(key, why=why, ended=self._ended)
 
-    def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
+    async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         """A job that ends loses its members one by one, which gets no Event."""
-
-        async def ask() -> None:
-            watched.owner_over = await self._restarts.judge.wants_no_more(key)
-
-        watched.owner_over = True  # until it has answered
-        self._asking.start(ask(), f"ask the owner of {key}")
+        watched.owner_over = await self._restarts.judge.wants_no_more(key)
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
