@@ -63,9 +63,6 @@ UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulab
 JOBS: dict[str, tuple[bytes, list[bytes], int | WhyKept]] = {  # case: (Job, pods to remove, what it costs or why not)
     "default limit of six": (job(backoffLimit=None), pods(6), 6),
     "one more than that": (job(backoffLimit=None), pods(7), WhyKept.BACKOFF_LIMIT),
-    "limit reached exactly": (job(backoffLimit=2), pods(2), 2),
-    "no failure allowed": (job(backoffLimit=0), pods(1), WhyKept.BACKOFF_LIMIT),
-    "failures of before count": (job({"failed": 5}), pods(2), WhyKept.BACKOFF_LIMIT),
     "failures not yet counted count": (
         job({"failed": 4, "uncountedTerminatedPods": {"failed": ["u1"]}}), pods(2), WhyKept.BACKOFF_LIMIT,
     ),
@@ -73,7 +70,6 @@ JOBS: dict[str, tuple[bytes, list[bytes], int | WhyKept]] = {  # case: (Job, pod
         job(backoffLimit=1, template={"spec": {"restartPolicy": "OnFailure"}}), pods(2), WhyKept.BACKOFF_LIMIT,
     ),
     "podReplacementPolicy only delays": (job(backoffLimit=1, podReplacementPolicy="Failed"), pods(1), 1),
-    "disruptions ignored": (job(backoffLimit=0, podFailurePolicy=policy(IGNORE)), pods(3), 0),
     "disruptions ignored, after a rule on exit codes": (
         job(backoffLimit=0, podFailurePolicy=policy(ON_EXIT, IGNORE)), pods(3), 0,
     ),
