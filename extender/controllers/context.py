@@ -110,7 +110,9 @@ class ControlLoop:
                 continue
             try:
                 turn = self.look()
-                least_s = await (in_slices(turn) if isinstance(turn, Generator) else turn) if turn is not None else None
+                if isinstance(turn, Generator):
+                    turn = in_slices(turn)
+                least_s = await turn if turn is not None else None
                 pause_s = max(self.every_s, least_s or 0.0)
             except Exception:  # noqa: BLE001 - supervisor: the next turn starts from the facts again
                 place = type(self).__name__
