@@ -18,8 +18,8 @@ from extender.cache import ClusterCache
 from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Events
-from extender.controllers.gates.wakes import Gates, Wakes
 from extender.controllers.removal.removals import Disruptions, Quiet
+from extender.controllers.ungate_queue import UngateQueue
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
 from extender.kube.transport import FEW, Transport
@@ -154,15 +154,14 @@ class Common:
             self.log,
             self.notes,
             quiet=Quiet(clock, relists=self.interruptions),
-            disruptions=Disruptions(self.api, self.events.announce, is_own=cache.is_own, post_event=self.events.post),
-            post_event=self.events.post,
+            disruptions=Disruptions(self.api, self.events, cache),
+            events=self.events,
             planner=self.planner,
             lost_of=self.health.lost_under,
             acting=self.acting,
         )
         self.admissions = Admissions(self.context, self.planner, timeout_s=limits.admit_timeout_s)
-        gates = Gates(self.admissions.patch_for, self.admissions.sent, self.admissions.refused)
-        self.wakes = Wakes(self.context, gates, per_s=limits.writes_per_s, rng=self.rng)
+        self.wakes = UngateQueue(self.context, self.admissions, per_s=limits.writes_per_s, rng=self.rng)
         self.binds = Binds(
             self.context,
             self.planner,

@@ -5,35 +5,32 @@ from collections.abc import Sequence
 from extender.api.documents.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.feeds import Feeds
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
 from extender.controllers.elastic.reported import ReportBook
 from extender.controllers.elastic.reports import Reports
-from extender.controllers.events.label_problems import LabelProblems
+from extender.controllers.events.labels import GangFaults, ProbableMistakes
 from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
-from extender.controllers.events.mistakes import Mistakes
-from extender.controllers.events.network_alarms import NetworkAlarms
-from extender.controllers.events.overcommits import Overcommits
-from extender.controllers.events.pod_conditions import PodConditions
-from extender.controllers.events.podgroup_status import GroupStatuses
-from extender.controllers.events.waiting import Waits
-from extender.controllers.gates.repins import Repins
-from extender.controllers.owners.finishing import Finishing
+from extender.controllers.events.nodes import NetworkAlarms, Overcommits
+from extender.controllers.events.statuses import GroupStatuses, PodConditions
+from extender.controllers.events.waiting import WaitReasons
+from extender.controllers.owners.reading import FinishingJobs, OwnerReader
 from extender.controllers.preemption.controller import Preemptions
-from extender.controllers.repair.controller import Repairs
-from extender.controllers.repair.started_gangs import StartedGangs
+from extender.controllers.removal.repins import Repins
 from extender.controllers.restart.controller import Restarts
-from extender.controllers.starts.expected_starts import ExpectedStarts
-from extender.controllers.starts.waiting_times import WaitingTimes
-from extender.scheduling.housekeeping import Look
+from extender.controllers.restart.repair import Repairs
+from extender.controllers.started_gangs import StartedGangsConfigMap
+from extender.controllers.starts import ExpectedStarts, WaitingTimes
+from extender.settings.features import StatusMode
 from scoring.model.policy import Preempting
 
 
-class Resizing:
+class Resizing(ControlLoop):
     """The controller of elastic jobs, what jobs reported to it, and the reader of its records; nothing runs yet."""
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
+        super().__init__(context)
         options, records = common.settings.elastic.options(common.limits.metrics), Records(common.telemetry)
         book = ReportBook(options.metrics, common.clock)
         self.reports = Reports(records, book, common.clock)
@@ -41,60 +38,57 @@ class Resizing:
         parts = ElasticParts(context, feeds.jobs, records, common.rng)
         self.elastic = Elastic(parts, options, book, ready=feeds.ready, synced=feeds.synced)
 
+    def look(self) -> None:
+        """Drop reports of jobs that are gone."""
+        self.reports.tidy()
+
     def forget(self) -> None:
         """A term starts or ends."""
         self.elastic.forget()
         self.reports.forget()
 
 
-class Caring:
+class Controllers:
     """The parts; `None`: switched off. Nothing runs yet."""
 
     def __init__(self, common: Common) -> None:
-        cache, clock, planner = common.cache, common.clock, common.planner
-        context, events = common.context, common.events
+        settings, context = common.settings, common.context
         self.resizing = Resizing(common, context, common.feeds) if common.feeds is not None else None
-        self.restarts = Restarts(context)
-        self.repins = Repins(
-            context,
-            self.restarts,
-            stranded=planner.stranded,
-            removed=common.admissions.name_no_nodes,
-            timeout_s=common.limits.repin_timeout_s,
-        )
-        self.repairs = Repairs(context, self.restarts, silent=common.health.silent)
+        self.restarts = restarts = Restarts(context)
         self.preemptions: Preemptions | None = None
-        if common.settings.preemption is not Preempting.OFF:
-            self.preemptions = Preemptions(context, self.restarts)
-        self.unreadable = UnreadableWords(common.unreadable, events.post)
+        if settings.preemption is not Preempting.OFF:
+            self.preemptions = Preemptions(context, restarts)
+        removed, timeout_s = common.admissions.name_no_nodes, common.limits.repin_timeout_s
+        repins = Repins(context, restarts, removed=removed, timeout_s=timeout_s)
+        self.repairs = Repairs(context, restarts, silent=common.health.silent)
+        self.unreadable = UnreadableWords(context, common.unreadable)
         self.ignored = IgnoredNotes(context)
         common.notes.on_ignored = self.ignored.heard
-        label_problems = LabelProblems(context)
-        self.statuses = GroupStatuses(context, common.settings.pod_group_status)
-        self.expected = ExpectedStarts(context, planner.questions)
-        waits = Waits(context, self.expected.of)
-        self.conditions = PodConditions(context, waits.why, planner.stranded, common.rng.random)
-        self.overcommits = Overcommits(context)
-        self.alarms = NetworkAlarms(context)
-        store = common.started_store
-        self.started = StartedGangs(store, cache, clock, acting=common.acting) if store is not None else None
-        self.waiting_times = WaitingTimes(context)
-        self.looks: Sequence[Look] = [
-            planner.find_stranded,
-            self.repins.look,
-            self.repairs.look,
-            self.waiting_times.look,
-            Finishing(context).look,
-            *([self.preemptions.look] if self.preemptions is not None else []),
-            *([self.resizing.reports.tidy] if self.resizing is not None else []),
-            label_problems.look,
-            Mistakes(context, frozenset(common.settings.scheduler_names)).look,
-            self.unreadable.look,
-            self.ignored.look,
-            self.statuses.look,
-            waits.look,
-            self.conditions.look,
-            self.overcommits.look,
+        self.expected = ExpectedStarts(context, common.planner.questions)
+        reasons = WaitReasons(context, self.expected)
+        self.overcommits, self.alarms = Overcommits(context), NetworkAlarms(context)
+        self.owners, self.waiting_times = OwnerReader(context), WaitingTimes(context)
+        store, mode = common.started_store, settings.pod_group_status
+        self.started = StartedGangsConfigMap(context, store) if store is not None else None
+        self.loops: Sequence[ControlLoop] = [
+            *([self.preemptions] if self.preemptions is not None else []),
+            *([self.resizing] if self.resizing is not None else []),
+            repins,
+            self.repairs,
+            restarts,
+            self.waiting_times,
+            self.owners,
+            FinishingJobs(context),
+            GangFaults(context),
+            ProbableMistakes(context, frozenset(settings.scheduler_names)),
+            self.unreadable,
+            self.ignored,
+            *([GroupStatuses(context, mode)] if mode is not StatusMode.OFF else []),
+            self.expected,
+            reasons,
+            PodConditions(context, reasons, repins, common.rng),
+            self.overcommits,
+            self.alarms,
         ]
 
     def recover(self) -> None:
@@ -105,10 +99,6 @@ class Caring:
             self.resizing.elastic.recover()
 
     def forget(self) -> None:
-        """Know nothing of what was under way, but of restarts and repairs: the next leader finds it again."""
-        if self.started is not None:
-            self.started.read_again()
-        self.waiting_times.forget()
-        for book in (self.resizing, self.preemptions):
-            if book is not None:
-                book.forget()
+        """Know nothing of what was under way: the next leader finds it again."""
+        for loop in (*self.loops, *([self.started] if self.started is not None else [])):
+            loop.forget()

@@ -19,10 +19,9 @@ from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
-from extender.bootstrap.controllers import Caring
+from extender.bootstrap.controllers import Controllers
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
-from extender.controllers.owners.ages import OwnerAges
 from extender.controllers.owners.obstacles import Circumstances
 from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
@@ -50,13 +49,13 @@ class Service:
         self._common, settings, planner = common, common.settings, common.planner
         self.cache, self.planner, self.telemetry = common.cache, planner, common.telemetry
         self.leadership = common.leadership
-        self._caring = caring = Caring(common)
-        self.binds, self.verbs, self.restarts = common.binds, common.verbs, caring.restarts
+        self._controllers = controllers = Controllers(common)
+        self.binds, self.verbs, self.restarts = common.binds, common.verbs, controllers.restarts
         self._probing = Probing(common) if settings.probe.enabled else None
         probed = [self._probing.polled] if self._probing is not None else []
         self._refresh = _refresh_of(common, [*common.sources, *probed])
-        self._housekeeping = Housekeeping(common.context, planner, common.binds, caring.looks)
-        self._ages, self._planned = OwnerAges(common.context), asyncio.Event()
+        self._housekeeping = Housekeeping(common.context, planner, common.binds)
+        self._planned = asyncio.Event()
         self._table_version = -1  # Of the nodes at the last plan
         self._recorder: Recorder | None = None
         if settings.record.enabled:
@@ -97,14 +96,14 @@ class Service:
     # -- what runs ----------------------------------------------------------------------------------------------------
 
     def _listen(self) -> None:
-        planner, common, caring = self.planner, self._common, self._caring
+        planner, common, controllers = self.planner, self._common, self._controllers
         self.cache.on_change, self.cache.on_expected_change = planner.mark_dirty, planner.mark_expected
         planner.subscribe(self._housekeeping.plan_made)
         planner.subscribe(lambda plan: common.wakes.add(self.verbs.plain.woken_by(plan)))
         planner.subscribe(Degrading(common.context, common.binds).look)
         planner.subscribe(lambda _: common.context.quiet.look())
-        planner.subscribe(lambda _: caring.overcommits.look())
-        planner.subscribe(caring.waiting_times.plan_made)
+        planner.subscribe(lambda _: controllers.overcommits.wake())
+        planner.subscribe(controllers.waiting_times.plan_made)
         planner.subscribe(self._look_at_nodes)
 
     def _look_at_nodes(self, _: Plan) -> None:
@@ -114,7 +113,7 @@ class Service:
             self._refresh.nodes_changed()
 
     def _tasks(self) -> Tasks:
-        common, caring = self._common, self._caring
+        common, controllers = self._common, self._controllers
         sync = partial(_statuses, common.followed)
         tasks: Tasks = {f"follow {name}": one.run for name, one in common.followed.items()}
         tasks |= {
@@ -122,21 +121,17 @@ class Service:
             "report plans": common.planner.report.run,
             "wake": self._common.wakes.run,
             "events": self._common.events.run,
-            "group status": caring.statuses.run,
-            "pod conditions": caring.conditions.run,
-            "expected starts": caring.expected.run,
-            "owners": self._ages.run,
-            "network alarms": caring.alarms.run,
+            **{type(loop).__name__: loop.run for loop in controllers.loops},
             "give memory back": give_back_each_minute,
             "housekeeping": self._housekeeping.run,
             "reporting": Reporting(self.telemetry, sync=sync, network=self._network_status).run,
         }
         if not gc.isenabled():
             tasks["collect"] = partial(self._once_planned, collect_when_grown)
-        if caring.started is not None:  # the first look belongs to the first plan, which knows all gangs
-            tasks["started gangs"] = partial(self._once_planned, caring.started.run)
-        if caring.resizing is not None:
-            tasks["elastic"] = caring.resizing.elastic.run
+        if controllers.started is not None:  # the first look belongs to the first plan, which knows all gangs
+            tasks["started gangs"] = partial(self._once_planned, controllers.started.run)
+        if controllers.resizing is not None:
+            tasks["elastic"] = controllers.resizing.elastic.run
         if self._refresh is not None:
             tasks["network"] = self._refresh.run
         if self.leadership is not None:
@@ -166,12 +161,12 @@ class Service:
     async def _first_looks(self) -> None:
         for reflector in self._common.reflectors.values():
             await reflector.synced.wait()
-        looks: list[Callable[[], Any]] = [self._ages.first_look]
+        looks: list[Callable[[], Any]] = [self._controllers.owners.first_look]
         if self._refresh is not None:  # a source that hangs must not keep jobs from starting
             self._refresh.nodes_changed()
             looks.insert(0, self._refresh.first_look.wait)
-        if self._caring.started is not None:
-            looks.append(self._caring.started.look)
+        if self._controllers.started is not None:
+            looks.append(self._controllers.started.look)
         if self._common.feeds is not None:  # rights for jobs may be missing
             looks.append(self._common.feeds.synced)
         for look in looks:
@@ -195,7 +190,7 @@ class Service:
         Cost: O(pods of gangs).
         """
         self._common.admissions.recover()
-        self._caring.recover()
+        self._controllers.recover()
         gangs = self.cache.snapshot().gangs.values()
         there = [pod.uid for gang in gangs if gang.own for pod in (*gang.pending, *gang.later) if not pod.gates]
         self.binds.parking.inherit(there, now_s=self._common.clock.monotonic_s())
@@ -206,11 +201,8 @@ class Service:
         self._forget()
 
     def _forget(self) -> None:
-        common, caring = self._common, self._caring
-        caring.forget()
-        for book in (
-            common.wakes, common.verbs, caring.repins, caring.restarts, caring.repairs, common.admissions,
-        ):  # fmt: skip
+        self._controllers.forget()
+        for book in (self._common.wakes, self._common.verbs, self._common.admissions):
             book.forget()
 
     async def _over(self) -> None:
@@ -225,8 +217,8 @@ class Service:
         return self._refresh.status() if self._refresh is not None else None
 
     def _views(self) -> Views:
-        common, caring, settings = self._common, self._caring, self._common.settings
-        preemptions, resizing, probing = caring.preemptions, caring.resizing, self._probing
+        common, controllers, settings = self._common, self._controllers, self._common.settings
+        preemptions, resizing, probing = controllers.preemptions, controllers.resizing, self._probing
         return Views(
             self._common.context,
             self.planner,
@@ -235,24 +227,24 @@ class Service:
             recorder=self._recorder,
             sync=partial(_statuses, common.reflectors),
             network_status=self._network_status,
-            alarms=caring.alarms,
+            alarms=controllers.alarms,
             probe_agents=probing.agents_seen if probing is not None else lambda: None,
             leadership=self.leadership.status if self.leadership is not None else None,
-            repair=caring.repairs.words,
+            repair=controllers.repairs.words,
             preemption_blocked=preemptions.words.why_blocked if preemptions is not None else lambda _: None,
             recent=common.recent,
             what_ifs=WhatIfs(self.planner, settings, partial(empty_cache, settings)),
             circumstances=Circumstances(self._common.context).notes,
-            unreadable_objects=caring.unreadable,
-            ignored_notes=caring.ignored.of,
-            expected=caring.expected,
-            started_problem=lambda: caring.started.problem if caring.started is not None else "",
+            unreadable_objects=controllers.unreadable,
+            ignored_notes=controllers.ignored.of,
+            expected=controllers.expected,
+            started_problem=lambda: controllers.started.problem if controllers.started is not None else "",
             demo=settings.snapshot is not None,
         )
 
     def _reports_app(self, probe: ProbePort | None) -> ASGIApp | None:
         """For training jobs and the probe's agents alone: what they report. `None`: they cannot."""
-        common, resizing, chosen = self._common, self._caring.resizing, self._common.settings.reports
+        common, resizing, chosen = self._common, self._controllers.resizing, self._common.settings.reports
         if chosen.port is None or (resizing is None and probe is None):
             return None
         if common.reviews is None:

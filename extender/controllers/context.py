@@ -1,24 +1,33 @@
-"""What controllers work with: the cluster as it is seen, the API server, and where they say what they do."""
+"""What controllers are, loops of their own beside each other, and what they work with.
 
-from collections.abc import Callable, Sequence
+Level-triggered: each turn derives what is to be done from the plan and the cache as they are, so a bug in one turn, or
+a lost patch, is made good by the next. Rule: an error ends that turn alone; it is logged and counted.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import ClassVar, TypeAlias
 
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Happening, PostEvent, group_subject, pod_subject
-from extender.controllers.removal.removals import Disruptions, Quiet, owner_subject
+from extender.controllers.events.recorder import Events, Happening, Subject, group_subject, owner_subject, pod_subject
+from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, CurrentPlan
 from extender.runtime.decision_lines import Decision, DecisionLog
-from extender.runtime.slices import Background
+from extender.runtime.slices import Background, Steps, in_slices
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName
 from scoring.model import Gang, Pod
 from scoring.plan import Plan
 
+_log = logging.getLogger(__name__)
+
 
 class ControllerContext(msgspec.Struct, frozen=True):
-    """Handed to each controller; what is its own comes beside it."""
+    """The cluster, the API server, and where controllers say what they do; their own parts come beside it."""
 
     cache: ClusterCache
     api: ClusterApi
@@ -28,7 +37,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
     notes: Notes
     quiet: Quiet
     disruptions: Disruptions
-    post_event: PostEvent
+    events: Events
     planner: CurrentPlan
     lost_of: Callable[[Sequence[Pod]], frozenset[NodeName]]  # Nodes of these pods that are gone or silent for too long
     acting: Callable[[], bool]  # Whether this replica leads
@@ -41,18 +50,69 @@ class ControllerContext(msgspec.Struct, frozen=True):
         """A line in the log of decisions, as of now."""
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
+    def post_event(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
+        """Post an Event soon; see `Events.post`."""
+        self.events.post(about, what, note, topic)
+
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
         """Post the same Event soon on the gang's PodGroup, where it has one, on these pods and on what owns them.
 
-        Without pods, on the owner of a member. Owners: the job is what its author describes. See `PostEvent`.
+        Without pods, on the owner of a member. Owners: the job is what its author describes.
         """
         seen = self.cache.pod_groups.of(gang)
         about = [group_subject(gang.key, seen.uid)] if seen is not None else []
         owners = {pod.owner: pod.namespace for pod in pods or gang.members[:1] if pod.owner is not None}
         about += [owner_subject(namespace, owner) for owner, namespace in owners.items()]
-        for one in (*about, *map(pod_subject, pods)):
-            self.post_event(one, what, note, topic)
+        for subject in (*about, *map(pod_subject, pods)):
+            self.events.post(subject, what, note, topic)
 
     def background(self, place: str) -> Background:
         """For works that a controller starts beside itself; see `Background`."""
         return Background(self.telemetry, place)
+
+
+Turn: TypeAlias = Awaitable[float | None] | Steps[float | None] | Steps[None] | None
+"""Work of one turn, in steps if it is long; it may end with the least pause until the next, seconds"""
+
+
+class ControlLoop:
+    """A controller. Its turn is `look`; `run` it."""
+
+    every_s: ClassVar[float] = 1.0
+    leads_only: ClassVar[bool] = True  # No turn while another replica leads
+
+    def __init__(self, context: ControllerContext) -> None:
+        self.context = context
+        self._woken = asyncio.Event()
+
+    def look(self) -> Turn:
+        """Do what is due."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """A term begins or ends: know nothing, as after a restart."""
+
+    def wake(self) -> None:
+        """Let the next turn begin now; turns that overlap are one."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """A turn every `every_s`, and when it is woken, until cancelled."""
+        pause_s = self.every_s
+        while True:
+            timer = asyncio.get_running_loop().call_later(pause_s, self.wake)
+            await self._woken.wait()
+            timer.cancel()
+            self._woken.clear()
+            if self.leads_only and not self.context.acting():
+                continue
+            try:
+                turn = self.look()
+                if isinstance(turn, Generator):
+                    turn = in_slices(turn)
+                least_s = await turn if turn is not None else None
+                pause_s = max(self.every_s, least_s or 0.0)
+            except Exception:  # noqa: BLE001 - supervisor: the next turn starts from the facts again
+                place = type(self).__name__
+                _log.exception("internal error in a turn of %s", place)
+                self.context.telemetry.internal_error(place)

@@ -14,8 +14,8 @@ from itertools import count
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.gates.wakes import Wakes
 from extender.controllers.removal.evictions import Evictions
+from extender.controllers.ungate_queue import UngateQueue
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision
 from extender.scheduling.admissions import Admissions
@@ -50,7 +50,7 @@ class Binds:
     health: NodeHealth
     admissions: Admissions
     parking: Parking
-    wakes: Wakes
+    wakes: UngateQueue
     _: KW_ONLY
     commit_s: float
     held_max: int

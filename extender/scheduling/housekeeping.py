@@ -4,9 +4,7 @@ Also the plan's listener: it ungates and nudges pods of admitted gangs, and comp
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from extender.controllers.context import ControllerContext
 from extender.runtime.slices import Steps, in_slices
@@ -20,7 +18,6 @@ from scoring.queue.states import periods_starved
 _EVERY_S = 1.0
 _GANGS_A_STEP = 256  # Gangs whose pods are looked through between two moments for others
 _CLOCKS_A_STEP = 128
-Look: TypeAlias = Callable[[], Awaitable[None] | Steps[None] | None]  # In steps, if it is long
 
 
 @dataclass(eq=False, repr=False)
@@ -30,7 +27,6 @@ class Housekeeping:
     context: ControllerContext
     planner: Planner
     binds: Binds
-    also: Sequence[Look] = ()  # What else is due once a second
     _starved: dict[GangKey, tuple[Gang, int]] = field(default_factory=dict, init=False)
     """waiting gang → as it was, and how many periods it had starved, at the last look"""
 
@@ -49,12 +45,8 @@ class Housekeeping:
         while True:
             await asyncio.sleep(_EVERY_S)
             await in_slices(self._tidy())
-            for look in (*self.also, self._look_at_clocks) if self.context.acting() else ():
-                found = look()
-                if isinstance(found, Generator):
-                    await in_slices(found)
-                elif found is not None:
-                    await found
+            if self.context.acting():
+                await in_slices(self._look_at_clocks())
 
     def _tidy(self) -> Steps[None]:
         self.context.cache.expire(self.context.clock.now_s())

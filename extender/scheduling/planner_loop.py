@@ -13,23 +13,21 @@ order they were made, and the gangs of each in the plan's order.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from extender.cache import ClusterCache
 from extender.ports import Clock
 from extender.runtime.decision_lines import Decision, DecisionLog
 from extender.runtime.slices import Worker, at_once, next_slice
 from extender.runtime.telemetry import Telemetry
-from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.node_search import warmed
-from scoring.repair.stranded_pods import Loss, stranded
 from scoring.verbs.places import PlanPlaces
 
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are looked at again without an event
@@ -43,7 +41,6 @@ _LONGEST_PAUSE_S = 2.0  # What piles up in a pause makes the next run longer, al
 _LINES_A_STEP = 8
 _PLANS = 8  # Plans that may wait for their report; the oldest is reported at once when there is one more
 T = TypeVar("T")
-Losses: TypeAlias = Mapping[GangKey, Mapping[PodUid, Loss]]
 
 
 class PlanReport:
@@ -141,7 +138,6 @@ class Planner:
         self._not_before_s = -float("inf")
         self._spot_not_before_s = -float("inf")
         self._places: tuple[int, Plan, PlanPlaces] | None = None
-        self._losses: tuple[Plan | None, Losses] = (None, {})
 
     @property
     def now_s(self) -> float:
@@ -191,19 +187,6 @@ class Planner:
     async def ask(self, work: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """The answer to a long question, with a `cache` of its own that begins with what the last run knew."""
         return await self.questions(partial(work, *arguments, cache=self.cache.borrowed(), **named))
-
-    def stranded(self) -> Losses:
-        """Stranded members by gang; none before the first plan."""
-        if self.snapshot is not None and self._losses[0] is not self.current:
-            losses = stranded(self.snapshot, self.current, self.policy, now_s=self.now_s, cache=self.cache)
-            self._losses = self.current, losses
-        return self._losses[1]
-
-    async def find_stranded(self) -> None:
-        """Find the stranded members of the current plan before they are asked for."""
-        plan, snapshot = self.current, self.snapshot
-        if snapshot is not None and self._losses[0] is not plan:
-            self._losses = plan, await self.ask(stranded, snapshot, plan, self.policy, now_s=self.now_s)
 
     def answers(self, gang: Gang) -> bool:
         """Whether the current plan says of the gang what a new one would say, as far as is known."""

@@ -12,7 +12,7 @@ from extender.controllers.elastic.reports import read_report
 from extender.controllers.owners.failure_budget import decoded
 from extender.controllers.owners.obstacles import quota_notes
 from extender.controllers.preemption.claims import noted_of
-from extender.controllers.restart.suspensions import is_over, is_suspended, note_of, restarts_of
+from extender.controllers.restart.suspensions import FreshOwner
 from extender.convert import pod_from_json
 from extender.convert.labels import own_options
 from extender.errors import BadRequestError
@@ -66,9 +66,10 @@ def _report(body: bytes) -> object:
 
 
 READERS: Final[Mapping[str, Reader]] = {
-    "resume": Reader(lambda text: _object(text, "resume", signed=True), lambda raw: note_of(raw, _REF, _NOTES)),
+    "resume": Reader(lambda text: _object(text, "resume", signed=True), lambda raw: FreshOwner(_REF, raw).note(_NOTES)),
     "restarts": Reader(
-        lambda text: _object(text, "restarts", signed=True), lambda raw: restarts_of(raw, _REF, now_s=1e9, notes=_NOTES)
+        lambda text: _object(text, "restarts", signed=True),
+        lambda raw: FreshOwner(_REF, raw).restarts(_NOTES, now_s=1e9),
     ),
     "last-change": Reader(
         lambda text: {"netgang.io/last-change": text + _SIGNED}, lambda found: intent_of(found, _BEARER, _NOTES)
@@ -83,6 +84,6 @@ READERS: Final[Mapping[str, Reader]] = {
         lambda text: _object(text, "min-workers", "max-workers"), lambda raw: own_bounds(decoded(raw), {})
     ),
     "quota": Reader(_quota, lambda raw: quota_notes(decoded(raw), NO_RESOURCES)),
-    "an owner": Reader(_raw, lambda raw: (is_over(raw), is_suspended(raw, _REF))),
+    "an owner": Reader(_raw, lambda raw: (FreshOwner(_REF, raw).over, FreshOwner(_REF, raw).suspended)),
     "a report": Reader(_raw, _report),
 }

@@ -12,9 +12,9 @@ from extender.api.documents.network import USUAL_NODES, link_document, mapping_d
 from extender.api.what_if import WhatIfs
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.left_out import UnreadableWords
-from extender.controllers.events.network_alarms import NetworkAlarms
+from extender.controllers.events.nodes import NetworkAlarms
 from extender.controllers.owners.obstacles import kept_notes
-from extender.controllers.starts.expected_starts import ExpectedStarts
+from extender.controllers.starts import ExpectedStarts
 from extender.decision_log import Recorder
 from extender.network.merge import NetworkStatus
 from extender.runtime.decision_lines import RecentDecisions

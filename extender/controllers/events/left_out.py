@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from extender.cache.unreadable import Unreadable, UnreadableObjects
-from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening, PostEvent, Subject
+from extender.controllers.context import ControllerContext, ControlLoop
+from extender.controllers.events.recorder import Happening, Subject
 from extender.notes import Bearer, Flaw, NoteKind
 from scoring.ids import GangKey
 from scoring.model import Gang
@@ -54,67 +54,68 @@ class _Ignored(msgspec.Struct):
         return f"Annotation {self.kind} is ignored, because it {self.flaw}: {_FOLLOWS[self.kind]}"
 
 
-class IgnoredNotes:
+class IgnoredNotes(ControlLoop):
     """The record. `heard` is `Notes.on_ignored`."""
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()  # (uid, kind) → what is wrong with it
         self._due: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
         self._logged_s: deque[float] = deque(maxlen=LINES_AN_HOUR)
 
     def heard(self, kind: NoteKind, bearer: Bearer, flaw: Flaw) -> None:
         """A note was read and ignored."""
-        self._context.telemetry.note_ignored(kind.removeprefix(_PREFIX))
-        key, now_s = (bearer.uid, kind), self._context.clock.monotonic_s()
-        known = self._book.get(key)
-        if known is None or known.flaw is not flaw:
-            known = self._book[key] = _Ignored(bearer, kind, flaw, known.posted_s if known is not None else None)
+        self.context.telemetry.note_ignored(kind.removeprefix(_PREFIX))
+        key, now_s = (bearer.uid, kind), self.context.clock.monotonic_s()
+        ignored = self._book.get(key)
+        if ignored is None or ignored.flaw is not flaw:
+            posted_s = ignored.posted_s if ignored is not None else None
+            ignored = self._book[key] = _Ignored(bearer, kind, flaw, posted_s)
         self._book.move_to_end(key)
-        if known.posted_s is None or now_s - known.posted_s >= AGAIN_S:
+        if ignored.posted_s is None or now_s - ignored.posted_s >= AGAIN_S:
             self._due[key] = None
         if len(self._book) > MOST_KEPT:
             gone, _ = self._book.popitem(last=False)
             self._due.pop(gone, None)
 
     def look(self) -> None:
-        """Once a second, on the leader: write the Events that are due."""
+        """Write the Events that are due."""
         for _ in range(min(_A_STEP, len(self._due))):
             key, _ = self._due.popitem(last=False)
             one = self._book[key]
-            one.posted_s = self._context.clock.monotonic_s()
+            one.posted_s = self.context.clock.monotonic_s()
             about = one.bearer
-            self._context.post_event(about, Happening.MISTAKE, one.words, one.kind)
+            self.context.post_event(about, Happening.MISTAKE, one.words, one.kind)
             if len(self._logged_s) < LINES_AN_HOUR or one.posted_s - self._logged_s[0] >= AGAIN_S:
                 self._logged_s.append(one.posted_s)
                 _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)
 
     def of(self, gang: Gang) -> tuple[str, ...]:
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
-        owners = {pod.owner.uid for pod in gang.members if pod.owner}
-        uids = {*(pod.uid for pod in gang.members), *owners}
-        found = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
-        shown = found[:_MOST_EXPLAINED]
-        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in shown)
+        uids = {pod.uid for pod in gang.members} | {pod.owner.uid for pod in gang.members if pod.owner}
+        ignored = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
+        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:_MOST_EXPLAINED])
 
 
-class UnreadableWords:
-    """What the Event says."""
+class UnreadableWords(ControlLoop):
+    """What is said of objects that cannot be read."""
 
-    def __init__(self, objects: UnreadableObjects, post_event: PostEvent) -> None:
+    def __init__(self, context: ControllerContext, objects: UnreadableObjects) -> None:
+        super().__init__(context)
         self._objects = objects
-        self._post_event = post_event
         self._posted: set[tuple[str, str, str, str]] = set()  # Those with an Event, of those that cannot be read now
 
     def look(self) -> None:
-        """Once a second: write one Event. Cost: O(objects that cannot be read), which is bounded."""
+        """Write one Event. Cost: O(objects that cannot be read), which is bounded."""
         there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
         self._posted &= there.keys()
         if (new := next((identity for identity in there if identity not in self._posted), None)) is not None:
             self._posted.add(new)
             one = there[new]
             subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
-            self._post_event(subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}", "")
+            self.context.post_event(
+                subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}"
+            )
 
     def of_gang(self, gang: GangKey) -> tuple[str, ...]:
         """Its PodGroup, and what else of its namespace may belong to it."""
@@ -125,8 +126,9 @@ class UnreadableWords:
 
     def named(self, namespace: str, name: str) -> str | None:
         """What is wrong with the objects of that name; `None`: all that there are can be read."""
-        found = [_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name)]
-        return "; ".join(found) or None
+        return (
+            "; ".join(_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name)) or None
+        )
 
 
 def _sentence(one: Unreadable) -> str:

@@ -9,17 +9,19 @@ in the queue: they are posted, and confirmed, before that is done (`announce`; d
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Generic, Self, TypeAlias, TypeVar
+
+import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, NotAnnouncedError
 from extender.notes import Bearer
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey
-from scoring.model import Pod
+from scoring.model import Controller, Pod
 
 REPORTER = "netgang.io/extender"
 REPEAT_S = 600.0
@@ -33,7 +35,45 @@ _SERVER_ERROR = 500  # From here on the API server has not decided: it is asked 
 _NOTE_BYTES = 1024  # The API server's limit (events.k8s.io/v1)
 
 
+_T = TypeVar("_T", bound=Hashable)
 _log = logging.getLogger(__name__)
+
+
+class WriteQueue(Generic[_T]):
+    """What is to be written one by one; bounded, and each item is in it once."""
+
+    def __init__(self, most: int, per_s: float) -> None:
+        self._queue: asyncio.Queue[_T] = asyncio.Queue(most)
+        self._queued: set[_T] = set()  # They wait, or their write is under way
+        self._pause_s = 1.0 / per_s
+
+    def __contains__(self, item: _T) -> bool:
+        return item in self._queued
+
+    @property
+    def full(self) -> bool:
+        """Whether it takes no more now."""
+        return self._queue.full()
+
+    def add(self, item: _T) -> bool:
+        """Have it written soon; whether it will be."""
+        if item not in self._queued:
+            if self.full:
+                return False
+            self._queue.put_nowait(item)
+            self._queued.add(item)
+        return True
+
+    async def work_off(self, write: Callable[[_T], Awaitable[bool]]) -> None:
+        """Write until cancelled; `write` says whether anything was sent, which is paced."""
+        while True:
+            item = await self._queue.get()
+            try:
+                sent = await write(item)
+            finally:
+                self._queued.discard(item)
+            if sent:
+                await asyncio.sleep(self._pause_s)
 
 
 class Happening(StrEnum):
@@ -107,13 +147,6 @@ class Happening(StrEnum):
 Subject: TypeAlias = Bearer  # What an Event is about, as what bears a note; the namespace of a node is empty
 
 
-class PostEvent(Protocol):
-    """Writes an Event. Must not raise and not wait."""
-
-    def __call__(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
-        """What happened to which object, a sentence for people, and the topic that distinguishes repeats."""
-
-
 def pod_subject(pod: Pod) -> Subject:
     """The pod."""
     return Subject("v1", "Pod", pod.namespace, pod.name, pod.uid)
@@ -125,75 +158,26 @@ def group_subject(key: GangKey, uid: str) -> Subject:
     return Subject("scheduling.x-k8s.io/v1alpha1", "PodGroup", namespace, name, uid)
 
 
-class Events:
-    """A queue of Events, and the task that posts them."""
+def owner_subject(namespace: str, owner: Controller) -> Subject:
+    """The controller of pods of this namespace, which Events may be about whatever its kind."""
+    return Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
 
-    def __init__(self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str) -> None:
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._instance = instance
-        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue(MOST_QUEUED)
-        self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
 
-    def post(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
-        """Post an Event soon, unless the object got `what` with this topic less than `REPEAT_S` ago; a `PostEvent`."""
-        if self._was_posted(about, what, topic):
-            return
-        self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
-        try:
-            self._queue.put_nowait(self._event(about, what, note))
-        except asyncio.QueueFull:
-            self._telemetry.event_dropped()
+def node_subject(name: str) -> Subject:
+    """A node, as kubelets write Events: its name for a uid."""
+    return Subject("v1", "Node", "", name, name)
 
-    async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
-        """Post an Event about each object that did not get it lately, and return when the API server has them all.
 
-        What it refuses for good is logged and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
-        """
-        news = [one for one in about if not self._was_posted(one, what, topic)]
-        try:
-            async with asyncio.timeout(ANNOUNCE_S):
-                for first in range(0, len(news), _AT_ONCE):
-                    batch = news[first : first + _AT_ONCE]
-                    await asyncio.gather(*(self._announce_one(one, what, note, topic) for one in batch))
-        except (ApiError, ApiUnavailableError, TimeoutError) as error:
-            raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
+class _News(msgspec.Struct, frozen=True):
+    """One Event that is to be written."""
 
-    def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
-        now_s = self._clock.monotonic_s()
-        while self._posted_s and (
-            len(self._posted_s) > _MOST_REMEMBERED or now_s - next(iter(self._posted_s.values())) >= REPEAT_S
-        ):
-            self._posted_s.popitem(last=False)
-        return (about.uid, what, topic) in self._posted_s
+    about: Subject
+    what: Happening
+    note: str
+    at_s: float  # Unix seconds
 
-    async def _announce_one(self, about: Subject, what: Happening, note: str, topic: str) -> None:
-        try:
-            await self._create(self._event(about, what, note))
-        except ApiError as error:
-            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
-                raise
-            _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
-        self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
-
-    async def run(self) -> None:
-        """Post what is queued until cancelled."""
-        while True:
-            event = await self._queue.get()
-            try:
-                await self._create(event)
-            except (ApiError, ApiUnavailableError) as error:
-                self._telemetry.event_dropped()
-                what, about = event["reason"], event["regarding"]
-                _log.info("Event %s about %s/%s not posted: %s", what, about["namespace"], about["name"], error)
-            await asyncio.sleep(1.0 / _PER_S)
-
-    async def _create(self, event: dict[str, Any]) -> None:
-        await self._api.create_event(event["metadata"]["namespace"], event)
-
-    def _event(self, about: Subject, what: Happening, note: str) -> dict[str, Any]:
-        at = datetime.fromtimestamp(self._clock.now_s(), UTC)
+    def body(self, instance: str) -> dict[str, Any]:
+        about, at = self.about, datetime.fromtimestamp(self.at_s, UTC)
         return {
             # A dash, because what is before it must be a name in itself; cut, because all of it must be one.
             "metadata": {"generateName": f"{about.name[:200]}-", "namespace": about.namespace or "default"},
@@ -205,13 +189,80 @@ class Events:
                 "name": about.name,
                 "uid": about.uid,
             },
-            "reason": what.value,
-            "action": what.action,
-            "type": what.type,
-            "note": clipped(note),
+            "reason": self.what.value,
+            "action": self.what.action,
+            "type": self.what.type,
+            "note": clipped(self.note),
             "reportingController": REPORTER,
-            "reportingInstance": self._instance,
+            "reportingInstance": instance,
         }
+
+
+class Events:
+    """A queue of Events, and the task that posts them."""
+
+    def __init__(self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str) -> None:
+        self._api = api
+        self._clock = clock
+        self._telemetry = telemetry
+        self._instance = instance
+        self._writes = WriteQueue[_News](MOST_QUEUED, _PER_S)
+        self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
+
+    def post(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
+        """Post an Event soon, unless the object got `what` with this topic less than `REPEAT_S` ago; never waits."""
+        if self._was_posted(about, what, topic):
+            return
+        self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
+        if not self._writes.add(_News(about, what, note, self._clock.now_s())):
+            self._telemetry.event_dropped()
+
+    async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
+        """Post an Event about each object that did not get it lately, and return when the API server has them all.
+
+        What it refuses for good is logged and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
+        """
+        news = [subject for subject in about if not self._was_posted(subject, what, topic)]
+        try:
+            async with asyncio.timeout(ANNOUNCE_S):
+                for first in range(0, len(news), _AT_ONCE):
+                    batch = news[first : first + _AT_ONCE]
+                    await asyncio.gather(*(self._announce_to(subject, what, note, topic) for subject in batch))
+        except (ApiError, ApiUnavailableError, TimeoutError) as error:
+            raise NotAnnouncedError(f"put off, because its Event {what} was not confirmed: {error}") from error
+
+    async def run(self) -> None:
+        """Post what is queued until cancelled."""
+        await self._writes.work_off(self._write)
+
+    def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
+        now_s = self._clock.monotonic_s()
+        while self._posted_s and (
+            len(self._posted_s) > _MOST_REMEMBERED or now_s - next(iter(self._posted_s.values())) >= REPEAT_S
+        ):
+            self._posted_s.popitem(last=False)
+        return (about.uid, what, topic) in self._posted_s
+
+    async def _announce_to(self, about: Subject, what: Happening, note: str, topic: str) -> None:
+        try:
+            await self._create(_News(about, what, note, self._clock.now_s()))
+        except ApiError as error:
+            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
+                raise
+            _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
+        self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()
+
+    async def _write(self, news: _News) -> bool:
+        try:
+            await self._create(news)
+        except (ApiError, ApiUnavailableError) as error:
+            self._telemetry.event_dropped()
+            about = news.about
+            _log.info("Event %s about %s/%s not posted: %s", news.what, about.namespace, about.name, error)
+        return True
+
+    async def _create(self, news: _News) -> None:
+        await self._api.create_event(news.about.namespace or "default", news.body(self._instance))
 
 
 def clipped(note: str) -> str:

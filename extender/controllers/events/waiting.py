@@ -6,18 +6,15 @@ the numbers of then. A gang that got one also gets one when it has started. Expl
 gang, so a few are explained per look, and the rest later.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-
 import msgspec
 
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening
+from extender.controllers.starts import ExpectedStarts
 from scoring.explain.gang import NEVER, explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
-from scoring.plan.expected_starts import ExpectedStart
 from scoring.queue.admitted_condition import camel_case
 
 PATIENCE_S = 5.0
@@ -37,33 +34,33 @@ class _Wait(msgspec.Struct):
     cause: str = ""  # `CauseReason` of that Event
 
 
-@dataclass(eq=False, repr=False)
-class Waits:
+class WaitReasons(ControlLoop):
     """Each waiting gang's reason, and when its Event was written. Bounded by the gangs that exist."""
 
-    context: ControllerContext
-    expected: Callable[[GangKey], ExpectedStart | None] = lambda _: None  # When a gang that waits starts
-    _waits: dict[GangKey, _Wait] = field(default_factory=dict, init=False)
+    def __init__(self, context: ControllerContext, expected: ExpectedStarts) -> None:
+        super().__init__(context)
+        self._expected = expected
+        self._waits: dict[GangKey, _Wait] = {}
 
     async def look(self) -> None:
-        """Once a second: write what has stood long enough. Cost: O(gangs), and the planning of a few."""
+        """Write what has stood long enough. Cost: O(gangs), and the planning of a few."""
         plan = self.context.plan()
-        if plan is None or not self.context.acting():
+        if plan is None:
             return
         now_s = self.context.clock.monotonic_s()
         gangs = self.context.cache.snapshot().gangs
-        known, self._waits = self._waits, {}
+        before, self._waits = self._waits, {}
         for key, waiting in plan.waiting.items():
             gang = gangs.get(key)
             if gang is None or not gang.own or waiting.reason in _SILENT:
                 continue
-            wait = known.pop(key, None)
+            wait = before.pop(key, None)
             if wait is None:
                 wait = _Wait(waiting.reason, now_s, now_s)
             elif wait.reason is not waiting.reason:
                 wait.reason, wait.since_s = waiting.reason, now_s
             self._waits[key] = wait
-        for key, wait in known.items():
+        for key, wait in before.items():
             gang = gangs.get(key)
             if gang is not None and len(gang.placed) < gang.min_member:
                 self._waits[key] = wait  # admitted, and not bound yet
@@ -100,7 +97,7 @@ class Waits:
             if note := why_it_waits(explanation, snapshot):
                 wait.note, wait.cause = note, explanation.cause.reason if explanation.cause is not None else ""
                 what = Happening.GANG_STUCK if wait.reason in NEVER else Happening.GANG_WAITING
-                if (start := self.expected(key)) is not None and start.start_s is not None:
+                if (start := self._expected.of(key)) is not None and start.start_s is not None:
                     seen_from = key.partition("/")[0]
                     note += f" It is {expected_text(start, now_s=self.context.clock.now_s(), seen_from=seen_from)}."
                 self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])

@@ -1,4 +1,4 @@
-"""Whether the owner of pods would recreate them and what their removal costs it, and whether budgets allow it (S10).
+"""What owners of pods say: whether they recreate them, what a removal costs, how many they want; and budgets (S10).
 
 Why: a removed pod that its owner counts as a failure may fail the whole job, and one without an owner never comes
 back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods in, a verdict out.
@@ -30,11 +30,9 @@ Json: TypeAlias = Mapping[str, Any]
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _BACKOFF_LIMIT = 6  # The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set
-_JOB_CONTROLLER = "kubernetes.io/job-controller"
-_OPERATORS = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator")
 
 
-class Refusal(StrEnum):
+class WhyKept(StrEnum):
     """Why pods must stay; the value completes "it is not removed, because …"."""
 
     BARE = "no controller would create it again"
@@ -50,13 +48,13 @@ class Refusal(StrEnum):
     ENDED = "its owner is finished or failed"
 
 
-OVER = frozenset({Refusal.DELETED, Refusal.SUSPENDED, Refusal.ENDED})  # netgang does nothing (docs/safety.md S8)
+OVER = frozenset({WhyKept.DELETED, WhyKept.SUSPENDED, WhyKept.ENDED})  # netgang does nothing (docs/safety.md S8)
 
 
 class NotAllowed(msgspec.Struct, frozen=True):
     """The pods must stay. `detail` is for people."""
 
-    reason: Refusal
+    reason: WhyKept
     detail: str = ""
 
     @property
@@ -78,43 +76,66 @@ def uid_of(raw: bytes) -> str:
     return str(decoded(raw).get("metadata", {}).get("uid", ""))
 
 
+class OwnerKind(msgspec.Struct, frozen=True):
+    """How owners of a kind take the loss of pods, and whether they can be suspended instead."""
+
+    losses: Callable[[Json, Sequence[Json]], int | NotAllowed]  # What they count when these pods go
+    run: tuple[str, ...] = ("spec",)  # Where `suspend` and `managedBy` stand
+    can_suspend: bool = False
+    managers: tuple[str, ...] = ()  # Controllers that count so; the first is meant where none is named
+    over: tuple[str, ...] = ()  # Conditions of which one says that it is finished or failed
+    fixed_names: bool = False
+    """Its pods' names are: one that never ends is in its successor's way. Kubeflow's operators also take a running pod
+    that is being deleted for a failed one as soon as they are resumed."""
+
+    @property
+    def switch(self) -> tuple[str, ...]:
+        """Where it is suspended and resumed."""
+        return (*self.run, "suspend")
+
+
+def can_suspend(owner: Controller) -> bool:
+    """Whether its kind has suspend and resume."""
+    return owner.group_kind in KINDS and KINDS[owner.group_kind].can_suspend
+
+
 def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
     """How many failures the owner counts when it recreates the pods `removed`, all evicted now; or why they must stay.
 
     ValueError: not API objects.
     """
-    found = decoded(owner)
-    ref = Controller(str(found.get("apiVersion", "")), str(found.get("kind", "")), "", "")
-    verdict = KINDS.get(ref.group_kind)
-    if verdict is None:
-        return NotAllowed(Refusal.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
-    if found.get("metadata", {}).get("deletionTimestamp"):
-        return NotAllowed(Refusal.DELETED)
-    return verdict(found, [decoded(pod) for pod in removed])
+    content = decoded(owner)
+    ref = Controller(str(content.get("apiVersion", "")), str(content.get("kind", "")), "", "")
+    kind = KINDS.get(ref.group_kind)
+    if kind is None:
+        return NotAllowed(WhyKept.UNKNOWN_KIND, f"{ref.kind} of {ref.api_version}")
+    if content.get("metadata", {}).get("deletionTimestamp"):
+        return NotAllowed(WhyKept.DELETED)
+    run = value_at(content, kind.run) or {}
+    if kind.managers and (managed_by := run.get("managedBy") or kind.managers[0]) not in kind.managers:
+        return NotAllowed(WhyKept.UNKNOWN_KIND, f"{kind.run[-1]}.managedBy is {managed_by}")
+    if ended := true_condition(content.get("status") or {}, *kind.over):
+        return NotAllowed(WhyKept.ENDED, f"condition {ended}")
+    if kind.can_suspend and run.get("suspend"):
+        return NotAllowed(WhyKept.SUSPENDED)
+    return kind.losses(content, [decoded(pod) for pod in removed])
 
 
 def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     spec, status = job.get("spec") or {}, job.get("status") or {}
-    managed_by = spec.get("managedBy") or _JOB_CONTROLLER
-    if managed_by != _JOB_CONTROLLER:
-        return NotAllowed(Refusal.UNKNOWN_KIND, f"spec.managedBy is {managed_by}")
-    if ended := true_condition(status, "Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"):
-        return NotAllowed(Refusal.ENDED, f"condition {ended}")
-    if spec.get("suspend"):
-        return NotAllowed(Refusal.SUSPENDED)
     if spec.get("completions") is None and status.get("succeeded"):
-        return NotAllowed(Refusal.NO_MORE, "a pod has succeeded, and spec.completions is not set")
+        return NotAllowed(WhyKept.NO_MORE, "a pod has succeeded, and spec.completions is not set")
     rules = (spec.get("podFailurePolicy") or {}).get("rules") or ()
     actions = [_action(rules, pod) for pod in pods]
     for action in ("FailJob", "FailIndex"):
         if action in actions:
-            return NotAllowed(Refusal.FAILURE_POLICY, f"a rule that matches says {action}")
+            return NotAllowed(WhyKept.FAILURE_POLICY, f"a rule that matches says {action}")
     counted = [pod for pod, action in zip(pods, actions, strict=True) if action != "Ignore"]
     per_index = spec.get("backoffLimitPerIndex")
     if per_index is not None:
         worn = [_annotation(pod, _INDEX) for pod in counted if _index_failures(pod) >= per_index]
         if worn:
-            return NotAllowed(Refusal.INDEX_LIMIT, f"index {worn[0]} has used its {per_index} failures")
+            return NotAllowed(WhyKept.INDEX_LIMIT, f"index {worn[0]} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
     if limit is None and per_index is None:
         limit = _BACKOFF_LIMIT
@@ -122,41 +143,77 @@ def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     failed = int(status.get("failed") or 0) + len(uncounted)
     if counted and limit is not None and failed + len(counted) > limit:
         detail = f"{failed} of at most {limit} failures are used, {len(counted)} would be added"
-        return NotAllowed(Refusal.BACKOFF_LIMIT, detail)
+        return NotAllowed(WhyKept.BACKOFF_LIMIT, detail)
     return len(counted)
 
 
 def _training(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
-    spec, status = job.get("spec") or {}, job.get("status") or {}
-    run = spec.get("runPolicy") or {}
-    managed_by = run.get("managedBy") or _OPERATORS[0]
-    if managed_by not in _OPERATORS:
-        return NotAllowed(Refusal.UNKNOWN_KIND, f"runPolicy.managedBy is {managed_by}")
-    if ended := true_condition(status, "Succeeded", "Failed"):
-        return NotAllowed(Refusal.ENDED, f"condition {ended}")
-    if run.get("suspend") or true_condition(status, "Suspended"):
-        return NotAllowed(Refusal.SUSPENDED)
+    if true_condition(job.get("status") or {}, "Suspended"):
+        return NotAllowed(WhyKept.SUSPENDED)
     if running := sum(map(_may_run, pods)):
-        return NotAllowed(Refusal.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
+        return NotAllowed(WhyKept.COUNTS_AS_FAILED, f"{running} of {len(pods)} pods have nodes")
     return 0
 
 
 def _replicas(owner: Json, _pods: Sequence[Json]) -> int | NotAllowed:
     if (owner.get("spec") or {}).get("replicas") == 0:
-        return NotAllowed(Refusal.NO_MORE, "spec.replicas is 0")
+        return NotAllowed(WhyKept.NO_MORE, "spec.replicas is 0")
     return 0
 
 
-_TRAINING_KINDS = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
-
-KINDS: Mapping[tuple[str, str], Callable[[Json, Sequence[Json]], int | NotAllowed]] = {
-    # (API group, kind) → how it takes the removal of pending pods, as `budget` says it
-    ("batch", "Job"): _job,
-    ("apps", "StatefulSet"): _replicas,
-    ("apps", "ReplicaSet"): _replicas,
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _replicas,
-    **{("kubeflow.org", kind): _training for kind in _TRAINING_KINDS},
+_OF_REPLICAS = OwnerKind(_replicas)
+_OF_TRAINING = OwnerKind(
+    _training,
+    run=("spec", "runPolicy"),
+    can_suspend=True,
+    managers=("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"),
+    over=("Succeeded", "Failed"),
+    fixed_names=True,
+)
+KINDS: Mapping[tuple[str, str], OwnerKind] = {  # by API group and kind
+    ("batch", "Job"): OwnerKind(
+        _job,
+        can_suspend=True,
+        managers=("kubernetes.io/job-controller",),
+        over=("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
+    ),
+    ("apps", "StatefulSet"): _OF_REPLICAS,
+    ("apps", "ReplicaSet"): _OF_REPLICAS,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _OF_REPLICAS,
+    **{
+        ("kubeflow.org", kind): _OF_TRAINING
+        for kind in ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
+    },
 }
+
+
+def has_succeeded(owner: bytes) -> bool:
+    """Whether any of its pods, gone ones too, has ended well: it finishes, and must not restart (docs/safety.md S8)."""
+    status = decoded(owner).get("status") or {}
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded")
+    roles = (status.get("replicaStatuses") or {}).values()
+    return bool(status.get("succeeded") or uncounted or any(role.get("succeeded") for role in roles))
+
+
+def desired_pods(owner: bytes) -> int | None:
+    """How many pods the owner wants, those that have succeeded included; `None`: it does not say."""
+    spec = decoded(owner).get("spec") or {}
+    roles = next((value for name, value in spec.items() if name.endswith("ReplicaSpecs")), None)
+    if roles is not None:
+        return sum(int(role.get("replicas", 1)) for role in roles.values())
+    counts = [int(spec[name]) for name in ("parallelism", "completions", "replicas") if spec.get(name) is not None]
+    return min(counts) if counts else None
+
+
+def runs_left(job: bytes) -> int | None:
+    """How many completions an Indexed Job is short of; `None`: none has succeeded, or it does not say."""
+    content = decoded(job)
+    spec, status = content.get("spec") or {}, content.get("status") or {}
+    uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+    succeeded = int(status.get("succeeded") or 0) + len(uncounted)
+    if not succeeded or spec.get("completionMode") != "Indexed" or spec.get("completions") is None:
+        return None
+    return max(int(spec["completions"]) - succeeded, 0)
 
 
 def _action(rules: Sequence[Json], pod: Json) -> str:
@@ -211,22 +268,17 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
     exact = selector.get("matchLabels") or {}
     if any(labels.get(key) != value for key, value in exact.items()):
         return False
-    return all(_holds(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _holds(requirement: Json, labels: Mapping[str, str]) -> bool:
-    key, values = requirement["key"], requirement.get("values") or ()
-    match requirement["operator"]:
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case other:
-            raise ValueError(f"{other} is no operator of a label selector")
+    for requirement in selector.get("matchExpressions") or ():
+        key, values, operator = requirement["key"], requirement.get("values") or (), requirement["operator"]
+        if operator in ("In", "NotIn"):
+            holds = labels.get(key) in values
+        elif operator in ("Exists", "DoesNotExist"):
+            holds = key in labels
+        else:
+            raise ValueError(f"{operator} is no operator of a label selector")
+        if holds is (operator in ("NotIn", "DoesNotExist")):
+            return False
+    return True
 
 
 def _takes_room(pod: Json) -> bool:
@@ -239,6 +291,14 @@ def true_condition(status: Json, *types: str) -> str:
     """The first of the conditions that is True; empty: none is."""
     held = {one["type"] for one in status.get("conditions") or () if one.get("status") == "True"}
     return next((one for one in types if one in held), "")
+
+
+def value_at(content: Json, path: Sequence[str]) -> Any:
+    """What stands there; `None`: nothing."""
+    value: Any = content
+    for part in path:
+        value = (value or {}).get(part)
+    return value
 
 
 def decoded(raw: bytes) -> Json:

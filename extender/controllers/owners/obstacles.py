@@ -27,7 +27,7 @@ from scoring.model.resources import amount
 
 TIMEOUT_S: Final = 2.0
 _BELIEVED_S: Final = 10.0
-_KEPT: Final = 200
+_MOST_ANSWERS: Final = 200
 _OWNERS: Final = 4
 _PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
 _PREFIX: Final = "requests."
@@ -38,75 +38,68 @@ class Circumstances:
     """Reads what one gang's explanation needs besides the snapshot."""
 
     def __init__(self, context: ControllerContext) -> None:
-        self._cache, self._api, self._clock = context.cache, context.api, context.clock
-        self._known: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
-        """gang → when it was read, the gang as it was, what was found"""
+        self._api, self._clock = context.api, context.clock
+        self._answers: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
+        """gang → when it was read, the gang as it was, what was said"""
 
     async def notes(self, gang: Gang) -> tuple[str, ...]:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
-        known = self._known.get(gang.key)
-        if known is not None and known[1] is gang and now_s - known[0] < _BELIEVED_S:
-            return known[2]
-        looks = [_limited(self._deadlines(gang), "active deadline")]
+        read_s, gang_then, notes = self._answers.get(gang.key, (-_BELIEVED_S, None, ()))
+        if gang_then is gang and now_s - read_s < _BELIEVED_S:
+            return notes
+        reads = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
-            looks.append(_limited(self._quotas(gang), "ResourceQuotas"))
+            reads.append(_limited(self._quotas(gang), "ResourceQuotas"))
         if gang.placed:
-            looks.append(_limited(self._budgets(gang), "disruption budgets"))
-        parts = await asyncio.gather(*looks)
-        found = tuple(note for part in parts for note in part)
-        self._known[gang.key] = (now_s, gang, found)
-        self._known.move_to_end(gang.key)
-        if len(self._known) > _KEPT:
-            self._known.popitem(last=False)
-        return found
+            reads.append(_limited(self._budgets(gang), "disruption budgets"))
+        notes = tuple(note for part in await asyncio.gather(*reads) for note in part)
+        self._answers[gang.key] = (now_s, gang, notes)
+        self._answers.move_to_end(gang.key)
+        if len(self._answers) > _MOST_ANSWERS:
+            self._answers.popitem(last=False)
+        return notes
 
     async def _deadlines(self, gang: Gang) -> Sequence[str]:
         """Owners that fail after a time, whether their pods have started or not."""
-        owners = sorted({pod.owner for pod in gang.members if pod.owner is not None}, key=lambda one: one.uid)
-        namespace = gang.key.partition("/")[0]
-        found: list[str] = []
-        for owner in owners[:_OWNERS]:
-            if owner.group_kind in KINDS:
-                raw = await self._api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-                found.extend(deadline_notes(owner, decoded(raw), now_s=self._clock.now_s()))
-        return found
+        owners = {pod.owner for pod in gang.members if pod.owner is not None and pod.owner.group_kind in KINDS}
+        notes: list[str] = []
+        for owner in sorted(owners, key=lambda owner: owner.uid)[:_OWNERS]:
+            raw = await self._api.get_object(owner.api_version, owner.kind, gang.key.partition("/")[0], owner.name)
+            notes.extend(deadline_notes(owner, decoded(raw), now_s=self._clock.now_s()))
+        return notes
 
     async def _quotas(self, gang: Gang) -> Sequence[str]:
-        items = await self._listed(gang, "/api/v1", "resourcequotas")
         like = gang.members[-1].requests if gang.members else Resources()
-        return [note for item in items for note in quota_notes(decoded(item), like)]
+        quotas = await self._first_page(gang, "/api/v1", "resourcequotas")
+        return [note for raw in quotas for note in quota_notes(decoded(raw), like)]
 
     async def _budgets(self, gang: Gang) -> Sequence[str]:
-        if not (items := await self._listed(gang, "/apis/policy/v1", "poddisruptionbudgets")):
+        if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
-        members = await read_members(self._api, gang.key, gang.source)
-        name = forbidding(items, [one.raw for one in of_this_run(gang, members)])
-        if name is None:
-            return ()
+        members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
+        name = forbidding(budgets, [member.raw for member in members])
         text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole"
-        return (text,)
+        return (text,) if name is not None else ()
 
-    async def _listed(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
+    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
         namespace = quote(gang.key.partition("/")[0], safe="")
-        page = await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)
-        return page.items
+        return (await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)).items
 
 
-async def _limited(look: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:
+async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            return await look
+            return await read
     except TimeoutError:
-        return (f"{about} not known: the API server did not answer within {TIMEOUT_S:.0f} s",)
+        why = f"the API server did not answer within {TIMEOUT_S:.0f} s"
     except ApiError as error:
-        no_right = error.status == 403
-        why = "netgang has no right to read it: helm upgrade gives it" if no_right else str(error)
-        return () if error.status == 404 else (f"{about} not known: {why}",)
-    except ApiUnavailableError as error:
-        return (f"{about} not known: {error}",)
+        if error.status == 404:
+            return ()
+        why = "netgang has no right to read it: helm upgrade gives it" if error.status == 403 else str(error)
     except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-        return (f"{about} not known: {words(error)}",)
+        why = str(error) if isinstance(error, ApiUnavailableError) else words(error)
+    return (f"{about} not known: {why}",)
 
 
 def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[str]:
@@ -132,17 +125,15 @@ def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
     status = content.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     name = (content.get("metadata") or {}).get("name", "")
-    found: list[str] = []
+    notes: list[str] = []
     for key in sorted(hard):
         resource = str(key).removeprefix(_PREFIX)
         asked = 1 if resource == "pods" else next((part for what, part in like if what == resource), 0)
         left = amount(resource, hard[key]) - amount(resource, used.get(key, "0"))
         if asked > left:
-            text = (
-                f"leaves {quantity(resource, max(left, 0))} of {key}, and a member asks for {quantity(resource, asked)}"
-            )
-            found.append(f"ResourceQuota {name} {text}")
-    return found
+            room = f"{quantity(resource, max(left, 0))} of {key}"
+            notes.append(f"ResourceQuota {name} leaves {room}, and a member asks for {quantity(resource, asked)}")
+    return notes
 
 
 def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ...]:

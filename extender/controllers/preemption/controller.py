@@ -15,7 +15,7 @@ now, and not by what a former process noted (docs/safety.md S22).
 
 from dataclasses import dataclass, field
 
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.preemption.claims import PreemptionClaims
 from extender.controllers.preemption.words import PreemptionWords
 from extender.controllers.restart.controller import Restarts
@@ -30,7 +30,7 @@ _LEVELS_S = 5.0  # So long an answer about service levels is good, whose hours r
 
 
 @dataclass(eq=False, repr=False)
-class Preemptions:
+class Preemptions(ControlLoop):
     """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
 
     context: ControllerContext
@@ -46,6 +46,7 @@ class Preemptions:
     _wants_since_s: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
+        super().__init__(self.context)
         self.words = PreemptionWords(self.context)
         self.claims = PreemptionClaims(self.context, self.words, self.restarts)
         self._deciding = self.context.background("preempt")

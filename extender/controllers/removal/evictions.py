@@ -8,18 +8,17 @@ budgets count, with the pod's uid and the version that was read; never a forced 
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, budget, controller_of
-from extender.controllers.removal.fresh_gang import Fresh, read_members, same_as_known
+from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed
+from extender.controllers.removal.fresh_gang import Fresh, read_members, read_verdicts, same_as_known
 from extender.controllers.removal.removals import Cause
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, PodUid
-from scoring.model import Controller
 
 _CAUSE: Final = Cause(
     Happening.EVICTED,
@@ -38,24 +37,25 @@ class Evictions:
 
     def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
         """Evict these members of the gang, or report them as refused."""
-        self._evicting.start(self._evict(gang, tuple(uids)), f"evict {gang}")
+        self._evicting.start(self._evict(gang, uids), f"evict {gang}")
 
-    async def _evict(self, gang: GangKey, uids: tuple[PodUid, ...]) -> None:
-        stayed = dict.fromkeys(uids)
+    async def _evict(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+        stayed = set(uids)
         try:
-            found = await self._as_the_cache_says(gang, uids) if self._context.quiet.over else None
-            if found is not None:
-                for uid in uids:
-                    if uid not in found or await self._evict_one(gang, found[uid], tuple(found.values())):
-                        del stayed[uid]
+            members = await self._as_the_cache_says(key, uids) if self._context.quiet.over else None
+            if members is not None:
+                stayed &= {member.pod.uid for member in members}  # others are gone
+                for member in members:
+                    if await self._evict_one(key, member, among=members):
+                        stayed.discard(member.pod.uid)
         except (asyncio.CancelledError, GeneratorExit):
             stayed.clear()  # the process ends: nothing may begin because of it
             raise
         finally:
             if stayed:
-                self._refused(gang, tuple(stayed))
+                self._refused(key, tuple(uid for uid in uids if uid in stayed))
 
-    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Mapping[PodUid, Fresh] | None:
+    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Sequence[Fresh] | None:
         """Those of `uids` that are there now, if the gang is as the cache says; `None`: none is to be removed."""
         gang = self._context.cache.gang(key)
         if gang is None or not gang.actionable:
@@ -64,41 +64,31 @@ class Evictions:
             fresh = await read_members(self._context.api, key, gang.source)
             if not same_as_known(gang, fresh):
                 return None
-            theirs = [one for one in fresh if one.pod.uid in uids]
-            refusal = await self._refusal(theirs)
+            theirs = [member for member in fresh if member.pod.uid in uids]
+            verdicts = await read_verdicts(self._context.api, theirs)
         except (ApiError, ApiUnavailableError, ValueError):
             return None
-        if refusal is None:
-            return {one.pod.uid: one for one in theirs}
-        if refusal.reason not in OVER:
-            self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=refusal.reason))
-            waits = "The gang did not become whole, and this pod uses room in vain"
-            note = f"{waits}. It is not removed, because {refusal.text}"
-            for one in theirs:
-                self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
-        return None
+        for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of a kind that is not known, may go
+            if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
+                self._post_stays(key, theirs, verdict)
+                return None
+        return theirs
 
-    async def _refusal(self, members: Sequence[Fresh]) -> NotAllowed | None:
-        """What an owner has against it, if its kind is known. Errors: ApiError and its kind."""
-        by_owner: dict[Controller, list[Fresh]] = {}
-        for one in members:
-            ref = controller_of(one.raw)
-            if ref is not None and ref.group_kind in KINDS:
-                by_owner.setdefault(ref, []).append(one)
-        for ref, theirs in sorted(by_owner.items(), key=lambda item: item[0].name):
-            owner = await self._context.api.get_object(ref.api_version, ref.kind, theirs[0].pod.namespace, ref.name)
-            verdict = budget(owner, [one.raw for one in theirs])
-            if isinstance(verdict, NotAllowed):
-                return verdict
-        return None
+    def _post_stays(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed) -> None:
+        if verdict.reason in OVER:
+            return
+        self._context.decided(Decision("evict", pods[0].pod.key, key, reason=verdict.reason))
+        note = "The gang did not become whole, and this pod uses room in vain. It is not removed, because "
+        for one in pods:
+            self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note + verdict.text, "partial")
 
-    async def _evict_one(self, gang: GangKey, one: Fresh, among: Sequence[Fresh]) -> bool:
+    async def _evict_one(self, key: GangKey, one: Fresh, *, among: Sequence[Fresh]) -> bool:
         pod = one.pod
         try:
             await self._context.disruptions.evict(one, _CAUSE, among=among)
         except (ApiError, ApiUnavailableError) as error:
-            self._context.decided(Decision("evict", pod.key, gang, reason=f"refused: {type(error).__name__}"))
+            self._context.decided(Decision("evict", pod.key, key, reason=f"refused: {type(error).__name__}"))
             return False
         self._context.telemetry.evicted("partial")
-        self._context.decided(Decision("evict", pod.key, gang, pod.node or ""))
+        self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
         return True

@@ -4,12 +4,21 @@ Rule: a consistent list, not the cache; a member is compared by what a decision 
 into the status of pods that run, so the version alone says too little; it goes into each request all the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from extender.controllers.owners.failure_budget import controller_of, decoded, uid_of
+from extender.controllers.owners.failure_budget import (
+    KINDS,
+    NotAllowed,
+    WhyKept,
+    budget,
+    controller_of,
+    decoded,
+    uid_of,
+)
 from extender.convert import pod_from_json
 from extender.ports import ClusterApi, read_all
 from scoring.ids import GangKey, PodUid
@@ -49,6 +58,29 @@ async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> byte
     return raw if uid_of(raw) == owner.uid else None
 
 
+Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
+"""Controller of pods (`None`: of those without) → what it says to the loss of all of them (`budget`), and the pods"""
+
+
+async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
+    """What those who own the pods say, read now. Errors: ApiError and its kind; ValueError: replaced, not readable."""
+    by_owner: dict[Controller | None, list[Fresh]] = {}
+    for one in pods:
+        by_owner.setdefault(controller_of(one.raw), []).append(one)
+    verdicts: dict[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]] = {}
+    for owner, theirs in by_owner.items():
+        if owner is None:
+            verdict: int | NotAllowed = NotAllowed(WhyKept.BARE)
+        elif owner.group_kind not in KINDS:
+            verdict = NotAllowed(WhyKept.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
+        elif (raw := await read_owner(api, theirs[0].pod.namespace, owner)) is not None:
+            verdict = budget(raw, [one.raw for one in theirs])
+        else:
+            raise ValueError(f"{owner.kind} {owner.name} was replaced by another of the same name")
+        verdicts[owner] = verdict, theirs
+    return verdicts
+
+
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
     """All pods that name the gang, by name, from one list. Errors: ApiError and its kind; ValueError: not readable."""
     namespace, _, name = key.partition("/")
@@ -63,19 +95,14 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
         return ()
     jobs = {one.pod.job for one in members if one.pod.job is not None}
     owners = {owner for one in members if (owner := one.controller_uid)}
-    selectors = {_selector_of_job(one.raw) for one in members}
-    found: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
+    labels = [decoded(one.raw).get("metadata", {}).get("labels") or {} for one in members]
+    selectors = {next((f"{name}={its[name]}" for name in _JOB_LABELS if its.get(name)), "") for its in labels}
+    pods: dict[PodUid, Fresh] = {one.pod.uid: one for one in members}
     for selector in sorted(selectors) if "" not in selectors else ("",):
         for one in await _read(api, members[0].pod.namespace, selector):
             if one.pod.job in jobs or one.controller_uid in owners:
-                found.setdefault(one.pod.uid, one)
-    return tuple(sorted(found.values(), key=lambda one: one.pod.name))
-
-
-def _selector_of_job(pod: bytes) -> str:
-    """The label selector of the pod's job; empty: no label names it."""
-    labels = decoded(pod).get("metadata", {}).get("labels") or {}
-    return next((f"{label}={labels[label]}" for label in _JOB_LABELS if labels.get(label)), "")
+                pods.setdefault(one.pod.uid, one)
+    return tuple(sorted(pods.values(), key=lambda one: one.pod.name))
 
 
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:

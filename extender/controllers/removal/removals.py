@@ -15,23 +15,21 @@ of another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S
 No other module calls `evict` or `patch_object` (tests/contract/test_disruptions.py).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from extender.controllers.events.recorder import Happening, PostEvent, Subject, pod_subject
+from extender.cache import ClusterCache
+from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi
 from scoring.explain.words import some
-from scoring.model import Controller, Pod
+from scoring.model import Pod
 
 QUIET_S = 30.0
 MOST_ANNOUNCED = 32  # Pods that have an Event of their own when their owner is changed; the owner's says how many go
-
-Announce: TypeAlias = Callable[[Sequence[Subject], Happening, str, str], Awaitable[None]]  # See `Events.announce`
 
 
 class Quiet:
@@ -73,20 +71,18 @@ class Disruptions:
     """Evicts pods and changes owners, announced. Holds nothing between calls."""
 
     api: ClusterApi
-    announce: Announce
-    _: KW_ONLY
-    is_own: Callable[[Pod], bool]  # Whether a pod is ours by its record as it was read
-    post_event: PostEvent
+    events: Events
+    cache: ClusterCache  # Whether a pod is ours, by its record as it was read
 
     def foreign_among(self, pods: Iterable[Fresh]) -> Pod | None:
         """The first pod that is not ours and has not ended: the caller then decides otherwise."""
-        return next((one.pod for one in pods if not one.pod.terminal and not self.is_own(one.pod)), None)
+        return next((one.pod for one in pods if not one.pod.terminal and not self.cache.is_own(one.pod)), None)
 
     async def evict(self, one: Fresh, cause: Cause, *, among: Sequence[Fresh]) -> None:
         """Announce (`among`: all that go) and evict. Errors: ApiError's and NotAnnouncedError's kinds, NotOursError."""
         pod = one.pod
         self._refuse_foreign([one])
-        await self.announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
+        await self.events.announce([pod_subject(pod)], cause.what, cause.note, cause.topic())
         if pod.owner is not None:
             owner = owner_subject(pod.namespace, pod.owner)
             await self._announce_to_owner(owner, cause, [other for other in among if other.pod.owner == pod.owner])
@@ -102,7 +98,7 @@ class Disruptions:
         living = [one for one in going if not one.pod.terminal]
         await self._announce_to_owner(owner, cause, living)
         first = [pod_subject(one.pod) for one in living[:MOST_ANNOUNCED]]
-        await self.announce(first, cause.what, cause.note, cause.topic())
+        await self.events.announce(first, cause.what, cause.note, cause.topic())
         try:
             await self._patch(owner, patch)
         except ApiError as error:
@@ -112,7 +108,7 @@ class Disruptions:
     async def restore_owner(self, owner: Subject, patch: bytes, cause: Cause | None = None) -> None:
         """Send a merge patch that removes no pod; with a `cause` it is announced on the owner. Errors: as `evict`."""
         if cause is not None:
-            await self.announce([owner], cause.what, cause.note, str(hash(patch)))
+            await self.events.announce([owner], cause.what, cause.note, str(hash(patch)))
         await self._patch(owner, patch)
 
     def _refuse_foreign(self, pods: Sequence[Fresh]) -> None:
@@ -123,17 +119,14 @@ class Disruptions:
         """One Event for the same pods, however often it is tried to remove them."""
         names = some(sorted(one.pod.name for one in pods))
         which = f" Pods: {names}." if names else ""
-        await self.announce([owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods))
+        await self.events.announce(
+            [owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods)
+        )
 
     def _post_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
-            self.post_event(about, Happening.NOT_DISRUPTED, note, cause.topic())
+            self.events.post(about, Happening.NOT_DISRUPTED, note, cause.topic())
 
     async def _patch(self, owner: Subject, patch: bytes) -> None:
         await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
-
-
-def owner_subject(namespace: str, owner: Controller) -> Subject:
-    """The controller of pods of this namespace, which Events may be about whatever its kind."""
-    return Subject(owner.api_version, owner.kind, namespace, owner.name, owner.uid)

@@ -14,15 +14,17 @@ from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
     NotAllowed,
-    Refusal,
+    WhyKept,
     budget,
+    can_suspend,
     controller_of,
+    desired_pods,
     forbidding,
+    has_succeeded,
 )
-from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.controllers.removal import fresh_gang
 from extender.controllers.removal.fresh_gang import Fresh
-from extender.controllers.restart.suspensions import can_suspend, managed_by_queue, names_return, restarts_of
+from extender.controllers.restart.suspensions import FreshOwner
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Notes
 from scoring.ids import GangKey
@@ -39,19 +41,12 @@ class Obstacle(msgspec.Struct, frozen=True):
     silent: bool = False
 
 
-class Owner(msgspec.Struct, frozen=True):
-    """An owner as it was read."""
-
-    ref: Controller
-    raw: bytes
-
-
 class Case(msgspec.Struct, frozen=True):
     """A gang that may be restarted: its members, its owners and all their pods, read now."""
 
     gang: Gang
     members: tuple[Fresh, ...]
-    owners: tuple[Owner, ...]
+    owners: tuple[FreshOwner, ...]
     job: tuple[Fresh, ...]  # The members, and what else goes when the owners are suspended
 
     @property
@@ -59,7 +54,7 @@ class Case(msgspec.Struct, frozen=True):
         """The namespace of them all."""
         return self.gang.key.partition("/")[0]
 
-    def pods_of(self, owner: Owner) -> tuple[Fresh, ...]:
+    def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
         if len(self.owners) == 1:
             return self.job
@@ -67,8 +62,7 @@ class Case(msgspec.Struct, frozen=True):
 
     def history(self, *, now_s: float, notes: Notes) -> tuple[float, ...]:
         """When it was repaired so in the last hour, Unix seconds."""
-        noted = (restarts_of(owner.raw, owner.ref, now_s=now_s, notes=notes) for owner in self.owners)
-        return tuple(sorted({at_s for moments in noted for at_s in moments}))
+        return tuple(sorted({at_s for owner in self.owners for at_s in owner.restarts(notes, now_s=now_s)}))
 
     def desired_suffices(self) -> bool:
         """Whether as many run as the owners want, though they are fewer than the minimum (docs/safety.md S8)."""
@@ -135,7 +129,7 @@ class Judge:
         for owner in sorted(owners, key=lambda one: one.name):
             try:
                 top = await self._top(namespace, owner)
-                verdict = budget(top.raw, ()) if isinstance(top, Owner) else None
+                verdict = budget(top.raw, ()) if isinstance(top, FreshOwner) else None
             except NotFoundError:
                 return True
             except (ApiError, ApiUnavailableError, ValueError):
@@ -149,9 +143,9 @@ class Judge:
             return _FINISHING
         refs = {controller_of(one.raw) for one in members}
         if None in refs:
-            return Obstacle(Refusal.BARE, final=True)
+            return Obstacle(WhyKept.BARE, final=True)
         namespace = gang.key.partition("/")[0]
-        owners: dict[str, Owner] = {}
+        owners: dict[str, FreshOwner] = {}
         for ref in sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.name):
             owner = await self._top(namespace, ref)
             if isinstance(owner, Obstacle):
@@ -169,17 +163,17 @@ class Judge:
             return Obstacle(f"pod {foreign.name} of its owner is not netgang's ({named})", final=True)
         return Case(gang, members, tuple(owners.values()), job)
 
-    async def _top(self, namespace: str, ref: Controller) -> Owner | Obstacle:
+    async def _top(self, namespace: str, ref: Controller) -> FreshOwner | Obstacle:
         """The owner that decides: of a Job that belongs to something else, that one."""
         while True:
             if ref.group_kind not in KINDS:
-                return Obstacle(f"{Refusal.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
+                return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
             raw = await fresh_gang.read_owner(self._context.api, namespace, ref)
             if raw is None:
                 return Obstacle("its owner was replaced by another of the same name", silent=True)
             above = controller_of(raw)
             if above is None or not can_suspend(ref) or above.kind in _PATIENT_OWNERS:
-                return Owner(ref, raw)
+                return FreshOwner(ref, raw)
             ref = above
 
     async def _unless_forbidden(self, case: Case) -> Case | Obstacle:
@@ -195,9 +189,9 @@ class Judge:
                 return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
             if suspends and (problem := self._context.notes.problem):
                 return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
-            if suspends and managed_by_queue(owner.raw):
+            if suspends and owner.managed_by_queue:
                 return Obstacle("Kueue suspends and resumes its owner", final=True)
-            for pod in (one.pod for one in case.members) if names_return(owner.ref) else ():
+            for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
                 if pod.node in silent and not pod.terminal:
                     return Obstacle(
                         f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from extender.cache import Attained
-from extender.controllers.owners.failure_budget import Json, decoded, true_condition
+from extender.controllers.owners.failure_budget import KINDS, Json, decoded, true_condition, value_at
 from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
@@ -28,8 +28,6 @@ NOTE = NoteKind.RESUME.value  # Annotation: what to resume, and why (`Note`). Wi
 HISTORY = NoteKind.RESTARTS.value  # Annotation: when the gang was restarted to repair it, Unix seconds, the latest last
 REMEMBERED_S = 3600.0  # Older moments leave the history
 _QUEUE = "kueue.x-k8s.io/queue-name"
-_WHERE: Mapping[str, tuple[str, ...]] = {"batch": ("spec", "suspend"), "kubeflow.org": ("spec", "runPolicy", "suspend")}
-"""API group → where its kinds have the switch"""
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -53,141 +51,122 @@ _MOST_MOMENTS = 200  # Restarts that a history names: a text of 4096 characters 
 _WHY_CHARS = 500
 
 
-def can_suspend(ref: Controller) -> bool:
-    """Whether this kind has suspend and resume."""
-    return ref.group_kind == ("batch", "Job") or ref.group_kind[0] == "kubeflow.org"
+class FreshOwner(msgspec.Struct, frozen=True):
+    """An owner of pods as it was read, and what is written on it. Every answer may be a ValueError: no API object."""
+
+    ref: Controller
+    raw: bytes
+
+    @classmethod
+    def read(cls, api_version: str, kind: str, raw: bytes) -> "FreshOwner":
+        """The object, under the name that it has."""
+        metadata = decoded(raw).get("metadata") or {}
+        return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), raw)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it is in."""
+        return str(self._metadata.get("namespace", ""))
+
+    @property
+    def managed_by_queue(self) -> bool:
+        """Whether Kueue suspends and resumes this owner: two such controllers would undo each other's work."""
+        return _QUEUE in (self._metadata.get("labels") or {})
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the switch says suspended."""
+        return bool(value_at(decoded(self.raw), KINDS[self.ref.group_kind].switch))
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether its controller has seen that it is suspended: it creates no more pods."""
+        return bool(true_condition(decoded(self.raw).get("status") or {}, "Suspended"))
+
+    @property
+    def over(self) -> bool:
+        """Whether it is being deleted, finished or failed: it is not to be resumed."""
+        status = decoded(self.raw).get("status") or {}
+        ended = true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
+        return bool(ended or self._metadata.get("deletionTimestamp"))
+
+    @property
+    def waits_for_the_end(self) -> bool:
+        """Whether it creates a successor, or resumes, only when the pod before has ended, not when it is deleted."""
+        failed = (decoded(self.raw).get("spec") or {}).get("podReplacementPolicy") == "Failed"
+        return failed or KINDS[self.ref.group_kind].fixed_names
+
+    def note(self, notes: NoteReader) -> Note | None:
+        """Our note on this very owner; `None`: there is none, or none of ours."""
+        return note_from_json(_NOTE, self._content(NoteKind.RESUME, notes))
+
+    def attained(self, notes: NoteReader) -> AttainedNote | None:
+        """What its gang has had; `None`: not noted."""
+        return note_from_json(_ATTAINED, self._content(NoteKind.ATTAINED, notes))
+
+    def restarts(self, notes: NoteReader, *, now_s: float) -> tuple[float, ...]:
+        """When its gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending."""
+        text = self._content(NoteKind.RESTARTS, notes) or ""
+        moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
+        return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
+
+    def suspend_patch(self, note: Note, *, repair: bool, notes: Notes, attained: AttainedNote | None = None) -> bytes:
+        """Merge patch that suspends it; with `repair` the moment goes into its history.
+
+        `attained`: what the gang has had; `None`: not noted. ValueError: no note can be written on it.
+        """
+        written = {NoteKind.RESUME: msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()}
+        if repair:
+            moments = (*self.restarts(notes, now_s=note.at_s), note.at_s)[-_MOST_MOMENTS:]
+            written[NoteKind.RESTARTS] = ",".join(f"{at_s:.0f}" for at_s in moments)
+        if attained is not None:
+            written[NoteKind.ATTAINED] = msgspec.json.encode(attained).decode()
+        annotations = {kind.value: notes.write(kind, self._bearer, content) for kind, content in written.items()}
+        return self._patch({_LABEL: _VALUE}, annotations, suspend=True)
+
+    def resume_patch(self, *, resume: bool) -> bytes:
+        """Merge patch that resumes it, and takes our note off.
+
+        Not to `resume`: another client has resumed it, or wants it suspended. The label stays while the owner says what
+        its gang had before.
+        """
+        has_had = NoteKind.ATTAINED.value in (self._metadata.get("annotations") or {})
+        return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
+
+    @property
+    def _metadata(self) -> Json:
+        metadata: Json = decoded(self.raw).get("metadata") or {}
+        return metadata
+
+    @property
+    def _bearer(self) -> Bearer:
+        """The owner as it was read: what is signed is its own, not what a note calls it."""
+        ref, uid = self.ref, str(self._metadata.get("uid", ""))
+        return Bearer(ref.api_version, ref.kind, self.namespace, ref.name, uid)
+
+    def _content(self, kind: NoteKind, notes: NoteReader) -> str | None:
+        text = (self._metadata.get("annotations") or {}).get(kind.value)
+        return notes.read(kind, self._bearer, text) if isinstance(text, str) else None
+
+    def _patch(self, labels: _Texts, annotations: _Texts, *, suspend: bool | None) -> bytes:
+        """Of the version that was read; `suspend` None: the switch is left as it is."""
+        version = str(self._metadata.get("resourceVersion", ""))
+        patch: dict[str, Any] = {
+            "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
+        }
+        if suspend is not None:
+            inner: Any = suspend
+            for part in reversed(KINDS[self.ref.group_kind].switch):
+                inner = {part: inner}
+            patch |= inner
+        return msgspec.json.encode(patch)
 
 
-def names_return(ref: Controller) -> bool:
-    """Whether its pods have fixed names, so that one that never ends is in its successor's way.
-
-    Kubeflow's operators also take a running pod that is being deleted for a failed one as soon as they are resumed.
-    """
-    return ref.group_kind[0] == "kubeflow.org"
-
-
-def managed_by_queue(owner: bytes) -> bool:
-    """Whether Kueue suspends and resumes this owner: two such controllers would undo each other's work."""
-    return _QUEUE in (_metadata(owner).get("labels") or {})
-
-
-def suspend_patch(
-    owner: bytes, ref: Controller, note: Note, *, repair: bool, notes: Notes, attained: AttainedNote | None = None
-) -> bytes:
-    """Merge patch that suspends the owner as it was read; with `repair` the moment goes into its history.
-
-    `attained`: what the gang has had; `None`: not noted. ValueError: no note can be written on it.
-    """
-    bearer = _bearer(owner, ref)
-    content = msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()
-    annotations = {NOTE: notes.write(NoteKind.RESUME, bearer, content)}
-    if repair:
-        moments = (*restarts_of(owner, ref, now_s=note.at_s, notes=notes), note.at_s)[-_MOST_MOMENTS:]
-        text = ",".join(f"{at_s:.0f}" for at_s in moments)
-        annotations[HISTORY] = notes.write(NoteKind.RESTARTS, bearer, text)
-    if attained is not None:
-        text = msgspec.json.encode(attained).decode()
-        annotations[NoteKind.ATTAINED.value] = notes.write(NoteKind.ATTAINED, bearer, text)
-    return _patch(owner, ref, suspend=True, labels={_LABEL: _VALUE}, annotations=annotations)
-
-
-def resume_patch(owner: bytes, ref: Controller | None) -> bytes:
-    """Merge patch that resumes the owner as it was read, and takes our note off.
-
-    Without `ref` it leaves the rest: another client has resumed it, or wants it suspended. The label stays while the
-    owner says what its gang had before.
-    """
-    has_had = NoteKind.ATTAINED.value in (_metadata(owner).get("annotations") or {})
-    labels = {_LABEL: _RAN if has_had else None}
-    return _patch(owner, ref, suspend=False, labels=labels, annotations={NOTE: None})
-
-
-def note_of(owner: bytes, ref: Controller, notes: NoteReader) -> Note | None:
-    """Our note on this very owner; `None`: there is none, or none of ours. ValueError: `owner` is no API object."""
-    return note_from_json(_NOTE, _content(owner, ref, NoteKind.RESUME, notes))
-
-
-def attained_of(owner: bytes, ref: Controller, notes: NoteReader) -> AttainedNote | None:
-    """What the gang of this very owner has had; `None`: not noted. ValueError: `owner` is no API object."""
-    return note_from_json(_ATTAINED, _content(owner, ref, NoteKind.ATTAINED, notes))
+def gang_of(owner: FreshOwner, note: Note | AttainedNote) -> GangKey:
+    """The gang that is to come back: of the owner's own namespace, whatever the note says."""
+    return gang_key(owner.namespace, note.gang)
 
 
 def remembered(note: AttainedNote, ref: Controller) -> Attained:
-    """The same for the cache, for pods of this owner; bounded, as all numbers that are compared."""
+    """What a gang has had, for the cache, for pods of this owner; bounded, as all numbers that are compared."""
     return Attained(ref.uid, bounded_h(note.hours))
-
-
-def gang_of(owner: bytes, note: Note | AttainedNote) -> GangKey:
-    """The gang that is to come back: of the owner's own namespace, whatever the note says."""
-    return gang_key(namespace_of(owner), note.gang)
-
-
-def restarts_of(owner: bytes, ref: Controller, *, now_s: float, notes: NoteReader) -> tuple[float, ...]:
-    """When the owner's gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending."""
-    text = _content(owner, ref, NoteKind.RESTARTS, notes) or ""
-    moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
-    return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
-
-
-def is_suspended(owner: bytes, ref: Controller) -> bool:
-    """Whether the switch says suspended."""
-    found: Any = decoded(owner)
-    for part in _WHERE[ref.group_kind[0]]:
-        found = (found or {}).get(part)
-    return bool(found)
-
-
-def has_stopped(owner: bytes) -> bool:
-    """Whether its controller has seen that it is suspended: it creates no more pods."""
-    return bool(true_condition(decoded(owner).get("status") or {}, "Suspended"))
-
-
-def is_over(owner: bytes) -> bool:
-    """Whether it is being deleted, finished or failed: it is not to be resumed."""
-    found = decoded(owner)
-    ended = true_condition(found.get("status") or {}, "Complete", "Failed", "FailureTarget", "Succeeded")
-    return bool(ended or found.get("metadata", {}).get("deletionTimestamp"))
-
-
-def waits_for_the_end(owner: bytes) -> bool:
-    """Whether a Job creates a successor only when the pod before has ended, not when it is being deleted."""
-    return (decoded(owner).get("spec") or {}).get("podReplacementPolicy") == "Failed"
-
-
-def ref_of(api_version: str, kind: str, owner: bytes) -> Controller:
-    """Names an owner that was read. ValueError: it is no API object."""
-    metadata = _metadata(owner)
-    return Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", "")))
-
-
-def namespace_of(owner: bytes) -> str:
-    """The namespace it is in."""
-    return str(_metadata(owner).get("namespace", ""))
-
-
-def _content(owner: bytes, ref: Controller, kind: NoteKind, notes: NoteReader) -> str | None:
-    text = (_metadata(owner).get("annotations") or {}).get(kind.value)
-    return notes.read(kind, _bearer(owner, ref), text) if isinstance(text, str) else None
-
-
-def _bearer(owner: bytes, ref: Controller) -> Bearer:
-    """The owner as it was read: what is signed is its own, not what a note calls it."""
-    uid = str(_metadata(owner).get("uid", ""))
-    return Bearer(ref.api_version, ref.kind, namespace_of(owner), ref.name, uid)
-
-
-def _patch(owner: bytes, ref: Controller | None, *, suspend: bool, labels: _Texts, annotations: _Texts) -> bytes:
-    version = str(_metadata(owner).get("resourceVersion", ""))
-    head = {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
-    patch: dict[str, Any] = {"metadata": head}
-    if ref is not None:
-        inner: Any = suspend
-        for part in reversed(_WHERE[ref.group_kind[0]]):
-            inner = {part: inner}
-        patch |= inner
-    return msgspec.json.encode(patch)
-
-
-def _metadata(owner: bytes) -> Json:
-    found: Json = decoded(owner).get("metadata") or {}
-    return found

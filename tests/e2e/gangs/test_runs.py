@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from extender.controllers.repair.started_gangs import mark_of
+from extender.controllers.started_gangs import mark_of
 from extender.kube.own_objects import ENTRY, STARTED_GANGS
 from lab.testbed.api import Object
 from lab.testbed.cluster import INSTALLED_IN

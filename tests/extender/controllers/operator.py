@@ -4,6 +4,7 @@ As a batch Job and Kubeflow's operators: a suspended owner says so in its condit
 """
 
 import asyncio
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from extender.errors import NotFoundError
@@ -13,38 +14,29 @@ from tests.extender.scheduling.world import Object, World, pod_json
 ROOT = {"Job": "batch/v1", "TFJob": "kubeflow.org/v1", "StatefulSet": "apps/v1"}
 
 
+@dataclass(eq=False)
 class Operator:
     """Keeps `size` pods of one gang there. Run `keep` as a task."""
 
-    def __init__(
-        self,
-        world: World,
-        *,
-        kind: str = "Job",
-        size: int = 3,
-        least: int | None = None,
-        name: str = "job",
-        gates: tuple[str, ...] = ("netgang.io/gang",),
-        annotations: dict[str, str] | None = None,
-        spec: dict[str, Any] | None = None,
-        cpu: str = "1",
-        gang: str = "g",
-        priority: int = 0,
-    ) -> None:
-        self.world = world
-        self.kind = kind
-        self.name = name
-        self.size = size
-        self.least = size if least is None else least
-        self.gates = gates
-        self.annotations = {"netgang.io/repair": "restart"} if annotations is None else annotations
-        self.cpu = cpu
-        self.gang = gang
-        self.priority = priority
-        self.resource = OWNERS[ROOT[kind].rpartition("/")[0], kind]
-        self.reference = world.owner(name, kind=kind, api_version=ROOT[kind], spec=spec or {})
-        self.created = 0  # pods created so far
-        self.ends = True  # whether pods of a suspended owner end
+    world: World
+    _: KW_ONLY
+    kind: str = "Job"
+    size: int = 3
+    least: int = 0  # Of the gang; 0: `size`
+    name: str = "job"
+    gates: tuple[str, ...] = ("netgang.io/gang",)
+    annotations: dict[str, str] = field(default_factory=lambda: {"netgang.io/repair": "restart"})
+    spec: dict[str, Any] = field(default_factory=dict)
+    cpu: str = "1"
+    gang: str = "g"
+    priority: int = 0
+    created: int = 0  # pods created so far
+    ends: bool = True  # whether pods of a suspended owner end
+
+    def __post_init__(self) -> None:
+        self.least = self.least or self.size
+        self.resource = OWNERS[ROOT[self.kind].rpartition("/")[0], self.kind]
+        self.reference = self.world.owner(self.name, kind=self.kind, api_version=ROOT[self.kind], spec=self.spec)
 
     @property
     def owner(self) -> Object:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.one_gang import SLOWEST_S
+from extender.controllers.restart.recreation import SLOWEST_S
 from extender.notes import NoteKind
 from tests.extender.controllers.elastic.cluster import ELASTIC
 from tests.extender.controllers.operator import Operator

@@ -11,7 +11,7 @@ from scoring.feasibility.quorum import quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.policy import RestartLimits
-from scoring.repair.lost_members import Cause, Crew, due_s, not_before_s, observe, repaired, words_of
+from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, repaired, words_of
 from tests.builders import gang, pod
 
 NODES = tuple(f"n{i}" for i in range(9))
@@ -35,8 +35,8 @@ def look(
 ) -> Crew | None:
     """The crew after a look; `gone` nodes are lost and not in the cluster, `lost` ones only do not answer."""
     nowhere = frozenset(NodeName(name) for name in (*lost, *gone))
-    known = {NodeName(name) for name in NODES if name not in gone}
-    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), known=known, now_s=now_s)
+    there = {NodeName(name) for name in NODES if name not in gone}
+    return observe(before, seen, quorum_of(seen, lost_nodes=nowhere), nodes=there, now_s=now_s)
 
 
 def crew_of(before: Gang | Crew, seen: Gang, **how: Any) -> Crew:
@@ -50,20 +50,20 @@ WHOLE = of(*(worker(i, f"n{i}") for i in range(3)))
 LEFT = (worker(0, "n0"), worker(1, "n1"))
 
 LOSSES = {  # case: (the gang after it, nodes that do not answer, nodes that are gone, cause, whether its pod stays)
-    "removed": (of(*LEFT), (), (), Cause.REMOVED, False),
-    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), (), (), Cause.REMOVED, False),
-    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), (), (), Cause.REMOVED, False),
-    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), (), (), Cause.REMOVED, True),
-    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), (), (), Cause.FAILED, False),
-    "its node is deleted": (WHOLE, (), ("n2",), Cause.NODE_GONE, False),
-    "its node and its pod are gone": (of(*LEFT), (), ("n2",), Cause.NODE_GONE, False),
-    "its node is silent": (WHOLE, ("n2",), (), Cause.NODE_SILENT, True),
+    "removed": (of(*LEFT), (), (), LossCause.REMOVED, False),
+    "removed, its successor waits": (of(*LEFT, worker(2, take=1, at_s=50.0)), (), (), LossCause.REMOVED, False),
+    "removed, its successor runs": (of(*LEFT, worker(2, "n4", take=1, at_s=50.0)), (), (), LossCause.REMOVED, False),
+    "being deleted": (of(*LEFT, worker(2, "n2", deleting=True)), (), (), LossCause.REMOVED, True),
+    "rejected by the kubelet": (of(*LEFT, worker(2, "n2", phase=Phase.FAILED)), (), (), LossCause.FAILED, False),
+    "its node is deleted": (WHOLE, (), ("n2",), LossCause.NODE_GONE, False),
+    "its node and its pod are gone": (of(*LEFT), (), ("n2",), LossCause.NODE_GONE, False),
+    "its node is silent": (WHOLE, ("n2",), (), LossCause.NODE_SILENT, True),
 }
 
 
 @pytest.mark.parametrize(("seen", "lost", "gone", "cause", "stays"), LOSSES.values(), ids=LOSSES)
 def test_a_lost_member_breaks_a_gang(
-    seen: Gang, lost: tuple[str, ...], gone: tuple[str, ...], cause: Cause, stays: bool
+    seen: Gang, lost: tuple[str, ...], gone: tuple[str, ...], cause: LossCause, stays: bool
 ) -> None:
     """Whatever became of it, and however fast its successor came."""
     crew = crew_of(WHOLE, seen, now_s=200.0, lost=lost, gone=gone)

@@ -13,7 +13,7 @@ from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, plan
-from scoring.repair.stranded_pods import Loss, is_pinned, stranded
+from scoring.repair import PlaceLoss, is_pinned, stranded
 from tests.builders import bound, gang, node, pod, snapshot
 
 POLICY = Policy()
@@ -203,7 +203,7 @@ def test_only_pinned_members_without_a_place(cluster: Snapshot) -> None:
             if loss is not None:
                 assert is_pinned(member)
                 assert member.uid not in made.node_of
-                assert (loss is Loss.GONE) == (not exist)
+                assert (loss is PlaceLoss.GONE) == (not exist)
                 assert one.key in made.waiting or not _fits_somewhere(member.member_class, cluster, made)
             elif is_pinned(member):
                 assert exist

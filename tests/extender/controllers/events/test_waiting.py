@@ -7,7 +7,7 @@ import pytest
 
 from extender.controllers.events.waiting import AGAIN_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
-from tests.extender.scheduling.world import World, group_json, node_json, pod_json, running
+from tests.extender.scheduling.world import Object, World, group_json, node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -74,13 +74,6 @@ async def test_a_reason_that_comes_and_goes_is_told_once() -> None:
         assert len(told(world)) == 2
 
 
-async def test_what_cannot_start_is_a_warning() -> None:
-    async with running(SMALL, group_json(), pod_json("a", group="g"), pod_json("b", group="g")) as world:
-        await world.settle(TOLD_S)
-        assert told(world) == [("GangCannotStart", "g")]
-        assert {one["type"] for one in world.api.events} == {"Warning"}
-
-
 async def test_a_short_wait_is_not_told() -> None:
     async with running(node_json("n1"), group_json(), pod_json("a", group="g")) as world:
         await world.settle(PATIENCE_S - 2.0)
@@ -105,17 +98,26 @@ async def test_the_end_of_a_wait_is_told() -> None:
         assert note.endswith(" s of waiting.")
 
 
-async def test_a_gang_without_podgroup_is_told_on_a_pod() -> None:
-    async with running(SMALL) as world:
-        world.gang("l", 2)
-        await world.settle(TOLD_S)
-        assert (told(world), told(world, "Pod")) == ([], [("GangCannotStart", "l-0")])
+WARNINGS: dict[str, tuple[list[Object], list[str], str, str]] = {  # case: (objects; PodGroups told; pod told; of what)
+    "it cannot start": (
+        [group_json(), pod_json("a", group="g"), pod_json("b", group="g")],
+        ["g"],
+        "a",
+        "GangCannotStart",
+    ),
+    "no PodGroup": ([pod_json(f"l-{i}", gang="l", size=2) for i in range(2)], [], "l-0", "GangCannotStart"),
+    "the PodGroup has a fault": ([group_json(least=0), pod_json("a", group="g")], ["g"], "a", "GangInvalid"),
+}
 
 
-async def test_a_fault_of_the_podgroup_is_told_on_it_too() -> None:
-    async with running(SMALL, group_json(least=0), pod_json("a", group="g")) as world:
+@pytest.mark.parametrize(("objects", "groups", "pod", "reason"), WARNINGS.values(), ids=WARNINGS)
+async def test_who_is_told_of_what_people_have_to_change(
+    objects: list[Object], groups: list[str], pod: str, reason: str
+) -> None:
+    async with running(SMALL, *objects) as world:
         await world.settle(TOLD_S)
-        assert (told(world), told(world, "Pod")) == ([("GangInvalid", "g")], [("GangInvalid", "a")])
+        assert (told(world), told(world, "Pod")) == ([(reason, name) for name in groups], [(reason, pod)])
+        assert {one["type"] for one in world.api.events} == {"Warning"}
 
 
 async def test_a_crowd_has_its_turn() -> None:

@@ -11,12 +11,13 @@ from extender.controllers.owners.failure_budget import (
     KINDS,
     OVER,
     NotAllowed,
-    Refusal,
+    WhyKept,
     budget,
     controller_of,
+    desired_pods,
+    has_succeeded,
     uid_of,
 )
-from extender.controllers.owners.finishing import desired_pods, has_succeeded
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
 
@@ -59,50 +60,46 @@ IGNORE: Json = {"action": "Ignore", "onPodConditions": [DISRUPTION]}
 ON_EXIT: Json = {"action": "FailJob", "onExitCodes": {"operator": "NotIn", "values": [0]}}
 UNSCHEDULED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
-JOBS: dict[str, tuple[bytes, list[bytes], int | Refusal]] = {  # case: (Job, pods to remove, what it costs or why not)
+JOBS: dict[str, tuple[bytes, list[bytes], int | WhyKept]] = {  # case: (Job, pods to remove, what it costs or why not)
     "default limit of six": (job(backoffLimit=None), pods(6), 6),
-    "one more than that": (job(backoffLimit=None), pods(7), Refusal.BACKOFF_LIMIT),
-    "limit reached exactly": (job(backoffLimit=2), pods(2), 2),
-    "no failure allowed": (job(backoffLimit=0), pods(1), Refusal.BACKOFF_LIMIT),
-    "failures of before count": (job({"failed": 5}), pods(2), Refusal.BACKOFF_LIMIT),
+    "one more than that": (job(backoffLimit=None), pods(7), WhyKept.BACKOFF_LIMIT),
     "failures not yet counted count": (
-        job({"failed": 4, "uncountedTerminatedPods": {"failed": ["u1"]}}), pods(2), Refusal.BACKOFF_LIMIT,
+        job({"failed": 4, "uncountedTerminatedPods": {"failed": ["u1"]}}), pods(2), WhyKept.BACKOFF_LIMIT,
     ),
     "restartPolicy OnFailure counts the same": (
-        job(backoffLimit=1, template={"spec": {"restartPolicy": "OnFailure"}}), pods(2), Refusal.BACKOFF_LIMIT,
+        job(backoffLimit=1, template={"spec": {"restartPolicy": "OnFailure"}}), pods(2), WhyKept.BACKOFF_LIMIT,
     ),
     "podReplacementPolicy only delays": (job(backoffLimit=1, podReplacementPolicy="Failed"), pods(1), 1),
-    "disruptions ignored": (job(backoffLimit=0, podFailurePolicy=policy(IGNORE)), pods(3), 0),
     "disruptions ignored, after a rule on exit codes": (
         job(backoffLimit=0, podFailurePolicy=policy(ON_EXIT, IGNORE)), pods(3), 0,
     ),
     "the first rule that matches decides": (
         job(backoffLimit=0, podFailurePolicy=policy({**IGNORE, "action": "Count"}, IGNORE)),
-        pods(1), Refusal.BACKOFF_LIMIT,
+        pods(1), WhyKept.BACKOFF_LIMIT,
     ),
     "a rule for the condition when it is False": (
         job(backoffLimit=0, podFailurePolicy=policy({"action": "Ignore", "onPodConditions": [
             {"type": "DisruptionTarget", "status": "False"}]})),
-        pods(1), Refusal.BACKOFF_LIMIT,
+        pods(1), WhyKept.BACKOFF_LIMIT,
     ),
     "a rule on a condition that the pod has": (
         job(podFailurePolicy=policy({"action": "FailJob", "onPodConditions": [
             {"type": "PodScheduled", "status": "False"}]}, IGNORE)),
-        [member(conditions=(UNSCHEDULED,))], Refusal.FAILURE_POLICY,
+        [member(conditions=(UNSCHEDULED,))], WhyKept.FAILURE_POLICY,
     ),
     "disruptions fail the Job": (
-        job(podFailurePolicy=policy({**IGNORE, "action": "FailJob"})), pods(1), Refusal.FAILURE_POLICY,
+        job(podFailurePolicy=policy({**IGNORE, "action": "FailJob"})), pods(1), WhyKept.FAILURE_POLICY,
     ),
     "disruptions fail the index": (
         job(backoffLimitPerIndex=3, podFailurePolicy=policy({**IGNORE, "action": "FailIndex"})),
-        pods(1), Refusal.FAILURE_POLICY,
+        pods(1), WhyKept.FAILURE_POLICY,
     ),
     "only exit codes have rules": (job(backoffLimit=1, podFailurePolicy=policy(ON_EXIT)), pods(1), 1),
     "per index, first failure": (job(backoffLimitPerIndex=1, backoffLimit=2147483647), pods(4), 4),
     "per index, without defaults": (job(backoffLimitPerIndex=1, backoffLimit=None), pods(9), 9),
-    "per index, none allowed": (job(backoffLimitPerIndex=0, backoffLimit=None), pods(1), Refusal.INDEX_LIMIT),
+    "per index, none allowed": (job(backoffLimitPerIndex=0, backoffLimit=None), pods(1), WhyKept.INDEX_LIMIT),
     "per index, used up": (
-        job(backoffLimitPerIndex=2, backoffLimit=None), [member(0), member(1, failures=2)], Refusal.INDEX_LIMIT,
+        job(backoffLimitPerIndex=2, backoffLimit=None), [member(0), member(1, failures=2)], WhyKept.INDEX_LIMIT,
     ),
     "per index, used up and ignored": (
         job(backoffLimitPerIndex=2, backoffLimit=None, podFailurePolicy=policy(IGNORE)), [member(1, failures=2)], 0,
@@ -110,25 +107,25 @@ JOBS: dict[str, tuple[bytes, list[bytes], int | Refusal]] = {  # case: (Job, pod
     "per index, a count that is no number": (
         job(backoffLimitPerIndex=1, backoffLimit=None), [member(failures="-7")], 1,
     ),
-    "per index and in all": (job(backoffLimitPerIndex=3, backoffLimit=1), pods(2), Refusal.BACKOFF_LIMIT),
-    "suspended": (job(suspend=True), pods(1), Refusal.SUSPENDED),
-    "complete": (job({"conditions": [true("Complete")]}), pods(1), Refusal.ENDED),
-    "failed": (job({"conditions": [true("Failed")]}), pods(1), Refusal.ENDED),
-    "about to fail": (job({"conditions": [true("FailureTarget")]}), pods(1), Refusal.ENDED),
-    "about to succeed": (job({"conditions": [true("SuccessCriteriaMet")]}), pods(1), Refusal.ENDED),
+    "per index and in all": (job(backoffLimitPerIndex=3, backoffLimit=1), pods(2), WhyKept.BACKOFF_LIMIT),
+    "suspended": (job(suspend=True), pods(1), WhyKept.SUSPENDED),
+    "complete": (job({"conditions": [true("Complete")]}), pods(1), WhyKept.ENDED),
+    "failed": (job({"conditions": [true("Failed")]}), pods(1), WhyKept.ENDED),
+    "about to fail": (job({"conditions": [true("FailureTarget")]}), pods(1), WhyKept.ENDED),
+    "about to succeed": (job({"conditions": [true("SuccessCriteriaMet")]}), pods(1), WhyKept.ENDED),
     "resumed": (job({"conditions": [{"type": "Suspended", "status": "False"}]}, suspend=False), pods(1), 1),
     "work queue": (job(completions=None), pods(1), 1),
-    "work queue that begins to end": (job({"succeeded": 1}, completions=None), pods(1), Refusal.NO_MORE),
-    "managed by somebody else": (job(managedBy="kueue.x-k8s.io/multikueue"), pods(1), Refusal.UNKNOWN_KIND),
+    "work queue that begins to end": (job({"succeeded": 1}, completions=None), pods(1), WhyKept.NO_MORE),
+    "managed by somebody else": (job(managedBy="kueue.x-k8s.io/multikueue"), pods(1), WhyKept.UNKNOWN_KIND),
     "managed by the Job controller by name": (job(managedBy="kubernetes.io/job-controller"), pods(1), 1),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("owner", "removed", "want"), JOBS.values(), ids=JOBS)
-def test_jobs(owner: bytes, removed: list[bytes], want: int | Refusal) -> None:
+def test_jobs(owner: bytes, removed: list[bytes], want: int | WhyKept) -> None:
     """As pkg/controller/job of Kubernetes 1.36 counts pods that are deleted before they ran."""
     verdict = budget(owner, removed)
-    if isinstance(want, Refusal):
+    if isinstance(want, WhyKept):
         assert isinstance(verdict, NotAllowed)
         assert verdict.reason is want
     else:
@@ -136,7 +133,7 @@ def test_jobs(owner: bytes, removed: list[bytes], want: int | Refusal) -> None:
 
 
 KUBEFLOW, OPERATOR = "kubeflow.org/v1", "kubeflow.org/training-operator"
-OTHERS: dict[str, tuple[bytes, Refusal | None]] = {  # case: (owner, why not; None: freely)
+OTHERS: dict[str, tuple[bytes, WhyKept | None]] = {  # case: (owner, why not; None: freely)
     **{kind: (other(KUBEFLOW, kind), None)
        for kind in ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")},
     "MPIJob of its own operator": (
@@ -144,27 +141,27 @@ OTHERS: dict[str, tuple[bytes, Refusal | None]] = {  # case: (owner, why not; No
     ),
     "training job, managed by name": (other(KUBEFLOW, "TFJob", runPolicy={"managedBy": OPERATOR}), None),
     "training job, managed elsewhere": (
-        other(KUBEFLOW, "TFJob", runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), Refusal.UNKNOWN_KIND,
+        other(KUBEFLOW, "TFJob", runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"}), WhyKept.UNKNOWN_KIND,
     ),
     "training job, running": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Running")]}), None),
-    "training job, failed": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Failed")]}), Refusal.ENDED),
-    "training job, over": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Succeeded")]}), Refusal.ENDED),
-    "training job, suspended": (other(KUBEFLOW, "PyTorchJob", runPolicy={"suspend": True}), Refusal.SUSPENDED),
+    "training job, failed": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Failed")]}), WhyKept.ENDED),
+    "training job, over": (other(KUBEFLOW, "TFJob", status={"conditions": [true("Succeeded")]}), WhyKept.ENDED),
+    "training job, suspended": (other(KUBEFLOW, "PyTorchJob", runPolicy={"suspend": True}), WhyKept.SUSPENDED),
     "training job, about to resume": (
-        other(KUBEFLOW, "PyTorchJob", status={"conditions": [true("Suspended")]}), Refusal.SUSPENDED,
+        other(KUBEFLOW, "PyTorchJob", status={"conditions": [true("Suspended")]}), WhyKept.SUSPENDED,
     ),
     "StatefulSet": (other("apps/v1", "StatefulSet", replicas=3), None),
     "ReplicaSet": (other("apps/v1", "ReplicaSet"), None),
-    "ReplicaSet of none": (other("apps/v1", "ReplicaSet", replicas=0), Refusal.NO_MORE),
+    "ReplicaSet of none": (other("apps/v1", "ReplicaSet", replicas=0), WhyKept.NO_MORE),
     "LeaderWorkerSet": (other("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", replicas=2), None),
-    "Ray": (other("ray.io/v1", "RayCluster"), Refusal.UNKNOWN_KIND),
-    "a Job of another group": (other("batch.volcano.sh/v1alpha1", "Job"), Refusal.UNKNOWN_KIND),
-    "nothing": (b"{}", Refusal.UNKNOWN_KIND),
+    "Ray": (other("ray.io/v1", "RayCluster"), WhyKept.UNKNOWN_KIND),
+    "a Job of another group": (other("batch.volcano.sh/v1alpha1", "Job"), WhyKept.UNKNOWN_KIND),
+    "nothing": (b"{}", WhyKept.UNKNOWN_KIND),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("owner", "want"), OTHERS.values(), ids=OTHERS)
-def test_other_kinds(owner: bytes, want: Refusal | None) -> None:
+def test_other_kinds(owner: bytes, want: WhyKept | None) -> None:
     """They recreate pods that never ran without counting; what is not known is not allowed."""
     verdict = budget(owner, pods(20))
     assert (verdict.reason if isinstance(verdict, NotAllowed) else None) is want
@@ -176,7 +173,7 @@ def test_an_owner_that_is_being_deleted(group: str, kind: str) -> None:
     found = {"apiVersion": f"{group}/v1", "kind": kind, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     verdict = budget(json.dumps(found).encode(), pods(1))
     assert isinstance(verdict, NotAllowed)
-    assert verdict.reason is Refusal.DELETED
+    assert verdict.reason is WhyKept.DELETED
     assert verdict.reason in OVER
 
 
@@ -232,23 +229,23 @@ def on_a_node(pod: bytes) -> bytes:
     return json.dumps({**found, "spec": {"nodeName": "n1"}}).encode()
 
 
-BOUND: dict[str, tuple[Refusal | None, bytes]] = {  # case: (why pods with nodes must stay, their owner)
+BOUND: dict[str, tuple[WhyKept | None, bytes]] = {  # case: (why pods with nodes must stay, their owner)
     "a Job": (None, job()),
     "a Job whose exit codes may fail it": (
-        Refusal.FAILURE_POLICY,
+        WhyKept.FAILURE_POLICY,
         job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}})),
     ),
     "a Job that ignores exit codes": (
         None,
         job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}})),
     ),
-    "a TFJob": (Refusal.COUNTS_AS_FAILED, other("kubeflow.org/v1", "TFJob")),
+    "a TFJob": (WhyKept.COUNTS_AS_FAILED, other("kubeflow.org/v1", "TFJob")),
     "a StatefulSet": (None, other("apps/v1", "StatefulSet", replicas=4)),
 }
 
 
 @pytest.mark.parametrize(("why", "owner"), BOUND.values(), ids=BOUND)
-def test_pods_that_have_nodes(why: Refusal | None, owner: bytes) -> None:
+def test_pods_that_have_nodes(why: WhyKept | None, owner: bytes) -> None:
     """They end with an exit code that nobody knows, and an operator may take them for failed ones."""
     verdict = budget(owner, [on_a_node(pod) for pod in pods(2)])
     assert why == (verdict.reason if isinstance(verdict, NotAllowed) else None)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.finishing import AGAIN_S, PATIENCE_S, runs_left
+from extender.controllers.owners.failure_budget import runs_left
 from extender.controllers.owners.obstacles import TIMEOUT_S, Circumstances
+from extender.controllers.owners.reading import AGAIN_S, PATIENCE_S
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.explain.gang import Explained
 from scoring.ids import GangKey

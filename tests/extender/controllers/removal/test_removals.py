@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from extender.cache import ClusterCache
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening, Subject
 from extender.controllers.removal.fresh_gang import Fresh
 from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Disruptions
@@ -16,9 +17,10 @@ from scoring.ids import NodeName
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
 from tests.extender.controllers.elastic.cluster import site
-from tests.extender.controllers.gates.test_repins import job, nodes
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_evictions import half_bound
+from tests.extender.controllers.removal.test_repins import job
+from tests.extender.controllers.restart.test_controller import NODES as LARGE
 from tests.extender.controllers.restart.test_controller import RESTART_S, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
@@ -61,7 +63,7 @@ async def test_an_eviction_is_announced_before() -> None:
 
 
 async def test_suspending_and_resuming_are_announced_before() -> None:
-    async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world) as operator:
+    async with running(*LARGE) as world, started(world) as operator:
         release = world.api.hold("patch_object")
         world.delete("job-1")
         await world.settle(RESTART_S)
@@ -105,7 +107,7 @@ async def test_what_is_announced_and_refused_is_told() -> None:
 
 
 async def test_a_suspension_that_is_refused_is_told() -> None:
-    async with running(*nodes(*(f"n{i}" for i in range(6)))) as world, started(world):
+    async with running(*LARGE) as world, started(world):
         world.api.fail_next("patch_object", ConflictError(409, "the object has been modified"))
         world.delete("job-1")
         await world.settle(RESTART_S + 10.0)
@@ -118,12 +120,7 @@ class Gate:
         self.api = FakeClusterApi()
         self.telemetry = Telemetry()
         self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
-        self.gate = Disruptions(
-            self.api,
-            self.events.announce,
-            is_own=lambda pod: pod.scheduler_name == "netgang",
-            post_event=self.events.post,
-        )
+        self.gate = Disruptions(self.api, self.events, ClusterCache())
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
         self.job = Subject("batch/v1", "Job", "default", "job", self.owner["uid"])
@@ -169,6 +166,14 @@ async def test_events_of_one_act_are_few() -> None:
     assert one.api.events[0]["note"] == "for a reason. Pods: p000, p001, p002 and 997 more."
 
 
+async def test_a_pod_without_owner_is_told_itself() -> None:
+    one = Gate()
+    raw = msgspec.json.encode(one.api.add(pod_json("p", gang="g", size=2)))
+    pod = Fresh(pod_from_json(raw), raw)
+    await one.gate.evict(pod, CAUSE, among=[pod])
+    assert told(one.api, "PodEvicted") == {"Pod/p"}
+
+
 async def test_what_is_tried_again_is_not_told_again() -> None:
     one = Gate()
     pod = one.read("p")
@@ -180,15 +185,6 @@ async def test_what_is_tried_again_is_not_told_again() -> None:
     await asyncio.sleep(REPEAT_S + 1.0)
     await one.gate.evict(pod, CAUSE, among=[pod])
     assert len(one.api.events) == 4
-
-
-async def test_a_pod_without_owner_is_told_itself() -> None:
-    one = Gate()
-    bare = pod_json("p", gang="g", size=2)
-    raw = msgspec.json.encode(one.api.add(bare))
-    pod = Fresh(pod_from_json(raw), raw)
-    await one.gate.evict(pod, CAUSE, among=[pod])
-    assert told(one.api, "PodEvicted") == {"Pod/p"}
 
 
 NO_ANSWER: dict[str, Exception] = {  # case: what the API server says to the Event
@@ -277,8 +273,7 @@ def stranger_of(operator: Operator) -> None:
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
 async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind: str) -> None:
     """A suspended owner removes all its pods: those of another scheduler too, so it is not done, and is told."""
-    nodes = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
-    async with running(*nodes) as world, started(world, kind=kind) as operator:
+    async with running(*LARGE) as world, started(world, kind=kind) as operator:
         stranger_of(operator)
         world.delete("job-1")
         await world.settle(RESTART_S)
@@ -290,8 +285,7 @@ async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind
 
 async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
     """What the owner's pods are is read from the API server: the watch may be behind (docs/safety.md S11)."""
-    nodes = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
-    async with running(*nodes) as world:
+    async with running(*LARGE) as world:
         operator = Operator(world)
         async with playing(operator.keep()):
             await world.settle(QUIET_S + 3.0)

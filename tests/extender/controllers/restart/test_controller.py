@@ -211,7 +211,7 @@ OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (how the gang is m
 
 @pytest.mark.parametrize(("how", "said"), OBSTACLES.values(), ids=OBSTACLES)
 async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) -> None:
-    async with running(*NODES) as world, started(world, spec=how.get("spec")) as operator:
+    async with running(*NODES) as world, started(world, spec=how.get("spec", {})) as operator:
         metadata = {**operator.owner["metadata"], "labels": how.get("labels", {})}
         if "above" in how:
             above = {"apiVersion": "example.com/v1", "kind": how["above"], "name": "r", "uid": "u", "controller": True}

@@ -6,7 +6,7 @@ import pytest
 
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.restart.eligibility import Obstacle
-from extender.controllers.restart.one_gang import SLOW_S, SLOWEST_S
+from extender.controllers.restart.recreation import SLOW_S, SLOWEST_S
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
@@ -54,7 +54,8 @@ async def test_defects_are_counted() -> None:
         world.api.fail_next("patch_object", RuntimeError("a defect"))
         world.delete("job-1")
         await world.settle(RESTART_S + 10.0)
-        assert world.counted("internal_errors_total", place="restart") == 2.0
+        assert world.counted("internal_errors_total", place="Restarts") == 1.0
+        assert world.counted("internal_errors_total", place="restart") == 1.0
         assert operator.uids().isdisjoint(before)
 
 

@@ -5,23 +5,12 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.failure_budget import KINDS, forbidding, matches
+from extender.controllers.owners.failure_budget import KINDS, can_suspend, forbidding, matches
 from extender.controllers.restart.suspensions import (
     HISTORY,
     NOTE,
+    FreshOwner,
     Note,
-    can_suspend,
-    has_stopped,
-    is_over,
-    is_suspended,
-    managed_by_queue,
-    names_return,
-    note_of,
-    ref_of,
-    restarts_of,
-    resume_patch,
-    suspend_patch,
-    waits_for_the_end,
 )
 from extender.kube.calls import SUSPENDED
 from extender.notes import Bearer, NoteKind
@@ -33,12 +22,12 @@ JOB = Controller("batch/v1", "Job", "train", "u1")
 TF_JOB = Controller("kubeflow.org/v1", "TFJob", "train", "u1")
 
 
-def owner(**fields: Any) -> bytes:
+def owner(ref: Controller = JOB, **fields: Any) -> FreshOwner:
     metadata = {"name": "train", "uid": "u1", "resourceVersion": "7", **fields.pop("metadata", {})}
-    return json.dumps({"metadata": metadata, **fields}).encode()
+    return FreshOwner.read(ref.api_version, ref.kind, json.dumps({"metadata": metadata, **fields}).encode())
 
 
-def patched(before: bytes, patch: bytes) -> bytes:
+def patched(before: FreshOwner, patch: bytes) -> FreshOwner:
     def merged(old: Any, new: Any) -> Any:
         if not isinstance(new, dict):
             return new
@@ -47,7 +36,7 @@ def patched(before: bytes, patch: bytes) -> bytes:
             found.pop(name, None) if value is None else found.update({name: merged(found.get(name), value)})
         return found
 
-    return json.dumps(merged(json.loads(before), json.loads(patch))).encode()
+    return FreshOwner(before.ref, json.dumps(merged(json.loads(before.raw), json.loads(patch))).encode())
 
 
 def test_the_kinds_with_suspend_are_those_with_the_right() -> None:
@@ -57,25 +46,25 @@ def test_the_kinds_with_suspend_are_those_with_the_right() -> None:
 
 @pytest.mark.parametrize("ref", [JOB, TF_JOB], ids=["Job", "TFJob"])
 def test_suspended_and_resumed_an_owner_is_as_it_was(ref: Controller) -> None:
-    before = owner(spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
+    before = owner(ref, spec={"other": 1}, metadata={"labels": {"a": "b"}, "annotations": {"c": "d"}})
     note = Note("g", "w-3 was lost", 1000.0)
-    patch = suspend_patch(before, ref, note, repair=True, notes=NOTES)
+    patch = before.suspend_patch(note, repair=True, notes=NOTES)
     assert json.loads(patch)["metadata"]["resourceVersion"] == "7"
     held = patched(before, patch)
-    assert (is_suspended(held, ref), note_of(held, ref, NOTES)) == (True, note)
-    after = patched(held, resume_patch(held, ref))
-    assert (is_suspended(after, ref), note_of(after, ref, NOTES)) == (False, None)
-    found = json.loads(after)
+    assert (held.suspended, held.note(NOTES)) == (True, note)
+    after = patched(held, held.resume_patch(resume=True))
+    assert (after.suspended, after.note(NOTES)) == (False, None)
+    found = json.loads(after.raw)
     assert found["metadata"]["annotations"] == {"c": "d", HISTORY: noted(HISTORY, "1000")}
     assert found["metadata"]["labels"] == {"a": "b"}
     assert found["spec"]["other"] == 1
 
 
 def test_a_forgotten_note_leaves_the_switch() -> None:
-    held = patched(owner(), suspend_patch(owner(), JOB, Note("g", "", 1.0), repair=False, notes=NOTES))
-    left = patched(held, resume_patch(held, None))
-    assert (is_suspended(left, JOB), note_of(left, JOB, NOTES)) == (True, None)
-    assert HISTORY not in json.loads(left)["metadata"]["annotations"]
+    held = patched(owner(), owner().suspend_patch(Note("g", "", 1.0), repair=False, notes=NOTES))
+    left = patched(held, held.resume_patch(resume=False))
+    assert (left.suspended, left.note(NOTES)) == (True, None)
+    assert HISTORY not in json.loads(left.raw)["metadata"]["annotations"]
 
 
 def noted(kind: str, content: str, *, uid: str = "u1", namespace: str = "") -> str:
@@ -100,19 +89,19 @@ STRANGE = {  # case: the annotation's text
 def test_notes_that_do_not_count(text: str | None) -> None:
     """A copy of the manifest, or a text that no parser can take, resumes nothing (docs/safety.md S21, S22)."""
     annotations = {} if text is None else {NOTE: text}
-    assert note_of(owner(metadata={"annotations": annotations}), JOB, NOTES) is None
+    assert owner(metadata={"annotations": annotations}).note(NOTES) is None
 
 
 def test_the_history_keeps_an_hour() -> None:
     before = owner(metadata={"annotations": {HISTORY: noted(HISTORY, "10,5000,nonsense,4000")}})
-    assert restarts_of(before, JOB, now_s=7000.0, notes=NOTES) == (4000.0, 5000.0)
-    patch = json.loads(suspend_patch(before, JOB, Note("g", "", 8000.0), repair=True, notes=NOTES))
+    assert before.restarts(NOTES, now_s=7000.0) == (4000.0, 5000.0)
+    patch = json.loads(before.suspend_patch(Note("g", "", 8000.0), repair=True, notes=NOTES))
     assert patch["metadata"]["annotations"][HISTORY] == noted(HISTORY, "5000,8000")
 
 
 def test_a_history_that_is_not_ours_counts_for_nothing() -> None:
     before = owner(metadata={"annotations": {HISTORY: "5000,5001,5002"}})
-    assert restarts_of(before, JOB, now_s=5003.0, notes=NOTES) == ()
+    assert before.restarts(NOTES, now_s=5003.0) == ()
 
 
 STATES = {  # case: (status, stopped, over)
@@ -128,20 +117,21 @@ STATES = {  # case: (status, stopped, over)
 @pytest.mark.parametrize(("status", "stopped", "over"), STATES.values(), ids=STATES)
 def test_what_an_owner_says_of_itself(status: dict[str, Any], stopped: bool, over: bool) -> None:
     found = owner(status=status)
-    assert (has_stopped(found), is_over(found)) == (stopped, over)
+    assert (found.has_stopped, found.over) == (stopped, over)
 
 
 def test_who_is_deleted_is_over() -> None:
-    assert is_over(owner(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert owner(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}).over
 
 
 def test_what_differs_between_kinds() -> None:
-    assert managed_by_queue(owner(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}))
-    assert not managed_by_queue(owner())
-    assert (names_return(JOB), names_return(TF_JOB)) == (False, True)
-    assert waits_for_the_end(owner(spec={"podReplacementPolicy": "Failed"}))
-    assert not waits_for_the_end(owner(spec={}))
-    assert ref_of("batch/v1", "Job", owner()) == JOB
+    assert owner(metadata={"labels": {"kueue.x-k8s.io/queue-name": "q"}}).managed_by_queue
+    assert not owner().managed_by_queue
+    assert (KINDS[JOB.group_kind].fixed_names, KINDS[TF_JOB.group_kind].fixed_names) == (False, True)
+    assert owner(spec={"podReplacementPolicy": "Failed"}).waits_for_the_end
+    assert owner(TF_JOB).waits_for_the_end
+    assert not owner(spec={}).waits_for_the_end
+    assert owner().ref == JOB
 
 
 def budget(name: str, allowed: int, *, selector: dict[str, Any] | None, **metadata: Any) -> bytes:

@@ -13,10 +13,9 @@ import asyncio
 import math
 import random
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, field
-
-import msgspec
+from typing import Protocol
 
 from extender.controllers.context import ControllerContext
 from extender.convert import NUDGE_ANNOTATION
@@ -35,20 +34,25 @@ _UNPROCESSABLE = 422
 _BELIEVE_S = 5.0  # A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet
 
 
-class Gates(msgspec.Struct, frozen=True):
-    """What the queue asks its callers, and reports to them."""
+class GateKeeper(Protocol):
+    """Whom the queue asks about gates, and reports to."""
 
-    patch_for: Callable[[Pod], bytes | None]  # The patch that removes the pod's gate; `None`: not now
-    sent: Callable[[Pod], None]
-    refused: Callable[[Pod, str], None]  # The API server will never accept this pod's patch
+    def patch_for(self, pod: Pod) -> bytes | None:
+        """The patch that removes the pod's gate; `None`: not now."""
+
+    def sent(self, pod: Pod) -> None:
+        """It was sent."""
+
+    def refused(self, pod: Pod, why: str) -> None:
+        """The API server will never accept this pod's patch."""
 
 
 @dataclass(eq=False, repr=False)
-class Wakes:
+class UngateQueue:
     """A queue of pods to admit or wake, and the tasks that do it. Bounded by the pods that exist."""
 
     context: ControllerContext
-    gates: Gates
+    gates: GateKeeper
     _: KW_ONLY
     per_s: float = 1000.0
     rng: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311 - jitter, nothing secret
@@ -173,6 +177,4 @@ class Wakes:
     def _again_later(self, pod: Pod) -> None:
         failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
         pause_s = _RETRY.delay_s(failures, rng=self.rng)
-        if (retry := self._retries.pop(pod.uid, None)) is not None:
-            retry.cancel()
         self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from extender.cache import ClusterCache
-from extender.controllers.gates.wakes import Gates, Wakes
+from extender.controllers.ungate_queue import UngateQueue
 from extender.convert import NUDGE_ANNOTATION, admission_patch, pod_from_json
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.notes import NoteKind
 from scoring.ids import NodeName, PodUid
-from scoring.model import GATE
+from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
 from tests.extender.controllers.contexts import context_over
@@ -33,12 +33,18 @@ class Desk:
     def __init__(self) -> None:
         self.api = FakeClusterApi()
         self.cache = ClusterCache()
-        gates = Gates(
-            lambda pod: admission_patch(pod, NodeName("n1"), (), notes=NOTES), lambda _: None, lambda _pod, _why: None
-        )
         context = context_over(self.api, self.cache, LoopClock())
         self.telemetry = context.telemetry
-        self.wakes = Wakes(context, gates)
+        self.wakes = UngateQueue(context, self)
+
+    def patch_for(self, pod: Pod) -> bytes:
+        return admission_patch(pod, NodeName("n1"), (), notes=NOTES)
+
+    def sent(self, pod: Pod) -> None:
+        pass
+
+    def refused(self, pod: Pod, why: str) -> None:
+        pass
 
     def pod(self, name: str, **fields: object) -> PodUid:
         self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.repair.controller import PATIENCE_S
+from extender.controllers.restart.repair import PATIENCE_S
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.restart.test_controller import NODES, reasons, restarts, started
 from tests.extender.scheduling.world import World, running

@@ -19,17 +19,15 @@ is no reason to write: they are left out when the next gang starts. What cannot 
 `/readyz`) and tried again; then a gang counts as started if this process saw that, and nothing else stops.
 """
 
-import asyncio
 import logging
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
-from extender.cache import ClusterCache
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
-from extender.ports import Clock, StoredText, TextStore
+from extender.ports import StoredText, TextStore
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, counts
@@ -50,53 +48,46 @@ Marks: TypeAlias = dict[PodUid, str]  # Member that is noted → what is written
 _log = logging.getLogger(__name__)
 
 
-@dataclass(eq=False, repr=False)
-class StartedGangs:
-    """One process's view of the ConfigMap; `run` it. Bounded by the gangs that exist."""
+class StartedGangsConfigMap(ControlLoop):
+    """One process's view of the ConfigMap. Bounded by the gangs that exist."""
 
-    store: TextStore
-    cache: ClusterCache
-    clock: Clock
-    _: KW_ONLY
-    acting: Callable[[], bool] = lambda: True
-    problem: str = "they have not been read yet"  # Why starts do not outlive this process; empty: they do
-    left_out: int = field(default=0, init=False)  # Gangs that do not fit into the text
-    _noted: dict[GangKey, tuple[Gang, Marks]] = field(default_factory=dict, init=False)  # Own gangs that have started
-    _stored: StoredText | None = field(default=None, init=False)  # As it was read or written last
-    _written: frozenset[str] = field(default=frozenset(), init=False)  # The marks in it
-    _read_s: float = field(default=0.0, init=False)  # When it is to be read again, monotonic
-    _again_s: float = field(default=AGAIN_S, init=False)
-    _complaint: str = field(default="", init=False)
+    leads_only = False
 
-    async def run(self) -> None:
-        """Look at the ConfigMap until cancelled."""
-        while True:
-            pause_s = await self.look()
-            await asyncio.sleep(pause_s)
+    def __init__(self, context: ControllerContext, store: TextStore) -> None:
+        super().__init__(context)
+        self._store, self._cache = store, context.cache
+        self.problem = "they have not been read yet"  # Why starts do not outlive this process; empty: they do
+        self.left_out = 0  # Gangs that do not fit into the text
+        self._noted: dict[GangKey, tuple[Gang, Marks]] = {}  # Own gangs that have started
+        self._stored: StoredText | None = None  # As it was read or written last
+        self._written: frozenset[str] = frozenset()  # The marks in it
+        self._read_s = 0.0  # When it is to be read again, monotonic
+        self._again_s = AGAIN_S
+        self._complaint = ""
 
-    def read_again(self) -> None:
-        """A term begins: another replica may have written."""
+    def forget(self) -> None:
+        """A term begins or ends: another replica may have written, so it is read again."""
         self._read_s = 0.0
 
     async def look(self) -> float:
         """Read the ConfigMap if that is due, and write what is new; seconds until the next look."""
         try:
-            if self._stored is None or self.clock.monotonic_s() >= self._read_s:
-                stored = await self.store.read()
+            if self._stored is None or self.context.clock.monotonic_s() >= self._read_s:
+                stored = await self._store.read()
                 if stored is None:
-                    return self._failed(f"there is no ConfigMap {self.store.place}: apply the manifests again")
+                    return self._failed(f"there is no ConfigMap {self._store.place}: apply the manifests again")
                 if self._stored is None or stored.resource_version != self._stored.resource_version:
                     await self._adopt(stored)
-                self._stored, self._read_s = stored, self.clock.monotonic_s() + READ_EACH_S
-            if self.acting() and (text := await in_slices(self.to_write())) is not None:
-                self._stored = await self.store.write(text, self._stored)
+                self._stored, self._read_s = stored, self.context.clock.monotonic_s() + READ_EACH_S
+            if self.context.acting() and (text := await in_slices(self.to_write())) is not None:
+                self._stored = await self._store.write(text, self._stored)
                 self._written, self.problem = _marks_in(text), ""
         except ConflictError:
             self._stored = None
             return _CONFLICT_S
         except (ApiError, ApiUnavailableError) as error:
             self._stored = None
-            return self._failed(f"ConfigMap {self.store.place}: {error}")
+            return self._failed(f"ConfigMap {self._store.place}: {error}")
         self._again_s = AGAIN_S
         self._complain()
         return max(WRITE_EACH_S, len(self._stored.text) / CHARS_A_SECOND)
@@ -107,7 +98,7 @@ class StartedGangs:
         Cost: O(gangs + members that changed), and O(gangs log gangs) if anything is to be written.
         """
         before, noted = self._noted, dict[GangKey, tuple[Gang, Marks]]()
-        for key, gang in self.cache.snapshot().gangs.items():
+        for key, gang in self._cache.snapshot().gangs.items():
             yield
             if gang.started and gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(key)
@@ -133,20 +124,19 @@ class StartedGangs:
         try:
             self._written, self.problem = _marks_in(stored.text), ""
         except ValueError as error:
-            self._written, self.problem = frozenset(), f"ConfigMap {self.store.place} is not used: {error}"
+            self._written, self.problem = frozenset(), f"ConfigMap {self._store.place} is not used: {error}"
         if self._written:
-            self.cache.note_starts(await in_slices(self._members()))
+            self._cache.note_starts(await in_slices(self._members()))
 
     def _members(self) -> Steps[dict[PodUid, GangKey]]:
         """Members of gangs that this process has not seen start, and that are noted. Cost: O(their members)."""
-        found: dict[PodUid, GangKey] = {}
-        for key, gang in self.cache.snapshot().gangs.items():
+        members: dict[PodUid, GangKey] = {}
+        for key, gang in self._cache.snapshot().gangs.items():
             yield
-            if gang.own and not gang.started:
-                found |= {
-                    pod.uid: key for pod in gang.members if counts(pod) and mark_of(key, pod.uid) in self._written
-                }
-        return found
+            for pod in gang.members if gang.own and not gang.started else ():
+                if counts(pod) and mark_of(key, pod.uid) in self._written:
+                    members[pod.uid] = key
+        return members
 
     def _failed(self, why: str) -> float:
         self.problem = why
@@ -159,7 +149,7 @@ class StartedGangs:
         if words and words != self._complaint:
             _log.warning("a netgang that starts would not know that gangs have started: %s", words)
         elif self._complaint and not words:
-            _log.info("gangs that have started are kept in ConfigMap %s", self.store.place)
+            _log.info("gangs that have started are kept in ConfigMap %s", self._store.place)
         self._complaint = words
 
 

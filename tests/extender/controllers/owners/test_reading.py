@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from extender.controllers.owners.ages import OwnerAges
+from extender.controllers.owners.reading import OwnerReader
 from extender.convert import pod_from_json
 from extender.errors import ApiError
 from scoring.ids import GangKey
@@ -85,7 +85,7 @@ async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any]
     owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
     api, cache = alone({**owner, "uid": "u", "controller": True})
     api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
-    ages = OwnerAges(context_over(api, cache, LoopClock()))
+    ages = OwnerReader(context_over(api, cache, LoopClock()))
     for _ in range(120):
         await ages.look()
         await asyncio.sleep(1.0)
@@ -98,7 +98,7 @@ async def test_an_owner_is_read_once() -> None:
     api.add(
         {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}}
     )
-    ages = OwnerAges(context_over(api, cache, LoopClock()))
+    ages = OwnerReader(context_over(api, cache, LoopClock()))
     for number in range(600):
         await ages.look()
         await asyncio.sleep(1.0)

@@ -1,11 +1,12 @@
-"""When a gang will start, in each place where people look."""
+"""When a gang will start, in each place where people look; waits of those that started are counted once."""
 
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from extender.controllers.starts.expected_starts import EACH_S
+from extender.controllers.starts import EACH_S
+from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, GangMetrics, Telemetry
 from scoring.explain.queue_report import Queue, QueuedGang
 from scoring.plan.expected_starts import ExpectedStart
 from tests.extender.api.asking import asking
@@ -108,3 +109,55 @@ async def test_an_event_says_it() -> None:
         await world.settle(60.0)
         [said] = world.told("GangWaiting")
         assert "It is expected to start about" in said
+
+
+# -- waits that are counted --------------------------------------------------------------------------------------------
+
+COUNTED_S = 2.5
+NODES = (node_json("n1", cpu="2"), node_json("n2", cpu="2"))
+
+
+def waits(world: World) -> float:
+    return world.counted("gang_wait_duration_seconds_count", gang_namespace="default")
+
+
+async def test_a_start_is_counted_once_with_its_wait() -> None:
+    async with running(*NODES) as world:
+        await world.settle(COUNTED_S)
+        names = await world.planned_gang("g", 2)
+        await world.settle(COUNTED_S)
+        assert waits(world) == 0.0
+        await world.bind_and_settle(*names)
+        await world.settle(2 * COUNTED_S)
+        assert waits(world) == 1.0
+        assert world.counted("gang_start_duration_seconds_count") == 1.0
+        assert world.counted("gang_start_duration_seconds_sum") <= 10.0
+        for name in names:
+            world.change(name, phase="Succeeded")
+        await world.settle(COUNTED_S)
+        world.delete(*names)
+        await world.settle(COUNTED_S)
+        assert waits(world) == 1.0
+
+
+async def test_what_ran_before_the_term_is_not_counted() -> None:
+    async with running(*NODES) as world:
+        world.gang("g", 2, nodeName="n1", phase="Running")
+        await world.settle(COUNTED_S)
+        assert waits(world) == 0.0
+
+
+async def test_a_gang_that_starts_before_the_first_look_is_counted() -> None:
+    async with running(*NODES) as world:
+        await world.bind_and_settle(*await world.planned_gang("g", 2))
+        await world.settle(COUNTED_S)  # the first look comes after a second
+        assert waits(world) == 1.0
+
+
+async def test_namespaces_beyond_a_few_are_one() -> None:
+    telemetry = Telemetry()
+    metrics: GangMetrics = telemetry.gang_metrics
+    for number in range(3 * MOST_NAMESPACES):
+        metrics.waited(f"tenant-{number}", 1.0)
+    value = telemetry.registry.get_sample_value
+    assert value("netgang_gang_wait_duration_seconds_count", {"gang_namespace": OTHER}) == 2.0 * MOST_NAMESPACES

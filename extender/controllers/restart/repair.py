@@ -8,11 +8,10 @@ be restarted is given successors like any other; a refusal that lasts is not ask
 """
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
@@ -22,7 +21,7 @@ from scoring.feasibility.quorum import Quorums
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang
 from scoring.model.policy import Repair, gang_options
-from scoring.repair.lost_members import Crew, due_s, observe, repaired, words_of
+from scoring.repair import Crew, due_s, observe, repaired, words_of
 
 PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long
 _AGAIN = Backoff(5.0, 120.0)  # After a refusal that need not last
@@ -30,7 +29,6 @@ _AGAIN = Backoff(5.0, 120.0)  # After a refusal that need not last
 
 class _Watched(msgspec.Struct):
     gang: Gang
-    lost: frozenset[NodeName]
     crew: Crew
     posted: str = ""
     asked: int = 0  # How often it was handed to `restarts` since it broke
@@ -41,30 +39,29 @@ class _Watched(msgspec.Struct):
     over: bool = False  # It was restarted: the members that run next are others
 
 
-@dataclass(eq=False, repr=False)
-class Repairs:
+class Repairs(ControlLoop):
     """The crews of all gangs that run. Bounded by the gangs that exist."""
 
-    context: ControllerContext
-    restarts: Restarts
-    _: KW_ONLY
-    silent: Callable[[], frozenset[NodeName]]  # Nodes that exist and have not answered for too long
-    _quorums: Quorums = field(default_factory=Quorums, init=False)
-    _watched: dict[GangKey, _Watched] = field(default_factory=dict, init=False)
-    _looked_at: dict[GangKey, Gang] = field(default_factory=dict, init=False)  # All gangs as they were at the last look
-    _nodes: tuple[int, frozenset[NodeName]] = field(default=(0, frozenset()), init=False)  # version, silent ones
-
-    def __post_init__(self) -> None:
-        self._asking = self.context.background("repair")
+    def __init__(
+        self, context: ControllerContext, restarts: Restarts, *, silent: Callable[[], frozenset[NodeName]]
+    ) -> None:
+        """`silent`: nodes that exist and have not answered for too long."""
+        super().__init__(context)
+        self._restarts, self._silent = restarts, silent
+        self._asking = context.background("repair")
+        self._quorums = Quorums()
+        self._watched: dict[GangKey, _Watched] = {}
+        self._looked_at: dict[GangKey, Gang] = {}  # All gangs as they were at the last look
+        self._nodes: tuple[int, frozenset[NodeName]] = (0, frozenset())  # version, silent ones
 
     def look(self) -> Steps[None]:
-        """Once a second, in steps: see what is lost. Cost: O(gangs + members that changed, all when nodes did)."""
+        """See what is lost. Cost: O(gangs + members that changed, all when nodes did)."""
         now_s = self.context.clock.monotonic_s()
         self._quorums.keep_only(self.context.cache.gang)
-        snapshot, under_way = self.context.cache.snapshot(), self.restarts.under_way
-        nodes = snapshot.table.version, self.silent()
+        snapshot, under_way = self.context.cache.snapshot(), self._restarts.under_way
+        nodes = snapshot.table.version, self._silent()
         same_nodes, self._nodes = nodes == self._nodes, nodes
-        before, kept = self._watched, dict[GangKey, _Watched]()
+        before, after = self._watched, dict[GangKey, _Watched]()
         looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
         mine = self._looked_at
         for key, gang in snapshot.gangs.items():
@@ -74,27 +71,21 @@ class Repairs:
             watched = before.get(key)
             if watched is not None and watched.over:
                 watched = None
-            elif same_nodes and looked_at.get(key) is gang and (watched is None or not watched.crew.broken):
+            elif key in under_way or (
+                same_nodes and looked_at.get(key) is gang and (watched is None or not watched.crew.broken)
+            ):
                 if watched is not None:
-                    kept[key] = watched
+                    after[key] = watched
                 continue
-            if key in under_way:
-                if watched is not None:
-                    kept[key] = watched
-                continue
-            if not gang.actionable:
-                continue
-            watched = self._seen(watched, gang, now_s)
-            if watched is not None:
-                kept[key] = watched
+            if key not in under_way and gang.actionable and (watched := self._seen(watched, gang, now_s)) is not None:
+                after[key] = watched
                 if watched.crew.broken:
                     self._see_to(key, watched, now_s)
-        self._watched = kept
-        self.restarts.look(now_s)
+        self._watched = after
 
     def words(self, key: GangKey) -> str:
         """What is wrong with a gang that lost members, and what is waited for; empty: nothing is."""
-        if key in self.restarts.under_way:
+        if key in self._restarts.under_way:
             return "The gang is being restarted as a whole."
         watched = self._watched.get(key)
         if watched is None or watched.over or watched.owner_over or not watched.crew.broken:
@@ -107,19 +98,18 @@ class Repairs:
         self._watched, self._looked_at = {}, {}
 
     def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
-        lost = self.context.lost_of(gang.members)
-        quorum = self._quorums.of(gang, lost_nodes=lost)
-        known = self.context.cache.snapshot().table.index
-        crew = observe(watched.crew if watched is not None else None, gang, quorum, known=known, now_s=now_s)
+        quorum = self._quorums.of(gang, lost_nodes=self.context.lost_of(gang.members))
+        nodes = self.context.cache.snapshot().table.index
+        crew = observe(watched.crew if watched is not None else None, gang, quorum, nodes=nodes, now_s=now_s)
         if crew is None:
             return None
         if watched is None:
-            return _Watched(gang, lost, crew)
+            return _Watched(gang, crew)
         by_successors = watched.given_up or self._repair_of(gang) is not Repair.RESTART
         mended = repaired(crew, quorum, gang) if by_successors else None
         if mended is not None or not crew.broken:
-            return _Watched(gang, lost, mended or crew)
-        watched.gang, watched.lost, watched.crew = gang, lost, crew
+            return _Watched(gang, mended or crew)
+        watched.gang, watched.crew = gang, crew
         return watched
 
     def _repair_of(self, gang: Gang) -> Repair:
@@ -129,11 +119,11 @@ class Repairs:
         repair = self._repair_of(watched.gang)
         if repair is Repair.NONE:
             return
-        since_s = watched.crew.broken_since_s
-        note = words_of(watched.crew)
+        since_s, note = watched.crew.broken_since_s, words_of(watched.crew)
         if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.posted:
             if watched.owner_over is None:
-                self._ask_owner(key, watched)
+                watched.owner_over = True  # until it has answered
+                self._asking.start(self._ask_owner(key, watched), f"ask the owner of {key}")
             elif not watched.owner_over:
                 watched.posted, watched.owner_over = note, None
                 there = (*watched.gang.pending, *watched.gang.placed)
@@ -147,16 +137,11 @@ class Repairs:
             watched.ask_again_s = now_s + _AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
             why = f"pod {first.name} was lost, {first.cause_text}"
-            self.restarts.add(key, why=why, ended=self._ended)
+            self._restarts.add(key, why=why, ended=self._ended)
 
-    def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
+    async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         """A job that ends loses its members one by one, which gets no Event."""
-
-        async def ask() -> None:
-            watched.owner_over = await self.restarts.judge.wants_no_more(key)
-
-        watched.owner_over = True  # until it has answered
-        self._asking.start(ask(), f"ask the owner of {key}")
+        watched.owner_over = await self._restarts.judge.wants_no_more(key)
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""

@@ -1,21 +1,21 @@
 """What the next netgang knows of gangs that have started, and what a damaged list proves (docs/safety.md S23)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.repair.started_gangs import (
+from extender.controllers.started_gangs import (
     CHARS,
     MOST_NOTED,
     MOST_TEXT,
     NOTED,
     READ_EACH_S,
     WRITE_EACH_S,
-    StartedGangs,
+    StartedGangsConfigMap,
     mark_of,
 )
 from extender.errors import ApiError, ApiUnavailableError
@@ -24,6 +24,7 @@ from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, Pod
 from tests.builders import bound, gang, pod
 from tests.extender.beside import finish
+from tests.extender.controllers.contexts import context_over
 from tests.extender.scheduling.world import PARTIAL_S, Object, World, key, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -222,24 +223,27 @@ def many(count: int, size: int) -> list[Gang]:
 
 
 @pytest.mark.parametrize(("gangs", "each", "left_out"), [(3, 8, 0), (6, 4, 0), (24, 1, 0), (30, 1, 6)])
-def test_where_all_would_be_too_many_fewer_are_noted(
+async def test_where_all_would_be_too_many_fewer_are_noted(
     monkeypatch: pytest.MonkeyPatch, gangs: int, each: int, left_out: int
 ) -> None:
     """24 members fit here: eight of each of three gangs, one of each of 24; of 30 gangs the oldest are left out."""
-    monkeypatch.setattr("extender.controllers.repair.started_gangs.MOST_NOTED", 24)
+    monkeypatch.setattr("extender.controllers.started_gangs.MOST_NOTED", 24)
     made = {one.key: one for one in many(gangs, 10)}
-    book = StartedGangs(FakeTextStore(), Seen(made), LoopClock())  # type: ignore[arg-type]
+    book = StartedGangsConfigMap(
+        context_over(FakeClusterApi(), cast("ClusterCache", Seen(made)), LoopClock()), FakeTextStore()
+    )
     text = finish(book.to_write()) or ""
     assert (len(text) // CHARS, book.left_out) == ((gangs - left_out) * each, left_out)
     oldest = made[GangKey("default/g0")].members
     assert any(mark_of(GangKey("default/g0"), one.uid) in text for one in oldest) is not bool(left_out)
 
 
-def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedGangs:
+def replica(store: FakeTextStore, *members: Pod, acts: bool) -> StartedGangsConfigMap:
     """One that sees these pods."""
     cache = ClusterCache()
     cache.pods.replace(list(members))
-    return StartedGangs(store, cache, LoopClock(), acting=lambda: acts)
+    context = context_over(FakeClusterApi(), cache, LoopClock())
+    return StartedGangsConfigMap(replace(context, acting=lambda: acts), store)
 
 
 async def test_a_standby_reads_again_when_its_term_begins() -> None:
@@ -250,10 +254,10 @@ async def test_a_standby_reads_again_when_its_term_begins() -> None:
     await standby.look()
     await leader.look()
     await standby.look()
-    assert (store.writes, standby.cache.gangs.partial()) == (1, {key("g")})
-    standby.read_again()
+    assert (store.writes, standby.context.cache.gangs.partial()) == (1, {key("g")})
+    standby.forget()
     await standby.look()
-    assert (store.writes, standby.cache.gangs.partial()) == (1, set())
+    assert (store.writes, standby.context.cache.gangs.partial()) == (1, set())
 
 
 class Seen:
@@ -261,6 +265,8 @@ class Seen:
 
     def __init__(self, gangs: Mapping[GangKey, Gang]) -> None:
         self.gangs = gangs
+
+    pod_groups = is_own = None
 
     def snapshot(self) -> "Seen":
         return self

@@ -1,7 +1,7 @@
 """One gang is restarted: suspended or evicted, waited for, resumed.
 
-See `restarts` for why and the rules; here is how. Every step reads before it writes, and every write names the version
-that was read, so a step that is repeated after a crash or a lost answer finds itself done.
+See `controller` for why and the rules. Every step reads before it writes, and every write names the version that was
+read, so a step that is repeated after a crash or a lost answer finds itself done.
 """
 
 import asyncio
@@ -11,11 +11,12 @@ from math import ceil
 from typing import Final
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.recorder import Happening
+from extender.controllers.events.recorder import Happening, owner_subject
+from extender.controllers.owners.failure_budget import can_suspend
 from extender.controllers.removal.fresh_gang import read_members, read_owner
-from extender.controllers.removal.removals import Cause, owner_subject
-from extender.controllers.restart import suspensions
-from extender.controllers.restart.eligibility import Case, Owner, words
+from extender.controllers.removal.removals import Cause
+from extender.controllers.restart.eligibility import Case, words
+from extender.controllers.restart.suspensions import AttainedNote, FreshOwner, Note, remembered
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
@@ -45,7 +46,7 @@ class Recreation:
 
     async def carry_out(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
-        if not all(suspensions.can_suspend(owner.ref) for owner in case.owners):
+        if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
         begun: list[Controller] = []
         refused = None
@@ -74,21 +75,19 @@ class Recreation:
     async def _finished(self, key: GangKey, namespace: str, ref: Controller, began_s: float) -> bool:
         """Look at the owner once; whether there is nothing more to do for it."""
         with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
-            raw = await self._read_noted(namespace, ref)
-            if raw is None:
+            owner = await self._read_noted(namespace, ref)
+            if owner is None:
                 return True
-            owner, restore = owner_subject(namespace, ref), self._context.disruptions.restore_owner
-            if not suspensions.is_suspended(raw, ref) or suspensions.is_over(raw):
-                await restore(owner, suspensions.resume_patch(raw, None))
+            subject, restore = owner_subject(namespace, ref), self._context.disruptions.restore_owner
+            if not owner.suspended or owner.over:
+                await restore(subject, owner.resume_patch(resume=False))
                 return True
-            if suspensions.has_stopped(raw) and await self._is_empty(key, ref, raw, began_s):
-                await restore(owner, suspensions.resume_patch(raw, ref), _RESUMED)
+            if owner.has_stopped and await self._is_empty(key, owner, began_s):
+                await restore(subject, owner.resume_patch(resume=True), _RESUMED)
                 self._context.decided(Decision("resume", f"{ref.kind} {ref.name}", key))
                 self._context.telemetry.restarted("resumed")
                 return True
         return False
-
-    # -- waiting ------------------------------------------------------------------------------------------------------
 
     async def _pause(self, key: GangKey, pause_s: float) -> bool:
         """Wait so long, or until the gang's last member ends, and whether it did: the API server does not show it."""
@@ -103,31 +102,31 @@ class Recreation:
         gang = self._context.cache.gang(key)
         return gang is not None and any(not pod.terminal for pod in gang.members)
 
-    async def _read_noted(self, namespace: str, ref: Controller) -> bytes | None:
+    async def _read_noted(self, namespace: str, ref: Controller) -> FreshOwner | None:
         """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
             raw = await read_owner(self._context.api, namespace, ref)
         except NotFoundError:
             return None
-        return raw if raw is not None and suspensions.note_of(raw, ref, self._context.notes) is not None else None
+        owner = FreshOwner(ref, raw) if raw is not None else None
+        return owner if owner is not None and owner.note(self._context.notes) is not None else None
 
-    async def _is_empty(self, key: GangKey, ref: Controller, owner: bytes, began_s: float) -> bool:
+    async def _is_empty(self, key: GangKey, owner: FreshOwner, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
         gang = self._context.cache.gang(key)
         # The cache is cheap to ask, and mostly right.
-        if gang is not None and self._in_the_way(gang.members, ref, owner):
-            self._post_slow(gang, suspensions.namespace_of(owner), ref, began_s)
+        if gang is not None and self._in_the_way(gang.members, owner):
+            self._post_slow(gang, owner, began_s)
             return False
         members = await read_members(self._context.api, key, gang.source if gang is not None else None)
-        return not self._in_the_way([one.pod for one in members], ref, owner)
+        return not self._in_the_way([one.pod for one in members], owner)
 
-    def _in_the_way(self, members: Sequence[Pod], ref: Controller, owner: bytes) -> list[Pod]:
+    def _in_the_way(self, members: Sequence[Pod], owner: FreshOwner) -> list[Pod]:
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
-        patient = suspensions.names_return(ref) or suspensions.waits_for_the_end(owner)
-        lost = self._context.lost_of(members) if not patient else frozenset[NodeName]()
+        lost = self._context.lost_of(members) if not owner.waits_for_the_end else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
 
-    def _post_slow(self, gang: Gang, namespace: str, ref: Controller, began_s: float) -> None:
+    def _post_slow(self, gang: Gang, owner: FreshOwner, began_s: float) -> None:
         if self._context.clock.monotonic_s() - began_s < SLOW_S:
             return
         left = [pod for pod in gang.members if not pod.terminal]
@@ -135,21 +134,17 @@ class Recreation:
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self._context.post_event(owner_subject(namespace, ref), Happening.NOT_DISRUPTED, note, "slow")
-
-    # -- writing ------------------------------------------------------------------------------------------------------
+        self._context.post_event(owner_subject(owner.namespace, owner.ref), Happening.NOT_DISRUPTED, note, "slow")
 
     async def _suspend(
-        self, case: Case, owner: Owner, *, why: str, repair: bool, attained: suspensions.AttainedNote | None
+        self, case: Case, owner: FreshOwner, *, why: str, repair: bool, attained: AttainedNote | None
     ) -> str | None:
         """Suspend one owner; `None`: done. An answer that was lost is made good by a look at the note."""
-        note = suspensions.Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
+        note = Note(case.gang.key.partition("/")[2], why, self._context.clock.now_s())
         text = f"The gang is restarted as a whole: {why}. Suspended now, and resumed when its pods are gone."
         cause = Cause(Happening.RESTARTED, text)
         try:
-            patch = suspensions.suspend_patch(
-                owner.raw, owner.ref, note, repair=repair, notes=self._context.notes, attained=attained
-            )
+            patch = owner.suspend_patch(note, repair=repair, notes=self._context.notes, attained=attained)
             await self._context.disruptions.change_owner(
                 owner_subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )
@@ -160,19 +155,19 @@ class Recreation:
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
         if attained is not None:
-            self._context.cache.set_attained({case.gang.key: suspensions.remembered(attained, owner.ref)})
+            self._context.cache.set_attained({case.gang.key: remembered(attained, owner.ref)})
         self._context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self._context.telemetry.restarted("suspended")
         return None
 
-    def _attained(self, case: Case) -> suspensions.AttainedNote | None:
+    def _attained(self, case: Case) -> AttainedNote | None:
         """What the gang has had; `None`: that does not matter here, or it is gone."""
         key, snapshot = case.gang.key, self._context.cache.snapshot()
         gang = snapshot.gangs.get(key)
         if gang is None or not notes_attained(self._context.planner.policy):
             return None
         had_h = hours_of(gang, snapshot, now_s=self._context.clock.now_s())
-        return suspensions.AttainedNote(key.partition("/")[2], round(had_h, 6))
+        return AttainedNote(key.partition("/")[2], round(had_h, 6))
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""

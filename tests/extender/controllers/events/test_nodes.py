@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.events.overcommits import EVENTS_AT_ONCE, SCAN_S
+from extender.controllers.events.nodes import EVENTS_AT_ONCE, SCAN_S
 from scoring.ids import NodeName
 from scoring.network.matrix import NetworkMatrix
 from tests.builders import mesh

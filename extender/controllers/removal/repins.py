@@ -18,25 +18,24 @@ waits without end. Another in its place has the gate again and is admitted elsew
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
 
 import msgspec
 
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, pod_subject
-from extender.controllers.owners.failure_budget import KINDS, OVER, NotAllowed, Refusal, budget, controller_of
-from extender.controllers.removal.fresh_gang import Fresh, read_owner
+from extender.controllers.owners.failure_budget import OVER, NotAllowed, WhyKept, can_suspend
+from extender.controllers.removal.fresh_gang import Fresh, Verdicts, read_verdicts
 from extender.controllers.removal.removals import Cause
 from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.eligibility import Obstacle
-from extender.controllers.restart.suspensions import can_suspend
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Phase
-from scoring.repair.stranded_pods import Loss, is_pinned
+from scoring.plan import Plan
+from scoring.repair import PlaceLoss, is_pinned, stranded
 
 GONE_GRACE_S = 5.0  # A node replaced by one of the same name, or a watch that brings two changes apart, is no loss
 _KEPT_S = 30.0
@@ -45,52 +44,50 @@ _REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refus
 _REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
 
 _MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
-_BY_SUSPENDING = frozenset({Refusal.BACKOFF_LIMIT, Refusal.INDEX_LIMIT, Refusal.FAILURE_POLICY})
+_BY_SUSPENDING = frozenset({WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY})
 """Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
-Stranded = Callable[[], Mapping[GangKey, Mapping[PodUid, Loss]]]
+_LOST: Mapping[PlaceLoss, str] = {
+    PlaceLoss.GONE: "All nodes that the pod was admitted to are gone",
+    PlaceLoss.FULL: "No node that the pod was admitted to has had a place for it for too long",
+    PlaceLoss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
+}
 
 
-class _Wait(msgspec.Struct):
+class _StrandedPod(msgspec.Struct):
     since_s: float
     gone_since_s: float | None  # Since when all its nodes are gone; `None`: some exist, or it has a place just now
     seen_s: float
 
 
-class _ChangedError(Exception):
-    """A pod or its owner is not what was decided on."""
-
-
-@dataclass(eq=False, repr=False)
-class Repins:
+class Repins(ControlLoop):
     """Stranded pods, and the one attempt that is under way. Bounded by the pods that are stranded."""
 
-    context: ControllerContext
-    restarts: Restarts
-    _: KW_ONLY
-    stranded: Stranded
-    removed: Callable[[GangKey], None]  # Called with each gang whose pods are removed: name no nodes for it again
-    timeout_s: float
-    _tries: dict[GangKey, tuple[int, str]] = field(default_factory=dict, init=False)  # gang → failed suspensions, why
-    _waits: dict[PodUid, _Wait] = field(default_factory=dict, init=False)
-    _not_before_s: dict[GangKey, float] = field(default_factory=dict, init=False)  # gang → when to try again
+    def __init__(
+        self, context: ControllerContext, restarts: Restarts, *, removed: Callable[[GangKey], None], timeout_s: float
+    ) -> None:
+        """`removed` is called with each gang whose pods are removed: name no nodes for it again."""
+        super().__init__(context)
+        self._restarts, self._removed, self._timeout_s = restarts, removed, timeout_s
+        self.losses: Mapping[GangKey, Mapping[PodUid, PlaceLoss]] = {}  # Stranded members, by the plan asked last
+        self._plan: Plan | None = None  # That plan
+        self._attempt = context.background("repin")
+        self._tries: dict[GangKey, tuple[int, str]] = {}  # gang → failed suspensions, why
+        self._waits: dict[PodUid, _StrandedPod] = {}
+        self._not_before_s: dict[GangKey, float] = {}  # gang → when to try again
 
-    def __post_init__(self) -> None:
-        self._attempt = self.context.background("repin")
-
-    def look(self) -> None:
-        """Once a second: note which pods are stranded, and start with the longest stranded gang, if one is due."""
-        found = self.stranded()
-        now_s = self.context.clock.monotonic_s()
-        self._note(found, now_s)
+    async def look(self) -> None:
+        """Note which pods are stranded, and start with the longest stranded gang, if one is due."""
+        losses, now_s = await self._stranded(), self.context.clock.monotonic_s()
+        self._note(now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
-        self._tries = {key: tried for key, tried in self._tries.items() if key in found}
+        self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
         if self._attempt.busy or not self.context.quiet.over:
             return
         due = {
-            key: [uid for uid, loss in losses.items() if self._is_due(uid, loss, now_s)]
-            for key, losses in found.items()
-            if key not in self._not_before_s and key not in self.restarts.under_way
+            key: [uid for uid, loss in theirs.items() if self._is_due(uid, loss, now_s)]
+            for key, theirs in losses.items()
+            if key not in self._not_before_s and key not in self._restarts.under_way
         }
         if order := sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids):
             key = order[0][1]
@@ -102,40 +99,50 @@ class Repins:
         self._not_before_s.clear()
         self._tries.clear()
 
-    def _note(self, found: Mapping[GangKey, Mapping[PodUid, Loss]], now_s: float) -> None:
-        losses = {uid: loss for one in found.values() for uid, loss in one.items()}
+    async def _stranded(self) -> Mapping[GangKey, Mapping[PodUid, PlaceLoss]]:
+        """Stranded members by the current plan, which is asked once; none before the first."""
+        planner = self.context.planner
+        plan, snapshot = planner.current, planner.snapshot
+        if snapshot is not None and self._plan is not plan:
+            now_s = self.context.clock.now_s()
+            self.losses = await planner.ask(stranded, snapshot, plan, planner.policy, now_s=now_s)
+            self._plan = plan
+        return self.losses
+
+    def _note(self, now_s: float) -> None:
+        losses = {uid: loss for theirs in self.losses.values() for uid, loss in theirs.items()}
         for uid, wait in list(self._waits.items()):
             if uid not in losses:
                 wait.gone_since_s = None
                 if now_s - wait.seen_s > _KEPT_S:
                     del self._waits[uid]
         for uid, loss in losses.items():
-            wait = self._waits.setdefault(uid, _Wait(now_s, None, now_s))
+            wait = self._waits.setdefault(uid, _StrandedPod(now_s, None, now_s))
             wait.seen_s = now_s
-            if loss is not Loss.GONE:
+            if loss is not PlaceLoss.GONE:
                 wait.gone_since_s = None
             elif wait.gone_since_s is None:
                 wait.gone_since_s = now_s
 
-    def _is_due(self, uid: PodUid, loss: Loss, now_s: float) -> bool:
+    def _is_due(self, uid: PodUid, loss: PlaceLoss, now_s: float) -> bool:
         wait = self._waits[uid]
-        if loss is Loss.GONE and wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
+        if wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
             return True
-        return now_s - wait.since_s >= (self.timeout_s if loss is not Loss.REFUSED else _REFUSED_S)
+        return now_s - wait.since_s >= (self._timeout_s if loss is not PlaceLoss.REFUSED else _REFUSED_S)
 
     async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
-        again_s, losses = _AGAIN_S, self.stranded().get(key, {})
+        again_s = _AGAIN_S
         try:
-            by_owner = await self._read(key, uids, losses)
-            verdicts = {owner: await self._verdict(owner, theirs) for owner, theirs in by_owner.items()}
+            losses = (await self._stranded()).get(key, {})
+            verdicts = await read_verdicts(self.context.api, await self._read(key, uids, losses))
             if self._suspend(key, verdicts):
                 return
             removable: list[tuple[Fresh, Controller]] = []
-            for owner, theirs in by_owner.items():
-                verdict = verdicts[owner]
-                if isinstance(verdict, int) and verdict and any(losses[one.pod.uid] is Loss.REFUSED for one in theirs):
+            for owner, (verdict, theirs) in verdicts.items():
+                refused = any(losses[one.pod.uid] is PlaceLoss.REFUSED for one in theirs)
+                if isinstance(verdict, int) and verdict and refused:
                     # We named nodes that refuse the pods: their owner is not to pay for it.
-                    verdict = NotAllowed(Refusal.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
+                    verdict = NotAllowed(WhyKept.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
                 if isinstance(verdict, NotAllowed):
                     again_s = _REFUSED_AGAIN_S
                     self._refuse(key, theirs, verdict, losses)
@@ -143,71 +150,54 @@ class Repins:
                     removable.extend((one, owner) for one in theirs)
             if len(removable) == len(uids) or self._has_started(key):
                 await self._remove(key, removable, losses)
-        except (_ChangedError, ApiError, ApiUnavailableError):
+        except (ApiError, ApiUnavailableError, ValueError):
             return  # looked at again soon
         finally:
             self._not_before_s[key] = self.context.clock.monotonic_s() + again_s
 
-    async def _read(
-        self, key: GangKey, uids: Sequence[PodUid], losses: Mapping[PodUid, Loss]
-    ) -> dict[Controller | None, list[Fresh]]:
-        """The pods by controller, read now. _ChangedError: one is not as the cache says, or a removal is under way."""
+    async def _read(self, key: GangKey, uids: Sequence[PodUid], losses: Mapping[PodUid, PlaceLoss]) -> list[Fresh]:
+        """The pods as they are now. ValueError: one is not as the cache says, or a removal is under way."""
         cache, gang = self.context.cache, self.context.cache.gang(key)
         if gang is None or any(pod.deleting and pod.node is None for pod in gang.members):
-            raise _ChangedError
-        found: dict[Controller | None, list[Fresh]] = {}
+            raise ValueError(f"pods of {key} are being removed")
+        pods: list[Fresh] = []
         for uid in uids:
-            known = cache.pod(uid)
-            if known is None or uid not in losses:
-                raise _ChangedError
-            raw = await self.context.api.get_pod(known.namespace, known.name)
-            try:
-                pod, owner = pod_from_json(raw, notes=self.context.notes), controller_of(raw)
-            except ValueError as error:
-                raise _ChangedError from error
-            listed = [one.member_class.constraints.affinity for one in (known, pod)]
+            cached = cache.pod(uid)
+            if cached is None or uid not in losses:
+                raise ValueError(f"pod {uid} is not stranded any more")
+            raw = await self.context.api.get_pod(cached.namespace, cached.name)
+            pod = pod_from_json(raw, notes=self.context.notes)
+            listed = [one.member_class.constraints.affinity for one in (cached, pod)]
             same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
             if not same or listed[0] != listed[1]:
-                raise _ChangedError
-            found.setdefault(owner, []).append(Fresh(pod, raw))
-        return found
+                raise ValueError(f"pod {pod.key} has changed")
+            pods.append(Fresh(pod, raw))
+        return pods
 
-    async def _verdict(self, owner: Controller | None, pods: Sequence[Fresh]) -> int | NotAllowed:
-        """Whether the owner can afford to lose the pods. _ChangedError: it cannot be read, or is another one by now."""
-        if owner is None:
-            return NotAllowed(Refusal.BARE)
-        if owner.group_kind not in KINDS:
-            return NotAllowed(Refusal.UNKNOWN_KIND, f"{owner.kind} of {owner.api_version}")
-        raw = await read_owner(self.context.api, pods[0].pod.namespace, owner)
-        if raw is None:
-            raise _ChangedError
-        try:
-            return budget(raw, [one.raw for one in pods])
-        except ValueError as error:
-            raise _ChangedError from error
-
-    def _suspend(self, key: GangKey, verdicts: Mapping[Controller | None, int | NotAllowed]) -> bool:
+    def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
         tries, _ = self._tries.get(key, (0, ""))
         costs = any(
             verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict > 0
-            for verdict in verdicts.values()
+            for verdict, _ in verdicts.values()
         )
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
         if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
             return False
-        self.restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        self._restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
         return True
 
     def _suspended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         if obstacle is None:
-            self.removed(key)
+            self._removed(key)
             self.context.decided(Decision("repin", gang=key))
             return
         tries, _ = self._tries.get(key, (0, ""))
         self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
 
-    def _refuse(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed, losses: Mapping[PodUid, Loss]) -> None:
+    def _refuse(
+        self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed, losses: Mapping[PodUid, PlaceLoss]
+    ) -> None:
         """Say of each pod why it stays, unless its owner is over anyway."""
         self.context.decided(Decision("repin", pods[0].pod.key, key, reason=verdict.reason))
         stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
@@ -220,13 +210,13 @@ class Repins:
         return gang is not None and quorum_of(gang).started
 
     async def _remove(
-        self, key: GangKey, removable: Sequence[tuple[Fresh, Controller]], losses: Mapping[PodUid, Loss]
+        self, key: GangKey, removable: Sequence[tuple[Fresh, Controller]], losses: Mapping[PodUid, PlaceLoss]
     ) -> None:
         """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
         among = [one for one, _ in removable]
         for one, owner in removable:
             pod = one.pod
-            if pod.uid not in self.stranded().get(key, {}) or not self.context.quiet.over:
+            if pod.uid not in (await self._stranded()).get(key, {}) or not self.context.quiet.over:
                 return
             note = f"{_LOST[losses[pod.uid]]}. Removed for {owner.kind} {owner.name} to create another."
             try:
@@ -234,16 +224,8 @@ class Repins:
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
             except (ApiError, ApiUnavailableError) as error:
-                refused = Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}")
-                self.context.decided(refused)
+                self.context.decided(Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}"))
                 return
             self.context.telemetry.evicted("repin")
-            self.removed(key)
+            self._removed(key)
             self.context.decided(Decision("repin", pod.key, key))
-
-
-_LOST: Mapping[Loss, str] = {
-    Loss.GONE: "All nodes that the pod was admitted to are gone",
-    Loss.FULL: "No node that the pod was admitted to has had a place for it for too long",
-    Loss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
-}

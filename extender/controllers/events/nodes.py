@@ -1,0 +1,151 @@
+"""Events on nodes: over-committed by two schedulers, or with a network that got bad, and that is good again."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+from extender.controllers.context import ControllerContext, ControlLoop
+from extender.controllers.events.recorder import Happening, node_subject
+from extender.network.batches import off_loop
+from scoring.explain.words import quantity, some, value_text, zone_text
+from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
+from scoring.ids import NodeName, ZoneName
+from scoring.model.policy import ScorePolicy
+from scoring.model.snapshot import Snapshot
+from scoring.network.alarms import Alarm, State, step
+from scoring.network.degraded import Degraded, Kind, Look, Subject, degraded
+from scoring.network.measurement import METRICS, Metric
+from scoring.network.node_links import links_of
+
+SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
+EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are counted
+_NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metric.THROUGHPUT: "throughput"}
+
+
+class Overcommits(ControlLoop):
+    """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md); woken by each plan.
+
+    Why: no scheduler can see the Binding that another one sends in the same second, so this cannot be kept from
+    happening where netgang's scheduler and another share nodes; what can be done is to see it, and to say how it is
+    avoided. Rules: only nodes on which a pod of ours is bound; looked at after each plan, because a kubelet rejects one
+    of the pods within a second or two; one Event on a node in ten minutes, few at once. A pod that the kubelet rejects,
+    repair replaces.
+    """
+
+    leads_only = False  # All replicas count; one tells
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._now: frozenset[NodeName] = frozenset()  # Nodes that were over-committed at the last scan
+        self._scanned: tuple[object, ...] = ()  # The suspects, and all that is counted on them, at the last scan
+        self._not_before_s = 0.0
+
+    def look(self) -> None:
+        """Scan what is suspect. Cost: O(nodes × resources), and O(pods) when a suspect node changed."""
+        cache, snapshot = self.context.cache, self.context.cache.snapshot()
+        suspected = suspects(snapshot)
+        if not suspected:
+            self._note(())
+            self._scanned = ()
+            return
+        rows = sorted(snapshot.table.index[name] for name in suspected)
+        seen = (suspected, snapshot.used[rows].tobytes(), snapshot.table.allocatable[rows].tobytes())
+        now_s = self.context.clock.monotonic_s()
+        if seen == self._scanned or now_s < self._not_before_s:
+            return
+        # A pod whose Binding the watch has not shown yet may stand where another has gone that the watch still shows.
+        pods = [pod for pod in cache.pods if pod.node in suspected]
+        shown = [pod for pod in pods if pod.uid not in cache.pods.assumed]
+        self._scanned, self._not_before_s = seen if len(shown) == len(pods) else (), now_s + SCAN_S
+        over = overcommits([snapshot.table.nodes[row] for row in rows], shown)
+        self._note([one for one in over if any(cache.is_own(pod) for pod in one.pods)])
+
+    def _note(self, over: Sequence[Overcommit]) -> None:
+        before, self._now = self._now, frozenset(one.node for one in over)
+        new = [one for one in over if one.node not in before]
+        self.context.telemetry.overcommitted(len(new))
+        for one in new[:EVENTS_AT_ONCE] if self.context.acting() else ():
+            self.context.post_event(node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one))
+
+    def _words(self, one: Overcommit) -> str:
+        much = ", ".join(
+            f"{quantity(each.resource, each.requested)} {each.resource} of {quantity(each.resource, each.allocatable)}"
+            for each in one.excess
+        )
+        ours = some(pod.key for pod in one.pods if self.context.cache.is_own(pod))
+        others = some(pod.key for pod in one.pods if not self.context.cache.is_own(pod))
+        return (
+            f"Its bound pods request {much}. Of netgang: {ours or 'none'}; of other schedulers: {others or 'none'}. "
+            "Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a "
+            "pod; a member that is lost so is replaced. Taint netgang.io/only keeps other schedulers' pods off a node."
+        )
+
+
+class NetworkAlarms(ControlLoop):
+    """Links of a node, or inside a zone as a whole, that got bad. Bounded by nodes and zones.
+
+    Why on nodes: that is what people describe when training is slow, and a zone is no object; what is about a zone is
+    written once, on its first node. Rules: each new matrix is looked at once, a large one in a thread, whichever
+    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.alarms`; only
+    the leader writes, and one that begins to lead starts without memory. Documents and the page show the last look.
+    """
+
+    every_s = 5.0
+    leads_only = False
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._look: Look | None = None  # At the last matrix; `None`: there was none yet
+        self._version = 0
+        self._states: dict[Subject, State] = {}
+
+    async def look(self) -> None:
+        """Look at the matrix, if it is new, and write what is due. Cost: O(m log m) for m values, if it is."""
+        snapshot, now_s = self.context.cache.snapshot(), self.context.clock.now_s()
+        if snapshot.network.version != self._version:
+            self._version = snapshot.network.version
+            size = sum(snapshot.network.known_pairs(metric) for metric in METRICS)
+            self._look = await off_loop(size, partial(_look, snapshot, self.context.planner.policy.score))
+        if self._look is None or not self.context.acting():
+            self._states = {}
+            self.context.telemetry.network_degraded({})
+            return
+        self._states, alarms = step(self._states, self._look, now_s=now_s)
+        for alarm in alarms:
+            self._post(alarm, snapshot)
+        bad = [about.kind for about, state in self._states.items() if state.announced_bad]
+        self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in Kind})
+
+    def bad_now(self) -> tuple[Degraded, ...]:
+        """What is bad beyond doubt by the last matrix, announced or not yet: zones first, then the larger share."""
+        bad = [one for one in self._look.degraded if one.certain] if self._look is not None else []
+        return tuple(sorted(bad, key=lambda one: (one.about.kind is Kind.NODE, -one.bad / one.of, one.about.name)))
+
+    def _post(self, alarm: Alarm, snapshot: Snapshot) -> None:
+        kind, name = alarm.about
+        table = snapshot.table
+        rows = () if kind is Kind.NODE else table.zones.get(ZoneName(name), ())
+        on = name if kind is Kind.NODE else next((table.names[row] for row in rows), None)
+        if on is not None:
+            what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
+            self.context.post_event(node_subject(on), what, _words(alarm), name)
+
+
+def _look(snapshot: Snapshot, policy: ScorePolicy) -> Look:
+    links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
+    return degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
+
+
+def _words(alarm: Alarm) -> str:
+    kind, about = alarm.about
+    name = f"Node {about}" if kind is Kind.NODE else f"Inside {zone_text(ZoneName(about))}"
+    since = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if not alarm.degraded:
+        return f"{name}: links are good again since {since}."
+    links = "; ".join(
+        f"{_NAMES[one.metric]} of {one.bad} of {one.of} links, "
+        f"the worst {value_text(one.metric, one.worst)} ({one.where[0]} → {one.where[1]})"
+        for one in alarm.degraded
+    )
+    return f"{name}: links are bad since {since}: {links}. Gangs are placed elsewhere where they can be."

@@ -1,1 +1,0 @@
-"""Gangs that lost members after they had started."""

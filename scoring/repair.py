@@ -1,0 +1,355 @@
+"""Repair: what a started gang that lost members is given, and which admitted pods wait for nodes in vain.
+
+**Lost members**: successors beside the others, a restart as a whole, or nothing.
+
+Why a memory: a lost member's successor may be there a second later, and then no API object shows that one was lost.
+So while a gang is whole its *crew* is noted: which member has which index. Rules (docs/safety.md S8):
+
+- Broken: members of the crew are lost, and those left of it are fewer than the minimum, or not the minimum set. A
+  member that comes beyond the crew (scale-out) breaks nothing; one that succeeded is never lost, and a gang in which
+  such a pod was collected is finishing: what its minimum is by now, only its owner knows.
+- A crew ends when the gang is whole again, with any members; when none of it is left, the next is another gang's start.
+- After a restart of ours the crew of a gang that had started, by our own evidence, is read from what dead members,
+  and successors below the highest index, have left.
+- `replace` and `none` remove no pod, so for them a broken gang is only something to explain.
+- `restart`: after `settle_s`, in which a node, or the watch, may come back; never while members finish.
+
+**Stranded pods** wait for nodes that cannot take them any more (docs/safety.md S6, S8).
+
+Why: a gate cannot be put back, and the affinity that came with its removal can never be made wider. When all nodes
+it names are gone, or stay full, only another pod in this one's place can start. Rules: a pod is stranded only if
+nothing is planned for it on a node that exists; what is bound is never looked at, whether its gang once started or
+not; how long it must stay so is for the caller to say. Nothing here removes anything.
+
+A member is stranded
+1. by itself: no node that its constraints name exists (GONE), or none of those that do may take it and has room
+   beside what runs, what is committed and what is planned for others (FULL);
+2. with its gang: the gang waits, and its minimum set as a whole finds no place on the nodes that the members' lists
+   leave it, though each member alone would (FULL).
+
+Where nodes have room and only learned refusals close them, another pod in its place is no better off unless it could go
+to other nodes: it is stranded (REFUSED) only if its gang would find room without its admission (docs/safety.md S27).
+"""
+
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Mapping
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from scoring.feasibility.filters import as_written, named_only, node_allows
+from scoring.feasibility.quorum import Quorum, minimum_members
+from scoring.ids import GangKey, NodeName, PodName, PodUid
+from scoring.model import Constraints, Gang, MemberClass, NodeTable, Phase, Pod, Policy, Reason, Role, Snapshot
+from scoring.model.policy import RestartLimits
+from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
+from scoring.plan.cache import remember
+from scoring.plan.capacity import When
+from scoring.plan.placement import place_minimum
+from scoring.plan.result import Refused
+from scoring.plan.run import take_members
+
+Seat: TypeAlias = tuple[Role, int] | PodUid  # Role and index; without an index each pod is its own
+
+
+class LossCause(StrEnum):
+    """How a member was lost; the value completes "pod X is lost: …"."""
+
+    NODE_GONE = "its node {node} is gone"
+    NODE_SILENT = "its node {node} does not answer"
+    FAILED = "it failed on node {node}"
+    REMOVED = "it was removed"
+
+
+class CrewMember(msgspec.Struct, frozen=True):
+    """A member of the crew."""
+
+    uid: PodUid
+    name: PodName
+    node: NodeName | None
+    finished: bool = False  # It succeeded: it counts permanently, also when its pod is collected
+
+
+class LostMember(msgspec.Struct, frozen=True):
+    """A member that is lost, and its successor."""
+
+    name: PodName
+    node: NodeName | None
+    cause: LossCause
+    stays: bool  # Its pod is still there, and in its successor's way
+    successor: Pod | None  # The pod that takes its index; `None`: none yet
+
+    @property
+    def cause_text(self) -> str:
+        """The cause, with the node's name."""
+        return self.cause.format(node=self.node)
+
+
+class Crew(msgspec.Struct, frozen=True):
+    """The members that made a gang whole, and since when it is broken."""
+
+    members: Mapping[Seat, CrewMember]
+    broken_since_s: float | None = None
+    losses: tuple[LostMember, ...] = ()
+
+    @property
+    def broken(self) -> bool:
+        """Whether it lost more than it can do without."""
+        return self.broken_since_s is not None
+
+
+def observe(
+    before: Crew | None, gang: Gang, quorum: Quorum, *, nodes: Container[NodeName], now_s: float
+) -> Crew | None:
+    """The crew after a look at the gang; `None`: it was never whole, or is another gang by now. Cost: O(members).
+
+    `quorum` is the gang's, without those on lost nodes; `nodes`: those that the cluster has.
+    """
+    whole = quorum.whole
+    if before is None:
+        before = Crew(_traces(gang, quorum) if quorum.started and not whole else {})
+    ended = {seat: replace(one, finished=True) for seat, one in before.members.items() if one.uid in quorum.finished}
+    before = replace(before, members={**before.members, **ended})
+    uids = {member.uid for member in before.members.values()}
+    alive = uids & quorum.placed
+    if not alive and not any(pod.uid in uids and not pod.terminal and not pod.deleting for pod in gang.members):
+        return Crew(_seated(gang, quorum)) if whole else None
+    lost = [seat for seat, one in before.members.items() if one.uid not in quorum.placed and not one.finished]
+    collected = any(one.finished and one.uid not in quorum.placed for one in before.members.values())
+    if not lost or collected or quorum.reached_by(alive):
+        return Crew(_seated(gang, quorum)) if whole else replace(before, broken_since_s=None, losses=())
+    since_s = now_s if before.broken_since_s is None else before.broken_since_s
+    losses = tuple([_loss(before.members[seat], seat, gang, nodes) for seat in sorted(lost, key=str)])
+    return replace(before, broken_since_s=since_s, losses=losses)
+
+
+def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
+    """The crew of a gang that is whole again with its successors, as its repair is over; `None`: it is not."""
+    return Crew(_seated(gang, quorum)) if crew.broken and quorum.whole else None
+
+
+def due_s(crew: Crew, gang: Gang, limits: RestartLimits) -> float | None:
+    """When (same clock as `observe`) a broken gang that asks for it is to be restarted; `None`: it is not."""
+    if crew.broken_since_s is None or any(pod.phase is Phase.SUCCEEDED for pod in gang.members):
+        return None
+    return crew.broken_since_s + limits.settle_s
+
+
+def not_before_s(history: tuple[float, ...], limits: RestartLimits) -> float:
+    """Unix seconds before which a gang that was restarted at these moments is not restarted again.
+
+    The k-th restart in an hour waits `backoff_s` × 2^(k−1) after the one before, and there are `most_per_hour` of them.
+    """
+    if not history:
+        return 0.0
+    waits_s = history[-1] + limits.backoff_s * 2.0 ** (len(history) - 1)
+    over = len(history) - limits.most_per_hour
+    return max(waits_s, history[over] + 3600.0) if over >= 0 else waits_s
+
+
+def words_of(crew: Crew) -> str:
+    """What is wrong and what is waited for, in sentences for people; empty when the gang is not broken."""
+    if not crew.broken:
+        return ""
+    first = crew.losses[0]
+    more = f" (and {len(crew.losses) - 1} more)" if len(crew.losses) > 1 else ""
+    lost = f"Pod {first.name}{more} is lost: {first.cause_text}."
+    silent = sorted({loss.node for loss in crew.losses if loss.stays and loss.node is not None})
+    absent = [loss for loss in crew.losses if loss.successor is None and not loss.stays]
+    waiting = [one.successor.name for one in crew.losses if one.successor is not None and one.successor.node is None]
+    parts = [lost]
+    if silent:
+        nodes = ", ".join(silent)
+        parts.append(f"Its pod is still there: waiting for node {nodes} to be removed or to come back.")
+    if absent:
+        parts.append(f"Waiting for its owner to create {len(absent)} new pod{'s' if len(absent) > 1 else ''}.")
+    if waiting:
+        parts.append(f"Pod {waiting[0]} takes its place, as soon as there is room beside the others.")
+    return " ".join(parts)
+
+
+def _seat(pod: Pod) -> Seat:
+    return (pod.role, pod.index) if pod.index is not None else pod.uid
+
+
+def _seated(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
+    return {
+        _seat(pod): CrewMember(pod.uid, pod.name, pod.node, finished=pod.uid in quorum.finished)
+        for pod in gang.members
+        if pod.uid in quorum.placed
+    }
+
+
+def _traces(gang: Gang, quorum: Quorum) -> dict[Seat, CrewMember]:
+    """The crew of a broken gang that is seen for the first time, from what those that are lost have left.
+
+    - Remains: a dead member that had a node before a live member was created is of an earlier start.
+    - A successor that waits: created after a live member got its node, when all of the minimum were there; by its
+      index it is below a running member, as scale-out comes above them all. Its forerunner gets its name.
+
+    Empty where no member is known to be lost.
+    """
+    living = [pod for pod in gang.members if pod.uid in quorum.placed and not pod.terminal]
+    born_s = min((pod.created_s for pod in living), default=None)
+    placed_s = min((pod.scheduled_s for pod in living if pod.scheduled_s is not None), default=None)
+    highest = {pod.role: pod.index for pod in sorted(living, key=lambda pod: pod.index or 0) if pod.index is not None}
+    minimum = {pod.uid for pod in minimum_members(gang, lost_nodes=quorum.lost_nodes)}
+    lost: dict[Seat, CrewMember] = {}
+    for pod in gang.members:
+        if pod.uid in quorum.placed:
+            continue
+        if pod.node is not None and pod.scheduled_s is not None and born_s is not None and born_s <= pod.scheduled_s:
+            lost[_seat(pod)] = CrewMember(pod.uid, pod.name, pod.node)
+        below = pod.index is not None and pod.index < highest.get(pod.role, -1)
+        late = placed_s is not None and pod.created_s > placed_s
+        if pod.node is None and pod.uid in minimum and late and below:
+            lost.setdefault(_seat(pod), CrewMember(PodUid(f"before {pod.uid}"), pod.name, None))
+    return lost | _seated(gang, quorum) if lost else {}
+
+
+def _loss(member: CrewMember, seat: Seat, gang: Gang, nodes: Container[NodeName]) -> LostMember:
+    remains = next((pod for pod in gang.members if pod.uid == member.uid), None)
+    heirs = [pod for pod in gang.members if _seat(pod) == seat and pod.uid != member.uid and not pod.terminal]
+    heir = next((pod for pod in heirs if not pod.deleting), None)
+    node = remains.node if remains is not None and remains.node is not None else member.node
+    gone = node is not None and node not in nodes
+    if gone:
+        cause = LossCause.NODE_GONE
+    elif remains is not None and remains.phase is Phase.FAILED:
+        cause = LossCause.FAILED
+    elif remains is not None and not remains.deleting:
+        cause = LossCause.NODE_SILENT
+    else:
+        cause = LossCause.REMOVED
+    stays = remains is not None and not remains.terminal and heir is None and not gone
+    return LostMember(member.name, node, cause, stays, heir)
+
+
+class PlaceLoss(StrEnum):
+    """The state of the nodes that a pod was admitted to."""
+
+    GONE = "gone"  # None of them exists
+    FULL = "full"  # Some exist; none of them can take the pod now: room, readiness, cordon, taints
+    REFUSED = "refused"  # Unmodelled filters refuse those with room, and there is room elsewhere
+
+
+_WANT_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND, Reason.FILTERED, Reason.UNCOUNTED, Reason.IMPOSSIBLE})
+"""Refusals of a whole gang that other nodes could cure; the others ask for pods, zones or patience."""
+
+
+def stranded(
+    snapshot: Snapshot, plan: Plan, policy: Policy, *, now_s: float, cache: PlannerCache | None = None
+) -> dict[GangKey, dict[PodUid, PlaceLoss]]:
+    """Stranded members of own gangs, by gang; gangs without any are left out.
+
+    `plan` is the plan of this snapshot, `now_s` Unix time. Cost: O(pending members of own gangs); for gangs with
+    unplanned admitted members also O(nodes) for each of their classes, and one placement for each that waits whole.
+    """
+    look = _Places(snapshot, plan, policy, cache or PlannerCache())
+    found: dict[GangKey, dict[PodUid, PlaceLoss]] = {}
+    for key in sorted({*plan.waiting, *plan.admitted}):
+        gang = snapshot.gangs.get(key)
+        if gang is None or not gang.actionable:
+            continue
+        unplaced = [pod for pod in gang.members if is_pinned(pod) and not look.has_place(pod)]
+        losses: dict[PodUid, PlaceLoss] = {}
+        for pod in unplaced:
+            loss = look.loss_of(pod.member_class)
+            if loss is not None:
+                losses[pod.uid] = loss
+        if len(losses) < len(unplaced) and key in plan.waiting:
+            losses = look.held_up(gang, unplaced, now_s=now_s) | losses
+        if PlaceLoss.REFUSED in losses.values() and not look.has_room_elsewhere(gang):
+            losses = {uid: loss for uid, loss in losses.items() if loss is not PlaceLoss.REFUSED}
+        if losses:
+            found[key] = losses
+    return found
+
+
+def is_pinned(pod: Pod) -> bool:
+    """Whether the pod was let through our gate to certain nodes (not without affinity), and waits for one."""
+    return (
+        pod.admitted_to is not None
+        and pod.node is None
+        and not pod.gates
+        and not pod.deleting
+        and not pod.terminal
+        and pod.member_class.constraints.affinity is not None
+    )
+
+
+class _Places(msgspec.Struct):
+    snapshot: Snapshot
+    plan: Plan
+    policy: Policy
+    cache: PlannerCache
+    _run: Run | None = None
+    _named: dict[Hashable, bool] = {}  # constraints → whether some node that they name exists
+
+    def has_place(self, pod: Pod) -> bool:
+        """Whether the pod is planned or committed on a node that exists."""
+        planned = self.plan.node_of.get(pod.uid)
+        commitment = self.snapshot.commitments.get(pod.group.key) if pod.group is not None else None
+        committed = commitment.assignment.get(pod.uid) if commitment is not None else None
+        return any(node in self.snapshot.table.index for node in (planned, committed))
+
+    def loss_of(self, member_class: MemberClass) -> PlaceLoss | None:
+        """What one member of the class lost; `None`: some node would take it now."""
+        run = self._counted()
+        room = run.capacity.room.counts(run.view.vector(member_class)) > 0
+        if bool((run.capacity.mask(member_class) & room).any()):
+            return None
+        if self.snapshot.excluded(member_class) and bool((run.capacity.mask(member_class, When.EMPTY) & room).any()):
+            return PlaceLoss.REFUSED
+        constraints = member_class.constraints
+        named = remember(self._named, constraints, lambda: _some_is_named(self.snapshot.table, constraints))
+        return PlaceLoss.FULL if named else PlaceLoss.GONE
+
+    def held_up(self, gang: Gang, unplaced: Iterable[Pod], *, now_s: float) -> dict[PodUid, PlaceLoss]:
+        """Those of `unplaced` that the minimum set needs, if that as a whole finds no place."""
+        run = self._counted()
+        ask = run.view.demand(gang)
+        if not ask.need or ask.incomplete is not None:
+            return {}
+        outcome = place_minimum(run, ask, now_s=now_s)
+        if not isinstance(outcome, Refused):
+            self._run = None  # it took room for the answer, which others must find free
+            return {}
+        if outcome.reason not in _WANT_ROOM:
+            return {}
+        loss = PlaceLoss.REFUSED if any(self.snapshot.excluded(one) for one, _ in ask.need) else PlaceLoss.FULL
+        needed = {pod.uid for _, pods in ask.need for pod in pods}
+        return {pod.uid: loss for pod in unplaced if pod.uid in needed}
+
+    def has_room_elsewhere(self, gang: Gang) -> bool:
+        """Whether some zone has room for all that waits, had no nodes been named: an estimate, class by class."""
+        run = self._counted()
+        ask = run.view.demand(gang)
+        classes = Counter(as_written(pod, zone_label=self.policy.zone_label) for pod in gang.pending)
+        able = run.capacity.zones_for(classes.items())
+        return bool(able[run.view.columns(run.view.candidate_zones(ask))].any())
+
+    def _counted(self) -> Run:
+        """A run in which what is committed or planned is taken; of committed gangs later members are only planned."""
+        if self._run is None:
+            self._run = run = begin_run(self.snapshot, self.policy, self.cache)
+            take_commitments(run)
+            gangs, commitments = run.snapshot.gangs, run.snapshot.commitments
+            members = (
+                (pod.member_class, admission.members[pod.uid])
+                for key, admission in self.plan.admitted.items()
+                if key in gangs
+                for pod in gangs[key].pending
+                if pod.uid in admission.members and not (key in commitments and pod.uid in commitments[key].assignment)
+            )
+            take_members(run, members)
+        return self._run
+
+
+def _some_is_named(table: NodeTable, constraints: Constraints) -> bool:
+    """Whether some node that the constraints name exists, in whatever state it is."""
+    named = named_only(constraints)
+    rows = range(len(table.nodes)) if named is None else [table.index[one] for one in named if one in table.index]
+    return any(node_allows(table.nodes[row].at_best, constraints) for row in rows)

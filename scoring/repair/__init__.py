@@ -1,1 +1,0 @@
-"""What is done about gangs that lost members, and about admitted pods without a usable node."""

@@ -1,1 +1,0 @@
-"""What is recorded of gangs that start."""
