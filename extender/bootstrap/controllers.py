@@ -41,7 +41,7 @@ class Resizing:
     """The controller of elastic jobs, what jobs reported to it, and the reader of its records; nothing runs yet."""
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
-        clock, book, options = common.clock, SeriesBook(), common.settings.elastic.options(common.limits.metrics)
+        clock, book, options = common.clock, SeriesBook(), common.settings.elastic
         records, demands = Records(common.telemetry), MetricDemands(book, options.metrics, clock)
         self.reports, self._demands = Reports(lambda: records.views, book, clock), demands
         self.view = JobsView(common.planner, records, book, demands)

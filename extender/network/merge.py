@@ -13,13 +13,14 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from extender.network.batches import merged
-from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
+from extender.network.answers import merged
+from extender.network.mapping import NodeMapping, map_nodes, measured_ends
 from extender.network.probe.precedence import PROBE, with_probe
 from extender.ports import EndpointInfo
 from extender.schemas.network import Source
+from extender.settings.network import NetworkSettings
 from scoring.model import Node
-from scoring.model.policy import ScorePolicy, Ttl
+from scoring.model.policy import Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
 
 
@@ -42,13 +43,12 @@ class Built(msgspec.Struct, frozen=True):
 def build(
     given: Given,
     last: Built | None,
-    config: MappingConfig,
+    config: NetworkSettings,
     *,
-    zone_ttl_s: Ttl | None,
+    zone_fallback: bool,
     now_s: float,
-    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s,
 ) -> Built:
-    """Merge and map; with `zone_ttl_s` links without a value have the median of those between their zones, as young.
+    """Merge and map; with `zone_fallback` links without a value have the median of those between their zones.
 
     Values of the probe count where no other source has one within the soft TTL (`probe.precedence`).
     """
@@ -63,7 +63,10 @@ def build(
     mapping = map_nodes(given.nodes, merged(chain(*given.endpoints)), config, measured=measured)
     if (probed := given.tables.get(PROBE)) is not None:
         others, names = list(tables.values()), [node.name for node in given.nodes]
-        tables[PROBE], mapping = with_probe(probed, others, mapping, nodes=names, soft_ttl_s=soft_ttl_s, now_s=now_s)
+        tables[PROBE], mapping = with_probe(
+            probed, others, mapping, nodes=names, soft_ttl_s=config.soft_ttl_s, now_s=now_s
+        )
+    zone_ttl_s = config.hard_ttl_s if zone_fallback else None
     zones = _zones(given.nodes, zone_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
     if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):

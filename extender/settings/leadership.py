@@ -5,11 +5,12 @@ The other times follow from the duration (`extender.leadership.election.LeaseTim
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
-from pydantic import Field
+from msgspec import Meta
 
-from extender.settings.types import Section
+from extender.settings.reading import Section
 
 
 class LeaderElection(StrEnum):
@@ -20,12 +21,13 @@ class LeaderElection(StrEnum):
 
 
 LEASE_NAME = "netgang-leader"  # Replicas of one installation are in one namespace
+HOME = "netgang-system"  # Netgang's own namespace, as in manifests/
 
 
-class LeaseSettings(Section):
+class LeaseSettings(Section, frozen=True):
     """The Lease (coordination.k8s.io) on which replicas agree, with `leader_election: on`."""
 
-    duration_s: int = Field(default=3, ge=1, le=3600)
+    duration_s: Annotated[int, Meta(ge=1, le=3600)] = 3
     """How long the others wait for a leader that gives no sign; whole seconds. From a leader's death until another acts
     it takes at worst this, 1/15 of it (a look of the others), and three answers of the API server: 3.2 s and those
     answers."""
@@ -56,4 +58,4 @@ def lease_namespace(pod: OwnPod | None) -> str:
     >>> lease_namespace(OwnPod("team", "p")), lease_namespace(None)
     ('team', 'netgang-system')
     """
-    return pod.namespace if pod is not None else "netgang-system"
+    return pod.namespace if pod is not None else HOME

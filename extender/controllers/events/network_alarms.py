@@ -13,7 +13,7 @@ from typing import Final
 
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.recorder import Happening, Subject
-from extender.network.batches import off_loop
+from extender.network.answers import off_loop
 from scoring.explain.words import value_text, zone_text
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy

@@ -26,7 +26,7 @@ from extender.convert.podgroups import STATUS_FIELDS, SeenPodGroup, seen_pod_gro
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
-from extender.settings.features import StatusMode
+from extender.settings.settings import StatusMode
 from scoring.ids import GangKey
 from scoring.model import Gang
 from scoring.queue.podgroup_status import POD_GROUPED, GroupStatus, wanted_status

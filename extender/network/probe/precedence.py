@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from extender.network.batches import row_keys
+from extender.network.answers import row_keys
 from extender.network.mapping import NodeMapping
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Ttl

@@ -197,7 +197,7 @@ class Commands:
 
 async def _main(kubeconfig: Path, mesh: Path | None) -> None:
     sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
-    settings = Settings.model_validate(
+    settings = Settings().changed(
         {
             "kubeconfig": kubeconfig,
             "scheduler_names": ("netgang",),

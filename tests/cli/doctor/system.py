@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress
 from cli.doctor.installation import CONFINING
+from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings
 from tests.builders import node
 
 ROOT = Path(__file__).parents[3]
-SETTINGS = Settings(leader_election="on")
+SETTINGS = Settings(leader_election=LeaderElection.ON)
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 Change = Callable[[dict[str, Any]], object]
 

@@ -47,7 +47,7 @@ def extenders(configuration: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def settings(name: str) -> Settings:
     """Those that are installed beside it; docs/how-to/which-scheduler.md changes the name alone."""
     own = {} if name == "second-scheduler" else {"scheduler_names": ["default-scheduler"]}
-    return Settings.model_validate(installed_settings() | own)
+    return Settings().changed(installed_settings() | own)
 
 
 def _seconds(duration: str) -> float:

@@ -8,12 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from extender.bootstrap.metrics import Reporting
-from extender.network.mapping import MappingConfig, map_nodes
+from extender.network.mapping import map_nodes
 from extender.network.merge import NetworkStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.network import Source
 from extender.schemas.readiness import Watch
+from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric, PairCounts
 from tests import builders
@@ -63,7 +64,7 @@ def test_fetches_of_network_data_are_counted_by_outcome() -> None:
 def test_nodes_are_what_they_are_now() -> None:
     desk = Desk()
     nodes = [builders.node(name) for name in ("a", "b", "c")]
-    mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], MappingConfig())
+    mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], NetworkSettings())
     desk.network = replace(network(), mapping=mapping)
     desk.reporting.look()
     desk.reporting.look()

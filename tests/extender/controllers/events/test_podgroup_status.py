@@ -10,7 +10,7 @@ from extender.controllers.events.podgroup_status import PATIENCE_S, GroupStatuse
 from extender.convert.podgroups import SeenPodGroup
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS
-from extender.settings.features import StatusMode
+from extender.settings.settings import StatusMode
 from scoring.ids import gang_key
 from scoring.model import PodGroup
 from scoring.plan import Plan

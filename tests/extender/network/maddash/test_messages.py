@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.network.maddash.messages import MAX_MESSAGE_CHARS, Kind, Reading, Rejection, read_message
+from extender.network.maddash_messages import MAX_MESSAGE_CHARS, Kind, Reading, Rejection, read_message
 
 VALUES = {  # case: (kind, value, message)
     "throughput of zero": (Kind.THROUGHPUT, 0.0, " Average throughput is 0.000Gbps "),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
@@ -74,13 +75,13 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; setti
 
 @pytest.mark.parametrize(("want", "made"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_file_that_cannot_be_used_is_named(want: str, made: Made, certificates: Certificates, tmp_path: Path) -> None:
-    settings = certificates.settings().model_copy(update=made(certificates, tmp_path))
+    settings = replace(certificates.settings(), **made(certificates, tmp_path))
     assert re.search(re.escape(want).replace("…", ".+"), _refusal(settings))
 
 
 def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
     """Texts go to logs: not a line of a key is in them."""
-    settings = certificates.settings().model_copy(update={"key_file": certificates.client.key})
+    settings = replace(certificates.settings(), key_file=certificates.client.key)
     lines = certificates.client.key.read_text().splitlines()[1:-1]
     assert not [line for line in lines if line in _refusal(settings)]
 

@@ -15,13 +15,12 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import DUPLICATE, OUT_OF_RANGE, decoded, off_loop
-from extender.network.prometheus.presets import aliases_of, queries_of
-from extender.network.sources.answers import Answer, Found, LastAnswers
-from extender.network.sources.http import HttpClient
+from extender.network.answers import DUPLICATE, OUT_OF_RANGE, Answer, Found, LastAnswers, decoded, off_loop
+from extender.network.http import HttpClient
+from extender.network.presets import aliases_of, queries_of
 from extender.ports import Batch
-from extender.settings.sources import PrometheusQuery, Unit
-from extender.settings.sources import PrometheusSource as PrometheusSettings
+from extender.settings.network import PrometheusQuery, Unit
+from extender.settings.network import PrometheusSource as PrometheusSettings
 from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
 
@@ -77,10 +76,10 @@ class _Vector(msgspec.Struct, frozen=True):
 class PrometheusSource:
     """A NetworkSource over one Prometheus. `fetch` is called by one task at a time."""
 
-    def __init__(self, client: HttpClient, settings: PrometheusSettings, *, name: str = "prometheus") -> None:
+    def __init__(self, settings: PrometheusSettings, *, name: str = "prometheus") -> None:
         self.name = name
-        self.client = client
-        self.aclose = client.aclose
+        self.client = HttpClient(settings)
+        self.aclose = self.client.aclose
         self.queries = queries_of(settings)
         self.aliases = aliases_of(settings)
         self._answers = LastAnswers(name)
@@ -155,7 +154,7 @@ class PrometheusSource:
     async def _vector(self, query: str, window_s: int = 0) -> _Vector:
         text = query.replace("$window", f"{window_s}s")
         fields = {"query": text, "timeout": self.client.server.server_timeout}
-        body = await self.client.ask("POST", "/api/v1/query", data=fields)
+        body = (await self.client.ask("POST", "/api/v1/query", data=fields)).body
         where = f"{self.client.url}: query {text[:80]!r}"
         reply = decoded(_REPLY, body, f"{where}: the answer is not Prometheus's")
         if reply.status != "success" or reply.data is None:

@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from scoring.network.measurement import Metric
+
 MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000
 
 
@@ -23,6 +25,14 @@ class Kind(StrEnum):
     ONE_WAY_DELAY = "one_way_delay"
     ROUND_TRIP = "round_trip"
     THROUGHPUT = "throughput"
+
+
+METRIC_OF: Final = {
+    Kind.LOSS: Metric.LOSS,
+    Kind.ONE_WAY_DELAY: Metric.DELAY,
+    Kind.ROUND_TRIP: Metric.DELAY,
+    Kind.THROUGHPUT: Metric.THROUGHPUT,
+}
 
 
 class Rejection(StrEnum):
