@@ -2,14 +2,14 @@
 
 Why: an archive may answer for loss and fail for throughput, and a test that did not run leaves a hole in the next
 answer. Rule: a question that fails keeps its last answer and is named in the batch's problems; a pair missing from an
-answer keeps its last value, which ages, until `FORGET_S`; only when every question fails is the source in error. Of two
-values of one pair that are about as old the worse counts (IPv4 and IPv6, two tests); one-way delays and halves of round
-trips never appear in one batch.
+answer keeps its last value, which ages, until `FORGET_S`, unless it is said to be silent; only when every question
+fails is the source in error. Of two values of one pair that are about as old the worse counts (IPv4 and IPv6, two
+tests); one-way delays and halves of round trips never appear in one batch.
 """
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -77,6 +77,8 @@ class Answer(msgspec.Struct, frozen=True):
     round_trips: MeasurementTable = MeasurementTable()
     """Loss where the pair has no other, halves of delays where the source knows no one-way delay at all."""
     aliases: Mapping[EndpointId, tuple[str, ...]] = {}  # endpoint → other names of it
+    silent: Set[tuple[EndpointId, EndpointId]] = frozenset()
+    """Pairs that were tested and gave nothing: they have no last value, unless no pair gave any"""
     problems: tuple[str, ...] = ()
     rejected: Mapping[str, int] = {}
 
@@ -87,6 +89,7 @@ class Found:
     def __init__(self, now_s: float) -> None:
         self.measurements: list[Measurement] = []
         self.round_trips: list[Measurement] = []
+        self.silent: set[tuple[EndpointId, EndpointId]] = set()
         self.rejected = Counter[str]()
         self._now_s = now_s
         self._names: dict[EndpointId, dict[str, None]] = {}
@@ -126,7 +129,7 @@ class Found:
         """All of it. Cost: O(measurements)."""
         table, round_trips = MeasurementTable.of(self.measurements), MeasurementTable.of(self.round_trips)
         aliases = {end: tuple(names) for end, names in self._names.items()}
-        return Answer(table, round_trips, aliases, problems, dict(+self.rejected))
+        return Answer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
 
 
 Question = Callable[[], Awaitable[Answer]]
@@ -224,8 +227,9 @@ def _goes_before(one: Measurement, other: Measurement) -> bool:
 
 
 def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
+    silent = answer.silent if len(answer.table) + len(answer.round_trips) else frozenset()
     table, round_trips = (
-        carried(new, old, since_s=since_s)
+        carried(new, old.without(silent), since_s=since_s)
         for new, old in ((answer.table, last.table), (answer.round_trips, last.round_trips))
     )
     ends = {*table.ends, *round_trips.ends}

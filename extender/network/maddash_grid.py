@@ -119,8 +119,11 @@ def _read_check(
     columns.setdefault(number, column)
     if row == column:
         return Rejection.SELF_PAIR
+    source, target = (column, row) if is_reverse(name) else (row, column)
     reading = read_message(check.message, status=check.status)
     if isinstance(reading, Rejection):
+        if reading is not Rejection.NOT_RUN:  # made anew by a reload
+            found.silent.add((source, target))
         return reading
     if (checked_at_s := check.prev_check_time or 0.0) <= 0.0:
         return Rejection.NEVER_CHECKED
@@ -129,7 +132,6 @@ def _read_check(
         return None
     round_trip = reading.kind is Kind.ROUND_TRIP
     value = reading.value / 2.0 if round_trip else reading.value
-    source, target = (column, row) if is_reverse(name) else (row, column)
     found.add(source, target, metric, value, checked_at_s - ahead_s, round_trip=round_trip)
     return None
 

@@ -304,6 +304,15 @@ async def test_what_says_nothing_keeps_its_last_value_and_its_time(
     assert {m.measured_at_s for m in batch.measurements} == {NOW_S}
 
 
+async def test_a_single_cell_without_a_value_is_unknown_at_once() -> None:
+    script = server(g=grid(cell("a", "b"), cell("b", "a")))
+    one = script.source()
+    await read(one)
+    gone = {"status": 3, "message": "Unable to find any tests with data"}
+    script.answers["grids/g"] = grid(cell("a", "b", "Average packet loss is 2%"), cell("b", "a") | gone)
+    assert values(await read(one, NOW_S + 60.0)) == {("a", "b"): 0.02}
+
+
 async def test_a_grid_that_is_gone_is_forgotten_with_its_last_value() -> None:
     script = server(L=grid(cell("a", "b", "Average loss is 1%")), D=grid(cell("a", "b", "Average delay is 1ms")))
     one = script.source()
