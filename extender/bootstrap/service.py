@@ -24,7 +24,7 @@ from extender.controllers.restart.controller import Restarts
 from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Leadership
-from extender.network.merge import NetworkStatus
+from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.bind.held_binds import Binds
@@ -87,7 +87,7 @@ def service_of(
     def statuses(reflectors: Mapping[str, Reflector[Any]]) -> dict[str, Watch]:
         return {name: reflector.status() for name, reflector in reflectors.items()}
 
-    def network() -> NetworkStatus | None:
+    def network() -> RefreshStatus | None:
         return refresh.status() if refresh is not None else None
 
     recorder: Recorder | None = None

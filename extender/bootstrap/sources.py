@@ -48,9 +48,9 @@ def source_of(settings: network.Source, name: str) -> NetworkSource:
     match settings:
         case network.FileSource():
             return MeshFileSource(settings.path, name=name)
-        case network.MaddashSource():
+        case network.MaddashSettings():
             return MaddashSource(settings, name=name)
-        case network.OpenSearchSource():
+        case network.OpenSearchSettings():
             return OpenSearchSource(settings, name=name)
-        case network.PrometheusSource():
+        case network.PrometheusSettings():
             return PrometheusSource(settings, name=name)

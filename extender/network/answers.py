@@ -70,7 +70,7 @@ def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
     return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SourceAnswer(msgspec.Struct, frozen=True):
     """What one question gave."""
 
     table: MeasurementTable
@@ -125,14 +125,14 @@ class Found:
         (self.round_trips if round_trip else self.measurements).append(one)
         self.rejected[FUTURE_TIME] += at_s > self._now_s + TOLERANCE_S
 
-    def answer(self, *problems: str) -> Answer:
+    def answer(self, *problems: str) -> SourceAnswer:
         """All of it. Cost: O(measurements)."""
         table, round_trips = MeasurementTable.of(self.measurements), MeasurementTable.of(self.round_trips)
         aliases = {end: tuple(names) for end, names in self._names.items()}
-        return Answer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
+        return SourceAnswer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
 
 
-Question = Callable[[], Awaitable[Answer]]
+Question = Callable[[], Awaitable[SourceAnswer]]
 
 
 class LastAnswers:
@@ -140,9 +140,9 @@ class LastAnswers:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[str, SourceAnswer] = {}
         self._failed_s: dict[str, float] = {}  # question → when it failed last, unless it was answered since
-        self._reported: tuple[tuple[str, ...], dict[str, Answer]] | None = None
+        self._reported: tuple[tuple[str, ...], dict[str, SourceAnswer]] | None = None
 
     async def ask(
         self,
@@ -194,11 +194,11 @@ class LastAnswers:
         return await off_loop(size, partial(_batch, answers, reported[0], now_s))
 
 
-def _newest_s(answer: Answer) -> float:
+def _newest_s(answer: SourceAnswer) -> float:
     return max(float(table.measured_at_s.max(initial=-np.inf)) for table in (answer.table, answer.round_trips))
 
 
-def _batch(answers: Mapping[str, Answer], problems: Sequence[str], now_s: float) -> Batch:
+def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: float) -> Batch:
     rejected = sum((Counter(one.rejected) for one in answers.values()), Counter[str]())
     best: dict[tuple[EndpointId, EndpointId, Metric], Measurement] = {}
     one_way = any(one.table.measured_ends(Metric.DELAY) for one in answers.values())
@@ -226,7 +226,7 @@ def _goes_before(one: Measurement, other: Measurement) -> bool:
     return one.value < other.value if one.metric is Metric.THROUGHPUT else one.value > other.value
 
 
-def _with_last(answer: Answer, last: Answer, *, since_s: float) -> Answer:
+def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> SourceAnswer:
     silent = answer.silent if len(answer.table) + len(answer.round_trips) else frozenset()
     table, round_trips = (
         carried(new, old.without(silent), since_s=since_s)

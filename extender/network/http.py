@@ -38,7 +38,7 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
     return context
 
 
-class Reply(msgspec.Struct, frozen=True):
+class HttpReply(msgspec.Struct, frozen=True):
     """An answer of any status; of one that is no 200 only the beginning of the body."""
 
     status: int
@@ -78,7 +78,7 @@ class HttpClient:
             trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
         )
 
-    async def ask(self, method: str, path: str, **content: Any) -> Reply:
+    async def ask(self, method: str, path: str, **content: Any) -> HttpReply:
         """A good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
         headers, secrets = self._authorization()
         server, where = self.server, self.where(path)
@@ -118,7 +118,7 @@ class HttpClient:
             return {"Authorization": f"Basic {encoded}"}, (encoded, password)
         return {}, ()
 
-    async def _read(self, request: httpx.Request) -> Reply:
+    async def _read(self, request: httpx.Request) -> HttpReply:
         """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
         body = bytearray()
@@ -131,7 +131,7 @@ class HttpClient:
         finally:
             await response.aclose()
             self._client.cookies.clear()
-        return Reply(response.status_code, response.headers, body)
+        return HttpReply(response.status_code, response.headers, body)
 
 
 def _secret(file: Path) -> str:

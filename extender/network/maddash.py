@@ -23,11 +23,11 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import TOLERANCE_S, Answer, LastAnswers, decoded, off_loop
-from extender.network.http import HttpClient, Reply
+from extender.network.answers import TOLERANCE_S, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.http import HttpClient, HttpReply
 from extender.network.maddash_grid import read_grid
 from extender.ports import Batch
-from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings.network import MaddashSettings
 from scoring.network.matrix import METRICS, Metric
 
 MAX_GRIDS: Final = 500
@@ -96,7 +96,7 @@ class MaddashSource:
             return False
         return check is None or checks is None or any(_matches(name, check, (check,)) for name in checks)
 
-    async def _ask(self, name: str, now_s: float) -> Answer:
+    async def _ask(self, name: str, now_s: float) -> SourceAnswer:
         # MaDDash decodes a grid's name twice
         reply = await self._client.ask("GET", f"/grids/{quote(quote_plus(name), safe='')}")
         ahead_s = _ahead_s(reply, now_s)
@@ -113,7 +113,7 @@ def _matches(name: str, one: str, present: Collection[str]) -> bool:
     return name == one or (name not in present and fnmatchcase(one, name))
 
 
-def _ahead_s(reply: Reply, now_s: float) -> float:
+def _ahead_s(reply: HttpReply, now_s: float) -> float:
     """By how much the server's clock is ahead of ours, by its `Date` header; 0.0: no more than clocks differ."""
     try:
         ahead_s = parsedate_to_datetime(reply.headers.get("date", "")).timestamp() - now_s

@@ -16,8 +16,8 @@ from urllib.parse import unquote_plus
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import UNREADABLE, Answer, Found, decoded
-from extender.network.maddash_messages import METRIC_OF, Kind, Rejection, read_message
+from extender.network.answers import UNREADABLE, Found, SourceAnswer, decoded
+from extender.network.maddash_messages import METRIC_OF, CheckKind, Rejection, read_message
 from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
 
@@ -50,7 +50,9 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
-def read_grid(body: bytes | bytearray, *, counts: Callable[..., bool], now_s: float, ahead_s: float = 0.0) -> Answer:
+def read_grid(
+    body: bytes | bytearray, *, counts: Callable[..., bool], now_s: float, ahead_s: float = 0.0
+) -> SourceAnswer:
     """Parse a grid; `counts`: whether a metric (and its `check`) is taken from it, `ahead_s`: of the server's clock.
 
     Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
@@ -130,7 +132,7 @@ def _read_check(
     metric = METRIC_OF[reading.kind]
     if not counts(metric, check=name):
         return None
-    round_trip = reading.kind is Kind.ROUND_TRIP
+    round_trip = reading.kind is CheckKind.ROUND_TRIP
     value = reading.value / 2.0 if round_trip else reading.value
     found.add(source, target, metric, value, checked_at_s - ahead_s, round_trip=round_trip)
     return None

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import NO_VALUE, Answer, Found, LastAnswers, decoded, off_loop
+from extender.network.answers import NO_VALUE, Found, LastAnswers, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.ports import Batch
-from extender.settings.network import OpenSearchSource as OpenSearchSettings
+from extender.settings.network import OpenSearchSettings
 from scoring.network.measurement import Metric
 
 DEFAULT_WIDTH_S: Final = 0.001  # Unit of a latency test's figures where the test does not say its bucket width
@@ -110,7 +110,7 @@ class _Hits(msgspec.Struct):
     hits: _HitList = msgspec.field(default_factory=_HitList)
 
 
-class _Bucket(msgspec.Struct):
+class _PairBucket(msgspec.Struct):
     key: dict[str, str | None]
     at: _Number = msgspec.field(default_factory=_Number)
     last: _Hits = msgspec.field(default_factory=_Hits)
@@ -123,15 +123,15 @@ class _Bucket(msgspec.Struct):
     throughput: dict[str, dict[str, float | None]] = {}
 
 
-class _Pairs(msgspec.Struct):
-    buckets: list[_Bucket]
+class _PairBuckets(msgspec.Struct):
+    buckets: list[_PairBucket]
     after_key: dict[str, str | None] | None = None
 
 
 class _Page(msgspec.Struct):
     timed_out: bool
     shards: dict[str, Any] = msgspec.field(name="_shards")
-    aggregations: dict[str, _Pairs] | None = None
+    aggregations: dict[str, _PairBuckets] | None = None
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)
@@ -152,7 +152,7 @@ class OpenSearchSource:
         questions = {kind: partial(self._ask, kind, now_s) for kind in ("latency", "rtt", "throughput")}
         return await self._answers.ask(questions, now_s=now_s)
 
-    async def _ask(self, kind: str, now_s: float) -> Answer:
+    async def _ask(self, kind: str, now_s: float) -> SourceAnswer:
         path = f"/pscheduler_{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
         found = Found(now_s)
         problems = []
@@ -160,7 +160,7 @@ class OpenSearchSource:
         for _ in range(MAX_PAGES):
             body = search_body(kind, self._settings, after=after, timeout=self._settings.server_timeout)
             page = self._page((await self.client.ask("POST", path, json=body)).body, kind)
-            pairs = page.aggregations["pairs"] if page.aggregations else _Pairs([])
+            pairs = page.aggregations["pairs"] if page.aggregations else _PairBuckets([])
             for bucket in pairs.buckets:
                 _add(found, bucket, kind)
             if pairs.after_key is None or not pairs.buckets or pairs.after_key == after:
@@ -183,7 +183,7 @@ class OpenSearchSource:
         return page
 
 
-def _add(found: Found, bucket: _Bucket, kind: str) -> None:
+def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
     hits = bucket.last.hits.hits
     meta = hits[0].found.get("meta", {}) if hits else {}
@@ -199,7 +199,7 @@ def _add(found: Found, bucket: _Bucket, kind: str) -> None:
         found.add(source, target, metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")
 
 
-def _values(bucket: _Bucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
+def _values(bucket: _PairBucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
     for median in [*bucket.throughput.get("values", {}).values()][:1]:
         if median is not None:
             yield Metric.THROUGHPUT, median

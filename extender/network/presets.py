@@ -7,7 +7,7 @@ Values that hide a failure as a number (0 seconds, −1) are left out by the que
 from functools import partial
 from typing import Final
 
-from extender.settings.network import Preset, PrometheusQuery, PrometheusSource, Unit
+from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
 from scoring.network.measurement import Metric
 
 _GOLDPINGER: Final = partial(PrometheusQuery, source_label="goldpinger_instance", target_label="host_ip")
@@ -149,14 +149,14 @@ PODS_TOO: Final = (
 )  # kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is
 
 
-def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuery], ...]:
+def queries_of(settings: PrometheusSettings) -> tuple[tuple[Metric, PrometheusQuery], ...]:
     """The queries of presets, and one's own in place of all presets' for their metrics."""
     own = settings.queries
     presets = (one for name in settings.presets for one in PRESETS[name].items() if one[0] not in own)
     return (*own.items(), *presets)
 
 
-def aliases_of(settings: PrometheusSource) -> str | None:
+def aliases_of(settings: PrometheusSettings) -> str | None:
     """The query that joins names and addresses, where a preset needs one."""
     if not BY_ADDRESS.intersection(settings.presets):
         return None

@@ -15,12 +15,11 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import DUPLICATE, OUT_OF_RANGE, Answer, Found, LastAnswers, decoded, off_loop
+from extender.network.answers import DUPLICATE, OUT_OF_RANGE, Found, LastAnswers, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.network.presets import aliases_of, queries_of
 from extender.ports import Batch
-from extender.settings.network import PrometheusQuery, Unit
-from extender.settings.network import PrometheusSource as PrometheusSettings
+from extender.settings.network import PrometheusQuery, PrometheusSettings, Unit
 from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
 
@@ -107,7 +106,7 @@ class PrometheusSource:
                 found[_without_port(alias)] = min(name, found.get(_without_port(alias), name))
         return found
 
-    async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> Answer:
+    async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> SourceAnswer:
         vector = await self._vector(query.query, query.window_s)
         clock = None if query.time_query is None else await self._vector(query.time_query, query.window_s)
         said = (*problems, *(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3]))

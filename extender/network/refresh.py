@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import off_loop
-from extender.network.merge import Built, Given, NetworkStatus, build
+from extender.network.merge import Built, Given, RefreshStatus, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from extender.schemas.network import Source
 from extender.settings.network import NetworkSettings
@@ -97,13 +97,13 @@ class NetworkRefresh:
         """Nodes came, went or were relabelled: map them again soon."""
         self._changed.set()
 
-    def status(self) -> NetworkStatus:
+    def status(self) -> RefreshStatus:
         """How the sources do, and which nodes have no endpoint."""
         built = self._built
         matrix = built.matrix if built is not None else NetworkMatrix()
         now = replace(matrix, evaluated_at_s=self.clock.now_s())
         soft, hard = self.options.network.soft_ttl_s, self.options.network.hard_ttl_s
-        return NetworkStatus(
+        return RefreshStatus(
             version=matrix.version,
             published_at_s=self._published_at_s,
             sources=tuple(state.status for state in self._states),

@@ -86,7 +86,7 @@ class HttpSource(Section, frozen=True):
         return f"{max(round(self.timeout_s * 800.0), 1)}ms"
 
 
-class MaddashSource(HttpSource, frozen=True):
+class MaddashSettings(HttpSource, frozen=True):
     """Measurements from a MaDDash server's REST API: one GET per grid. Without a path in `url`, /maddash is meant."""
 
     fixed: ClassVar = HttpSource.fixed | {"username", "password_file", "token_file"}  # Its GETs need none
@@ -123,7 +123,7 @@ def _listed(names: Any) -> Any:
     return [names] if isinstance(names, str) else names
 
 
-class OpenSearchSource(HttpSource, frozen=True):
+class OpenSearchSettings(HttpSource, frozen=True):
     """Measurements from a perfSONAR 5 archive (OpenSearch).
 
     Without a path in `url` /opensearch is meant, and a `/` at the end means OpenSearch itself.
@@ -193,7 +193,7 @@ class PrometheusQuery(Section, frozen=True):
     value is repeated long after it was measured (throughput tests, `last_over_time`)."""
 
 
-class PrometheusSource(HttpSource, frozen=True):
+class PrometheusSettings(HttpSource, frozen=True):
     """Measurements that Prometheus has collected from exporters; `url` has the path before /api/v1 if there is one."""
 
     kind: Literal["prometheus"] = "prometheus"
@@ -212,7 +212,7 @@ class PrometheusSource(HttpSource, frozen=True):
             raise ValueError("presets or queries must name something to ask")
 
 
-Source: TypeAlias = FileSource | MaddashSource | OpenSearchSource | PrometheusSource
+Source: TypeAlias = FileSource | MaddashSettings | OpenSearchSettings | PrometheusSettings
 
 
 class NetworkSettings(Section, frozen=True):

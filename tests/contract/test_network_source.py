@@ -12,7 +12,7 @@ import pytest
 from extender.errors import NetworkSourceError
 from extender.network.maddash import MaddashSource
 from extender.network.meshfile import MeshFileSource
-from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings.network import MaddashSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric
 from tests.extender.network.world import read

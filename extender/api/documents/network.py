@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from extender.network.mapping import NodeMapping
-from extender.network.merge import NetworkStatus, node_counts
+from extender.network.merge import RefreshStatus, node_counts
 from extender.schemas import network as schema
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
@@ -33,7 +33,7 @@ _VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "del
 
 def network_document(
     snapshot: Snapshot,
-    status: NetworkStatus | None,
+    status: RefreshStatus | None,
     *,
     zone: str | None = None,
     limit: int = USUAL_NODES,
@@ -92,7 +92,7 @@ def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapp
     )
 
 
-def _status(status: NetworkStatus) -> schema.NetworkStatus:
+def _status(status: RefreshStatus) -> schema.NetworkStatus:
     mapping = None if status.mapping is None else mapping_document(status.mapping)
     return schema.NetworkStatus.copied(status, mapping=mapping)
 

@@ -2,7 +2,7 @@
 
 Why on nodes: that is what people describe when training is slow, and a zone is no object; what is about a zone is
 written once, on its first node. Rules: each new matrix is looked at once, a large one in a thread, whichever sources
-gave it; only values within the soft TTL count. When to write is decided by `scoring.network.alarms`; only the leader
+gave it; only values within the soft TTL count. When to write is decided by `scoring.network.degraded`; only the leader
 writes, and one that begins to lead starts without memory. What was found is kept for documents and the page.
 """
 
@@ -18,8 +18,7 @@ from scoring.explain.words import value_text, zone_text
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.alarms import Alarm, State, step
-from scoring.network.degraded import Degraded, Kind, Look, degraded
+from scoring.network.degraded import Alarm, AlarmState, Degraded, DegradedLinks, SubjectKind, degraded, step
 from scoring.network.degraded import Subject as About
 from scoring.network.measurement import METRICS, Metric
 from scoring.network.node_links import links_of
@@ -33,9 +32,9 @@ class NetworkAlarms:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._look: Look | None = None  # At the last matrix; `None`: there was none yet
+        self._look: DegradedLinks | None = None  # At the last matrix; `None`: there was none yet
         self._version = 0
-        self._states: dict[About, State] = {}
+        self._states: dict[About, AlarmState] = {}
 
     async def run(self) -> None:
         """Look at each new matrix, until cancelled."""
@@ -62,18 +61,20 @@ class NetworkAlarms:
     def degraded(self) -> dict[str, int]:
         """How many of each kind are announced as bad."""
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
-        return {kind.value: bad.count(kind) for kind in Kind}
+        return {kind.value: bad.count(kind) for kind in SubjectKind}
 
     def bad_now(self) -> tuple[Degraded, ...]:
         """What is bad beyond doubt by the last matrix, announced or not yet: zones first, then the larger share."""
         found = [one for one in self._look.degraded if one.certain] if self._look is not None else []
-        return tuple(sorted(found, key=lambda one: (one.about.kind is Kind.NODE, -one.bad / one.of, one.about.name)))
+        return tuple(
+            sorted(found, key=lambda one: (one.about.kind is SubjectKind.NODE, -one.bad / one.of, one.about.name))
+        )
 
     def _post(self, alarm: Alarm, snapshot: Snapshot) -> None:
         kind, name = alarm.about
         table = snapshot.table
-        rows = () if kind is Kind.NODE else table.zones.get(ZoneName(name), ())
-        on = name if kind is Kind.NODE else next((table.names[row] for row in rows), None)
+        rows = () if kind is SubjectKind.NODE else table.zones.get(ZoneName(name), ())
+        on = name if kind is SubjectKind.NODE else next((table.names[row] for row in rows), None)
         if on is None:
             return
         node = Subject("v1", "Node", "", on, on)  # as kubelets write Events: its name for a uid
@@ -81,14 +82,14 @@ class NetworkAlarms:
         self._context.post_event(node, what, _words(alarm), name)
 
 
-def _look(snapshot: Snapshot, policy: ScorePolicy) -> Look:
+def _look(snapshot: Snapshot, policy: ScorePolicy) -> DegradedLinks:
     links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
     return degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
 
 
 def _words(alarm: Alarm) -> str:
     kind, about = alarm.about
-    name = f"Node {about}" if kind is Kind.NODE else f"Inside {zone_text(ZoneName(about))}"
+    name = f"Node {about}" if kind is SubjectKind.NODE else f"Inside {zone_text(ZoneName(about))}"
     since = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if not alarm.degraded:
         return f"{name}: links are good again since {since}."

@@ -16,8 +16,8 @@ import numpy as np
 
 from extender.network import answers
 from extender.network.answers import carried
+from extender.network.merge import PROBE
 from extender.network.probe.agents import Agents
-from extender.network.probe.precedence import PROBE
 from extender.ports import Batch
 from extender.schemas.network import AgentsAmiss, ProbeAgents
 from scoring.ids import EndpointId, NodeName, ZoneName

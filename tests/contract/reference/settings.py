@@ -10,10 +10,10 @@ from extender.api.openapi import texts_of_fields
 from extender.settings.mapping import EndpointRule
 from extender.settings.network import (
     FileSource,
-    MaddashSource,
-    OpenSearchSource,
+    MaddashSettings,
+    OpenSearchSettings,
     PrometheusQuery,
-    PrometheusSource,
+    PrometheusSettings,
 )
 from extender.settings.settings import Settings
 from scoring.model.policy import Ratios, Ttl
@@ -55,14 +55,14 @@ def settings_page() -> str:
 
 
 def sources_page() -> str:
-    archives: dict[type[Struct], str] = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus"}
+    archives: dict[type[Struct], str] = {OpenSearchSettings: "opensearch", PrometheusSettings: "prometheus"}
     shared = set.intersection(*(set(_rows(record)) for record in archives))
-    first = [row for row in _rows(OpenSearchSource) if row in shared]
+    first = [row for row in _rows(OpenSearchSettings) if row in shared]
     parts = (
         ("A file source: `kind: file`", FileSource),
-        ("A MaDDash source: `kind: maddash`", MaddashSource),
-        ("A perfSONAR archive: `kind: opensearch`", OpenSearchSource),
-        ("A Prometheus source: `kind: prometheus`", PrometheusSource),
+        ("A MaDDash source: `kind: maddash`", MaddashSettings),
+        ("A perfSONAR archive: `kind: opensearch`", OpenSearchSettings),
+        ("A Prometheus source: `kind: prometheus`", PrometheusSettings),
         ("A Prometheus query", PrometheusQuery),
         ("A rule for endpoints", EndpointRule),
     )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.mapping import map_nodes
-from extender.network.merge import NetworkStatus
+from extender.network.merge import RefreshStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.network import Source
@@ -28,17 +28,17 @@ class Desk:
     def __init__(self) -> None:
         self.telemetry = Telemetry()
         self.sync = {"pods": NEWS}
-        self.network: NetworkStatus | None = None
+        self.network: RefreshStatus | None = None
         self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
 
     def counted(self, name: str, **labels: str) -> float:
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
 
-def network(*sources: Source) -> NetworkStatus:
-    values: dict[str, Any] = dict.fromkeys(NetworkStatus.__struct_fields__)
+def network(*sources: Source) -> RefreshStatus:
+    values: dict[str, Any] = dict.fromkeys(RefreshStatus.__struct_fields__)
     known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}}
-    return NetworkStatus(**(values | known))
+    return RefreshStatus(**(values | known))
 
 
 def test_what_came_since_the_last_look_is_added() -> None:

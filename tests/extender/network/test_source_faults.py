@@ -50,11 +50,11 @@ class Bench(World):
 
     def _source(self) -> MaddashSource | OpenSearchSource | PrometheusSource:
         if self.kind == "maddash":
-            return MaddashSource(settings.MaddashSource("https://h"))
+            return MaddashSource(settings.MaddashSettings("https://h"))
         if self.kind == "opensearch":
-            return OpenSearchSource(settings.OpenSearchSource("https://h"))
+            return OpenSearchSource(settings.OpenSearchSettings("https://h"))
         queries = {metric: settings.PrometheusQuery(metric, unit) for metric, unit in UNITS.items()}
-        return PrometheusSource(settings.PrometheusSource("https://h", queries=queries))
+        return PrometheusSource(settings.PrometheusSettings("https://h", queries=queries))
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         if isinstance(self.fault, Exception):

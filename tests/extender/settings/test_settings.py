@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from extender.api.openapi import texts_of_fields
 from extender.errors import ConfigError
 from extender.settings.leadership import LeaderElection
-from extender.settings.network import FileSource, HttpSource, MaddashSource, Source
+from extender.settings.network import FileSource, HttpSource, MaddashSettings, Source
 from extender.settings.settings import Settings
 from scoring.model.policy import Policy, Preempting, QueuePolicy, Ratios, Ttl
 from scoring.network.matrix import Metric
@@ -227,7 +227,7 @@ def test_json_and_yaml_files_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
     settings = Settings.load(tmp_path / "a.json")
     assert settings == Settings.load(tmp_path / "a.yaml")
-    assert (MaddashSource("http://m/"),) == settings.network.sources
+    assert (MaddashSettings("http://m/"),) == settings.network.sources
 
 
 def test_the_policy_carries_every_choice() -> None:
@@ -281,7 +281,7 @@ def test_the_mapping_is_by_metric() -> None:
 def test_grids_are_named_by_metric() -> None:
     grids = {"loss": "Lab - Loss", "throughput": ["Lab - Bandwidth", "WAN - Bandwidth"]}
     (source,) = Settings.load(overrides=_source(**MADDASH, grids=grids)).network.sources
-    assert isinstance(source, MaddashSource)
+    assert isinstance(source, MaddashSettings)
     assert source.grids == {Metric.LOSS: ("Lab - Loss",), Metric.THROUGHPUT: tuple(grids["throughput"])}
 
 

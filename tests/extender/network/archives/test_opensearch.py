@@ -10,7 +10,7 @@ import pytest
 from extender.network import opensearch
 from extender.network.opensearch import OpenSearchSource, search_body
 from extender.ports import Batch
-from extender.settings.network import OpenSearchSource as Settings
+from extender.settings.network import OpenSearchSettings as Settings
 from tests.extender.network.replies import no_server, replies
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read

@@ -15,7 +15,7 @@ import pytest
 
 from extender.network.opensearch import OpenSearchSource
 from extender.ports import Batch
-from extender.settings.network import OpenSearchSource as Settings
+from extender.settings.network import OpenSearchSettings as Settings
 from scoring.network.matrix import Metric
 from tests.real.servers import START_S, missing_opensearch, opensearch
 

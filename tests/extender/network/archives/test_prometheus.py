@@ -12,7 +12,7 @@ from extender.errors import NetworkSourceError
 from extender.network.presets import PODS_TOO, PRESETS, aliases_of, queries_of
 from extender.network.prometheus import PrometheusSource
 from extender.settings.network import PrometheusQuery
-from extender.settings.network import PrometheusSource as Settings
+from extender.settings.network import PrometheusSettings as Settings
 from extender.settings.settings import Settings as Whole
 from scoring.network.matrix import Metric
 from tests.extender.network.replies import no_server, replies

@@ -20,7 +20,7 @@ from extender.network.presets import PRESETS
 from extender.network.prometheus import PrometheusSource
 from extender.ports import Batch
 from extender.settings.network import Preset
-from extender.settings.network import PrometheusSource as Settings
+from extender.settings.network import PrometheusSettings as Settings
 from scoring.network.matrix import Metric
 from tests.liveness import LIVENESS_S
 from tests.newcomer.document import fenced

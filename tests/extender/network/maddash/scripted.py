@@ -8,11 +8,11 @@ from urllib.parse import quote, quote_plus
 
 import httpx
 
-from extender.network.answers import Answer as ReadAnswer
+from extender.network.answers import SourceAnswer as ReadAnswer
 from extender.network.maddash import MaddashSource
 from extender.network.maddash_grid import read_grid
 from extender.ports import Batch
-from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings.network import MaddashSettings
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded, world
 from tests.extender.network.replies import replies

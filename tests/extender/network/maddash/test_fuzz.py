@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import Answer
-from extender.network.maddash_messages import Kind, Reading, Rejection, read_message
+from extender.network.answers import SourceAnswer
+from extender.network.maddash_messages import CheckKind, Reading, Rejection, read_message
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.maddash.scripted import Script, grids, read, reading
@@ -54,7 +54,7 @@ def document(name: str, ends: list[str], checks: list[str], cells: Mapping[tuple
     return json.dumps(grid_document(name, {end: f"label {end}" for end in ends}, checks, cell)).encode()
 
 
-def found_in(answer: Answer) -> list[tuple[str, str, str, float]]:
+def found_in(answer: SourceAnswer) -> list[tuple[str, str, str, float]]:
     """(metric, from, to, value) of each check with a value."""
     tables = (*answer.table, *answer.round_trips)
     return sorted((str(one.metric), str(one.source), str(one.target), one.value) for one in tables)
@@ -91,9 +91,9 @@ async def test_a_grid_of_any_name_is_found(name: str) -> None:
 
 # Numbers and units
 
-SCALES: dict[Kind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, unit → factor to ours)
-    Kind.LOSS: ("packet loss", {"%": Fraction(1, 100)}),
-    Kind.ONE_WAY_DELAY: (
+SCALES: dict[CheckKind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, unit → factor to ours)
+    CheckKind.LOSS: ("packet loss", {"%": Fraction(1, 100)}),
+    CheckKind.ONE_WAY_DELAY: (
         "median delay",
         {
             "ms": Fraction(1),
@@ -103,8 +103,8 @@ SCALES: dict[Kind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, unit �
             "s": Fraction(1000),
         },
     ),
-    Kind.ROUND_TRIP: ("minimum rtt", {"ms": Fraction(1), "us": Fraction(1, 1000), "s": Fraction(1000)}),
-    Kind.THROUGHPUT: (
+    CheckKind.ROUND_TRIP: ("minimum rtt", {"ms": Fraction(1), "us": Fraction(1, 1000), "s": Fraction(1000)}),
+    CheckKind.THROUGHPUT: (
         "throughput",
         {"bps": Fraction(1), "Kbps": Fraction(10**3), "Mbps": Fraction(10**6), "Gbps": Fraction(10**9)},
     ),
@@ -115,7 +115,7 @@ SPACE = st.sampled_from(["", " ", "  ", "\t", "\n"])
 
 @given(st.sampled_from(sorted(SCALES)), st.data(), NUMBERS, SPACE, SPACE, SPACE, st.sampled_from([0, 1, 2]))
 def test_any_number_in_any_unit(
-    kind: Kind, data: st.DataObject, number: str, before: str, between: str, after: str, status: int
+    kind: CheckKind, data: st.DataObject, number: str, before: str, between: str, after: str, status: int
 ) -> None:
     phrase, units = SCALES[kind]
     unit = data.draw(st.sampled_from(sorted(units)))

@@ -15,7 +15,7 @@ import pytest
 from extender.errors import NetworkSourceError
 from extender.network.http import HttpClient
 from extender.ports import Batch
-from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings.network import MaddashSettings
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.maddash import scripted

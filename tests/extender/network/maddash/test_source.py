@@ -11,7 +11,7 @@ import pytest
 from extender.errors import ConfigError, NetworkSourceError
 from extender.network.maddash import MAX_GRIDS, MaddashSource, read_grids
 from extender.network.refresh import Polled
-from extender.settings.network import MaddashSource as MaddashSettings
+from extender.settings.network import MaddashSettings
 from extender.settings.settings import Settings
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import Metric
