@@ -19,9 +19,9 @@ from extender.network.mapping import map_nodes, measured_ends
 from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas.readiness import NetworkSources, Readiness
-from extender.settings.leadership import LEASE_NAME
 from extender.settings.network import FileSource
 from extender.settings.settings import Settings
+from extender.settings.times import LEASE_NAME
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable
 

@@ -30,9 +30,8 @@ from extender.runtime.slices import Worker, at_once
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.planning.loop import Planner
 from extender.server.dispatch import Callers
-from extender.settings.call_bound import COMMIT_TIMEOUT_S
-from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
+from extender.settings.times import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from extender.kube.calls import POD_BIND, POD_GET
 from extender.kube.transport import Transport
 from extender.ports import Binding, Clock
 from extender.runtime.clock import Backoff
-from extender.settings.call_bound import BINDING_MAX_S
+from extender.settings.times import BINDING_MAX_S
 
 
 class BindLimits(msgspec.Struct, frozen=True):

@@ -20,11 +20,18 @@ from msgspec.structs import replace
 
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
-from extender.settings.call_bound import BINDING_MAX_S, COMMIT_TIMEOUT_S, MARGIN_S, longest_bind_s
-from extender.settings.leadership import HOME, LeaderElection, LeaseSettings
 from extender.settings.network import NetworkSettings
 from extender.settings.ports import Port, ReportSettings, Text, TlsSettings, is_loopback
 from extender.settings.reading import Layer, Section, merge, read_environment, read_file, read_record, unfold
+from extender.settings.times import (
+    BINDING_MAX_S,
+    COMMIT_TIMEOUT_S,
+    HOME,
+    MARGIN_S,
+    LeaderElection,
+    LeaseSettings,
+    longest_bind_s,
+)
 from scoring.model.policy import Policy, Positive
 from scoring.scaling.job import Options
 

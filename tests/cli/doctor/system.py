@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from cli.doctor.facts import Endpoints, Facts, LeaseSeen, Policies, Replica, Running, ServiceAddress
 from cli.doctor.installation import CONFINING
-from extender.settings.leadership import LeaderElection
 from extender.settings.settings import Settings
+from extender.settings.times import LeaderElection
 from tests.builders import node
 
 ROOT = Path(__file__).parents[3]

@@ -17,9 +17,9 @@ from cli.doctor.probes import ask_sources
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.schemas.network import AgentsAmiss, ProbeAgents
-from extender.settings.leadership import LeaderElection
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
+from extender.settings.times import LeaderElection
 from scoring.ids import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from extender.settings.call_bound import longest_bind_s
 from extender.settings.settings import Settings
+from extender.settings.times import longest_bind_s
 from lab.testbed.parts.installed import installed_object, installed_settings
 from lab.testbed.processes.schedulers import load_configuration
 
