@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import DUPLICATE, OUT_OF_RANGE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.answers import OUT_OF_RANGE, Found, LastAnswers, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.network.presets import aliases_of, queries_of
 from extender.ports import Batch
@@ -121,7 +121,6 @@ class PrometheusSource:
             if ends is not None and math.isfinite(time_s):
                 times[ends] = max(time_s, times.get(ends, time_s))
         found = Found(now_s)
-        worst: dict[tuple[str, str], tuple[float, float]] = {}  # ends → value, time
         for series in vector.series():
             ends = self._ends(series, query)
             if ends is None:
@@ -133,14 +132,8 @@ class PrometheusSource:
             at_s = series.value[0] if clock is None else times.get(ends)
             if isinstance(value, str) or at_s is None:
                 found.rejected[value if isinstance(value, str) else NO_TIME] += 1
-                continue
-            if (known := worst.get(ends)) is not None:
-                found.rejected[DUPLICATE] += 1
-                if (value < known[0]) != (metric is Metric.THROUGHPUT):
-                    continue
-            worst[ends] = value, at_s
-        for (source, target), (value, at_s) in worst.items():
-            found.add(EndpointId(source), EndpointId(target), metric, value, at_s)
+            else:
+                found.add(EndpointId(ends[0]), EndpointId(ends[1]), metric, value, at_s)
         for alias, name in sorted(self._names.items()):
             found.end(name, alias)
         return found

@@ -375,7 +375,9 @@ def test_reports_need_certificates_and_elastic_jobs(chart: Chart, tmp_path: Path
             replace(settings, **{name: getattr(Settings(), name)})
 
 
-def test_the_probe_alone_brings_certificates_that_fit(chart: Chart, tmp_path: Path) -> None:
+def test_the_probe_alone_brings_certificates_that_fit(
+    chart: Chart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """kube-scheduler and agents trust netgang at its Service's name, and no private key is beside the Secrets."""
     found = chart({"probe": ON}, "ng")
     named = {(one["kind"], one["metadata"]["name"]): one for one in found}
@@ -393,6 +395,7 @@ def test_the_probe_alone_brings_certificates_that_fit(chart: Chart, tmp_path: Pa
         subprocess.run(checked, cwd=tmp_path, check=True, capture_output=True)
     rest = [one for one in found if one["kind"] != "Secret"]
     assert "PRIVATE KEY" not in yaml.safe_dump_all(rest)
+    monkeypatch.setenv("POD_NAMESPACE", "ng")  # as the downward API has it
     account, settings = of_kind(found, "ServiceAccount")["netgang-probe"], mounted_settings(found, tmp_path)
     assert settings.probe.service_account == f"ng/{account['metadata']['name']}"
     assert (settings.reports.port, settings.reports.audiences, settings.elastic.enabled) == (8891, (), False)
