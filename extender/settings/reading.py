@@ -134,7 +134,7 @@ class _Reader:
     def _of_kind(self, kinds: Mapping[str, type], value: Any, place: Place) -> Any:
         if isinstance(value, tuple(kinds.values())):
             return value
-        kind = kinds.get(value.get("kind", "")) if isinstance(value, Mapping) else None
+        kind = kinds.get(str(value.get("kind"))) if isinstance(value, Mapping) else None
         if kind is None:
             return self._refuse(place, value, f"kind must be one of {', '.join(kinds)}")
         return self.record(kind, value, None, place)
@@ -150,7 +150,7 @@ class _Reader:
         return [self.value(entry, one, None, (*place, number)) for number, one in enumerate(value)]
 
     def _mapping(self, key: Any, entry: Any, value: Any, place: Place) -> dict[Any, Any]:
-        """One value in place of a mapping whose keys are a closed set stands for all of them."""
+        """One value in place of a mapping whose keys are a closed set stands for all of them; null is no value."""
         closed = isinstance(key, EnumMeta)
         if closed and not isinstance(value, Mapping):
             value = dict.fromkeys(key, value)
@@ -162,7 +162,7 @@ class _Reader:
         return {
             self.value(key, name, None, place): self.value(entry, one, None, (*place, str(name)))
             for name, one in value.items()
-            if not closed or name in set(key)
+            if not closed or (name in set(key) and one is not None)
         }
 
     def _leaf(self, kind: Any, bare: Any, value: Any, place: Place) -> Any:
@@ -231,7 +231,7 @@ def _holds(values: Any, place: Place) -> bool:
 def unknown(name: str, settings: Iterable[str]) -> str:
     """What to say about a name that is no setting: the nearest one there is, else all of them."""
     listed = sorted(settings)
-    near = difflib.get_close_matches(name, listed, n=1)
+    near = difflib.get_close_matches(str(name), listed, n=1)
     return f"no such setting; did you mean {near[0]}?" if near else f"no such setting; there are {', '.join(listed)}"
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -272,7 +273,7 @@ def test_words_that_yaml_misreads(tmp_path: Path, line: str, meant: tuple[object
 
 
 def test_the_mapping_is_by_metric() -> None:
-    ends = {"one": "site-a", "two": {"throughput": "site-b-bw"}}
+    ends = {"one": "site-a", "two": {"throughput": "site-b-bw", "loss": None}}
     network = Settings.load(overrides={"network": {"mapping": ends, "zone_mapping": ends}}).network
     want = {"one": dict.fromkeys(Metric, "site-a"), "two": {Metric.THROUGHPUT: "site-b-bw"}}
     assert [network.mapping, network.zone_mapping] == [want, want]
@@ -396,6 +397,25 @@ def test_a_held_bind_is_always_answered_before_the_scheduler_gives_up(hold_s: fl
         assert timeout_s == Settings.load(overrides=values).http_timeout_s
     else:
         assert "must be below http_timeout_s" in _refusal(values)
+
+
+WORDS = st.sampled_from(
+    sorted({*Settings.__struct_fields__, "sources", "kind", "url", "loss", "queries", "grids", "rules"})
+)
+LEAVES = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["maddash", "file"])
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.integers() | st.none(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(WORDS, VALUES, max_size=3))
+def test_whatever_a_file_holds_is_settings_or_refused(values: dict[str, Any]) -> None:
+    with suppress(ConfigError):
+        Settings().changed(values).policy()
 
 
 def _described(record: Any) -> list[tuple[str, str | None]]:
