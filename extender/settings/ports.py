@@ -27,7 +27,7 @@ class TlsSettings(Section, frozen=True):
     client_ca_file: Path | None = None
     """Authorities whose client certificates are accepted; without one of theirs no client reaches the verbs. The verbs'
     port then serves the verbs alone: probes and metrics are at `health_port`, documents at `debug_port`."""
-    client_names: tuple[str, ...] = ()
+    client_names: Annotated[tuple[str, ...], Meta(max_length=100)] = ()
     """Names of clients that may connect, each compared as it is with the certificate's common name and alternative
     names; empty: every client with a certificate of `client_ca_file`."""
 

@@ -145,8 +145,11 @@ class _Reader:
         if not isinstance(value, list | tuple | set | frozenset):
             self._refuse(place, value, "must be a list")
             return []
-        if not value and any(one.min_length for one in get_args(kind)[1:] if isinstance(one, msgspec.Meta)):
-            self._refuse(place, value, "must have at least one entry")
+        for bounds in (one for one in get_args(kind) if isinstance(one, msgspec.Meta)):
+            if len(value) < (bounds.min_length or 0):
+                self._refuse(place, value, f"must have at least {bounds.min_length} entries")
+            if len(value) > (bounds.max_length or len(value)):
+                self._refuse(place, value, f"must have at most {bounds.max_length} entries")
         return [self.value(entry, one, None, (*place, number)) for number, one in enumerate(value)]
 
     def _mapping(self, key: Any, entry: Any, value: Any, place: Place) -> dict[Any, Any]:
@@ -169,6 +172,8 @@ class _Reader:
         closed = isinstance(bare, EnumMeta)
         if closed and isinstance(value, bool):  # YAML 1.1 reads `on` and `off` so, unless they are quoted
             value = "on" if value else "off"
+        if bare is bool and isinstance(value, str):  # as the environment has it
+            value = {"on": True, "yes": True, "off": False, "no": False}.get(value.lower(), value)
         if value != value:  # NaN, which is beyond no bound
             return self._refuse(place, value, "must be a finite number")
         try:

@@ -161,6 +161,7 @@ ENVIRONMENT = {  # case: (setting, expected value, text)
     "one metric": ("network.hard_ttl_s.delay", 60.0, "60"),
     "ratios": ("score.ratios", Ratios(1.0, 1.0, 2.0), "1:1:2"),
     "switch": ("sees_all_nodes", False, "false"),
+    "switch in another word": ("elastic.enabled", True, "on"),
     "list as JSON": ("network.sources", (MESH_FILE,), '[{"kind": "file", "path": "m.yaml"}]'),
 }
 
@@ -357,6 +358,7 @@ OPEN_DOORS: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal
     "a key without its certificate": ("give both, or none for plain HTTP", {"tls": {"key_file": "a.key"}}),
     "authorities without TLS": ("client_ca_file needs cert_file", {"tls": {"client_ca_file": "ca.crt"}}),
     "names that nothing proves": ("client_names needs client_ca_file", {"tls": {**PAIR, "client_names": ["x"]}}),
+    "more names than one looks at": ("must have at most 100 entries", {"tls": {**GUARDED, "client_names": ["x"] * 101}}),
     "an empty name": ("different names that are not empty", {"tls": {**GUARDED, "client_names": [""]}}),
     "a misspelt name": ("tls.certfile (from the command line): no such setting", {"tls": {"certfile": "x"}}),
     "probes that are shut out": ("give them a port of their own, such as 8890", {"tls": GUARDED}),
