@@ -358,7 +358,7 @@ OPEN_DOORS: dict[str, tuple[str, dict[str, Any]]] = {  # case: (what the refusal
     "a key without its certificate": ("give both, or none for plain HTTP", {"tls": {"key_file": "a.key"}}),
     "authorities without TLS": ("client_ca_file needs cert_file", {"tls": {"client_ca_file": "ca.crt"}}),
     "names that nothing proves": ("client_names needs client_ca_file", {"tls": {**PAIR, "client_names": ["x"]}}),
-    "more names than one looks at": ("must have at most 100 entries", {"tls": {**GUARDED, "client_names": ["x"] * 101}}),
+    "too many names": ("must have at most 100 entries", {"tls": {**GUARDED, "client_names": ["x"] * 101}}),
     "an empty name": ("different names that are not empty", {"tls": {**GUARDED, "client_names": [""]}}),
     "a misspelt name": ("tls.certfile (from the command line): no such setting", {"tls": {"certfile": "x"}}),
     "probes that are shut out": ("give them a port of their own, such as 8890", {"tls": GUARDED}),
