@@ -15,9 +15,8 @@ from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
 from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
-from extender.network.file.source import read_mesh
-from extender.network.mapping import mapping_config
 from extender.network.merge import Given, build
+from extender.network.meshfile import read_mesh
 from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
 from scoring.explain.plans import PlanOfFiles, planned_gangs
@@ -83,7 +82,7 @@ def filled_cache(cluster: Path, mesh: Path | None, settings: Settings, *, now_s:
     if mesh is not None:
         batch = read_mesh(mesh, now_s=now_s)
         given = Given({"file": MeasurementTable.of(batch.measurements)}, (tuple(batch.endpoints),), tuple(saved.nodes))
-        cache.set_network(build(given, None, mapping_config(settings), zone_ttl_s=None, now_s=now_s).matrix)
+        cache.set_network(build(given, None, settings.network, zone_fallback=False, now_s=now_s).matrix)
     return cache
 
 

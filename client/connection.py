@@ -20,7 +20,7 @@ from pyreqwest.compatibility.httpx import HttpxTransport
 from extender.errors import ConfigError
 from extender.kube.credentials import ApiServer, _document, load
 from extender.kube.transport import client_of, refusal
-from extender.network.batches import UNREADABLE
+from extender.network.answers import UNREADABLE
 from extender.runtime.clock import SystemClock
 
 DEFAULT: Final = "netgang-system/netgang:8889"

@@ -15,7 +15,7 @@ import msgspec
 
 from client.connection import Door
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network import batches
+from extender.network import answers
 from extender.schemas import Problem
 from extender.schemas import network as schema
 from extender.schemas.jobs import JobInFull, JobList
@@ -166,12 +166,12 @@ def path_of(*parts: str) -> str:
 
 def decoded(body: bytes, kind: type[_T], *, where: str) -> _T:
     """The document in `body`. Errors: NetworkSourceError when it has another form."""
-    return batches.decoded(msgspec.json.Decoder(kind), body, f"{where}: not what netgang answers")
+    return answers.decoded(msgspec.json.Decoder(kind), body, f"{where}: not what netgang answers")
 
 
 def problem_text(body: bytes) -> str:
     """What a problem document says; "" if it is none."""
     try:
         return msgspec.json.decode(body, type=Problem).detail
-    except batches.UNREADABLE:
+    except answers.UNREADABLE:
         return ""

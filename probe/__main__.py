@@ -9,11 +9,10 @@ import sys
 from collections.abc import Sequence
 
 from probe import settings
-from probe.agent import Agent
+from probe.agent import ProbeAgent
 from probe.burst import BurstRunner
-from probe.clock import Clock
 from probe.exchange import Exchange, Netgang
-from probe.udp import UdpSocket
+from probe.udp import MachineClock, UdpSocket
 
 _log = logging.getLogger("netgang.probe")
 
@@ -27,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    clock = Clock()
+    clock = MachineClock()
     try:
         answering = UdpSocket(given.address, given.port, clock.unix_ns, ttl=True)
         asking = UdpSocket(given.address, 0, clock.unix_ns)
@@ -41,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(one, lambda *_: None)
     exchange = Exchange(netgang)
     bursts = BurstRunner(given.address)
-    agent = Agent(given.node, clock, (answering, asking), exchange, stop, bursts=bursts)
+    agent = ProbeAgent(given.node, clock, (answering, asking), exchange, stop, bursts=bursts)
     gc.collect()
     gc.freeze()  # what importing left is never looked at again
     _log.info("probe of node %s answers at %s port %d", given.node, given.address, answering.port)

@@ -1,7 +1,7 @@
 """The agent's loop: measure in steps, exchange reports for assignments, end when asked.
 
 Rules: the first exchange is at once, for there is nothing to measure before it; what netgang did not take goes with the
-next report (`probe.memory`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
+next report (`probe.window`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
 does not go on sending and answering. One line in the log for each change, at most one a minute for what repeats.
 """
 
@@ -14,12 +14,11 @@ from typing import Any, Final
 
 from probe import documents
 from probe.burst import BurstRunner
-from probe.clock import Clock, clock_error
 from probe.documents import Assignment
 from probe.exchange import Exchange, pause_s
-from probe.memory import BURSTS_KEPT_S, LINKS_KEPT_S, Batches, Memory
 from probe.prober import SPREAD, Prober
-from probe.udp import UdpSocket
+from probe.udp import MachineClock, UdpSocket, clock_error
+from probe.window import BURSTS_KEPT_S, LINKS_KEPT_S, Batches, LastKnown
 
 KEEP_S: Final = 900.0
 _LEAST_S: Final = 1.0  # Between two reports that netgang takes; counted from its answer, as it took the last one before
@@ -27,13 +26,13 @@ _WARN_EVERY_S: Final = 60.0
 _log = getLogger("netgang.probe")
 
 
-class Agent:
+class ProbeAgent:
     """Measures and reports until `stop` (a socket) can be read."""
 
     def __init__(
         self,
         node: str,
-        clock: Clock,
+        clock: MachineClock,
         sockets: tuple[UdpSocket, UdpSocket],
         exchange: Exchange,
         stop: socket.socket,
@@ -48,8 +47,8 @@ class Agent:
         self._chance = random.Random()  # noqa: S311 - spreads agents
         self.prober = Prober(clock, *sockets, chance=self._chance)
         self._batches = Batches()
-        self._memory = Memory[Sequence[float]](LINKS_KEPT_S)
-        self._burst_memory = Memory[Mapping[str, Any]](BURSTS_KEPT_S)
+        self._memory = LastKnown[Sequence[float]](LINKS_KEPT_S)
+        self._burst_memory = LastKnown[Mapping[str, Any]](BURSTS_KEPT_S)
         self._resends = self._resends_bursts = False
         self._bursts = bursts
         self._throughput = False

@@ -9,10 +9,17 @@ packet (RFC 5357: sequence, timestamp, error estimate, then padding) is answered
 needs. What follows the 44 bytes is returned: TLVs with the flag that says they are not understood, as RFC 8972 wants.
 Time is 64 bits, seconds since 1900 and their fraction of 2^-32 (RFC 5905). Differences are in these units, modulo 2^64:
 the end of the era in 2036 changes nothing.
+
+The session reflector answers the assigned addresses, and numbers the answers of each session from zero (RFC 8762,
+stateful): the sender sees from them which packets came and which answers were lost. A session whose requests the
+agent's own full socket may have dropped begins again at zero. The sender takes that as the end of what it can judge
+(`probe.session`), and blames no link for it; the same happens when an agent restarts.
 """
 
 import struct
-from typing import Final, NamedTuple
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final, NamedTuple, TypeAlias
 
 UNITS_PER_S: Final = 1 << 32
 UNITS_PER_MS: Final = UNITS_PER_S / 1000.0
@@ -61,7 +68,7 @@ SYNCHRONIZED: Final = 0x8000  # Bit S of an error estimate: the clock is synchro
 _LARGEST_SCALE: Final = 63
 
 
-class Answer(NamedTuple):
+class ReflectorAnswer(NamedTuple):
     """What a reflector's packet says; timestamps are NTP's."""
 
     sequence: int
@@ -104,11 +111,11 @@ def answer(datagram: bytes, session: bytes, *, sequence: int, error: int, receiv
     return base[:size] if size < BASE_BYTES else base + _returned(datagram[BASE_BYTES:])
 
 
-def read_answer(datagram: bytes) -> Answer | None:
+def read_answer(datagram: bytes) -> ReflectorAnswer | None:
     """What a datagram says as a reflector's packet; a TWAMP-light reflector's may lack the last three zeros."""
     if not LEAST_BYTES <= len(datagram) <= MOST_BYTES:
         return None
-    return Answer(*_REFLECTOR.unpack_from(datagram.ljust(BASE_BYTES, b"\0")))
+    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram.ljust(BASE_BYTES, b"\0")))
 
 
 def error_estimate(error_s: float, *, synchronized: bool) -> int:
@@ -139,3 +146,53 @@ def _returned(rest: bytes) -> bytes:
         found[at] = 0 if kind == _EXTRA_PADDING else _UNRECOGNIZED
         at += _TLV.size + length
     return bytes(found)
+
+
+Address: TypeAlias = tuple[str, int]  # (IP address, UDP port)
+MOST_SESSIONS: Final = 1024  # Far above the twenty peers; a peer that opens ever new ones loses its own oldest
+MOST_OF_ONE: Final = 8  # Sessions of one address
+
+
+class SessionReflector:
+    """Answers requests. Cost: O(1) a datagram."""
+
+    def __init__(self) -> None:
+        self.error = error_estimate(1.0, synchronized=False)
+        """Error estimate of the clock, renewed by the agent."""
+        self._allowed: frozenset[str] = frozenset()
+        self._sessions: dict[str, OrderedDict[tuple[int, bytes], int]] = {}
+        """address → (port, session id) → number of the next answer"""
+        self._dropped = 0
+
+    def allow(self, addresses: Iterable[str]) -> None:
+        """Answer these addresses alone from now on."""
+        self._allowed = frozenset(addresses)
+        for address in self._sessions.keys() - self._allowed:
+            del self._sessions[address]
+
+    def note_dropped(self, total: int) -> None:
+        """Take how many datagrams the kernel has dropped for want of room in the agent's own socket."""
+        if total != self._dropped:
+            self._dropped = total
+            self._sessions.clear()
+
+    def answer(self, datagram: bytes, source: Address, *, received: int, ttl: int, now: int) -> bytes | None:
+        """The answer, as long as the request; `None`: there is none. `received` and `now` are NTP timestamps."""
+        address, port = source
+        session = session_of(datagram) if address in self._allowed else None
+        if session is None:
+            return None
+        sequence = self._next(address, (port, session))
+        return answer(datagram, session, sequence=sequence, error=self.error, received=received, ttl=ttl, now=now)
+
+    def _next(self, address: str, session: tuple[int, bytes]) -> int:
+        mine = self._sessions.get(address)
+        if mine is None:
+            if len(self._sessions) * MOST_OF_ONE >= MOST_SESSIONS:
+                self._sessions.clear()
+            mine = self._sessions[address] = OrderedDict()
+        sequence = mine.pop(session, 0)
+        mine[session] = (sequence + 1) & 0xFFFFFFFF
+        if len(mine) > MOST_OF_ONE:
+            mine.popitem(last=False)
+        return sequence

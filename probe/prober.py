@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from probe import packets
-from probe.clock import Clock
 from probe.documents import Assignment, Peer
-from probe.reflector import Reflector
+from probe.packets import SessionReflector
 from probe.session import Session
-from probe.udp import UdpSocket
+from probe.udp import MachineClock, UdpSocket
 from probe.window import Window
 
 STEP_S: Final = 0.05
@@ -45,13 +44,13 @@ class Prober:
     """Measures the links to the assigned peers. `unix_ns` of `clock` must be the clock of the kernel's timestamps."""
 
     def __init__(
-        self, clock: Clock, answering: UdpSocket, asking: UdpSocket, *, chance: random.Random | None = None
+        self, clock: MachineClock, answering: UdpSocket, asking: UdpSocket, *, chance: random.Random | None = None
     ) -> None:
         self._clock = clock
         self._answering = answering
         self._asking = asking
         self._chance = chance or random.Random()  # noqa: S311 - spreads packets
-        self.reflector = Reflector()
+        self.reflector = SessionReflector()
         self._interval_s = 0.1
         self._targets: dict[tuple[str, int], _Target] = {}
         self._error: tuple[float, bool] = (16.0, False)

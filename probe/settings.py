@@ -22,7 +22,7 @@ EPILOG: Final = "Exit code: 0 after SIGTERM or Ctrl-C; 2 for bad settings; 3 the
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """What an agent is given."""
 
     url: str
@@ -33,7 +33,7 @@ class Settings:
     ca_file: Path | None
 
 
-def read(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def read(argv: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
     """Settings of a command line. Ends the program with 0 after --help and 2 for what is wrong, as argparse does."""
     parser = argparse.ArgumentParser(
         prog="netgang-probe", description="Measure this node's links and report them to netgang.", epilog=EPILOG,
@@ -54,4 +54,6 @@ def read(argv: Sequence[str], environment: Mapping[str, str]) -> Settings:
     if not said["port"].isascii() or not said["port"].isdigit() or not 0 <= int(said["port"]) < 65536:
         parser.error(f"--port: {said['port']!r} is no port")
     ca_file = Path(said["ca_file"]) if said["ca_file"] else None
-    return Settings(said["url"], said["node"], said["address"], int(said["port"]), Path(said["token_file"]), ca_file)
+    return AgentSettings(
+        said["url"], said["node"], said["address"], int(said["port"]), Path(said["token_file"]), ca_file
+    )

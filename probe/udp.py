@@ -1,11 +1,13 @@
-"""A UDP socket that knows when the kernel received each datagram, and how many it dropped for want of room.
+"""The machine's clocks, and a UDP socket that knows when the kernel received each datagram and how many it dropped.
 
 Linux says both beside the datagram (SO_TIMESTAMPNS, SO_RXQ_OVFL; socket(7)), so that a datagram may wait until the
 agent runs. Elsewhere the time is that of reading, `stamped` is false, and the agent reads at once.
 """
 
+import ctypes
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
@@ -13,6 +15,47 @@ from typing import Final, TypeAlias
 
 from probe import packets
 from probe.packets import MOST_BYTES
+
+_UNSYNCHRONIZED: Final = 0x40
+_CLOCK_ERROR: Final = 5
+_UNKNOWN_S: Final = 16.0  # What the kernel itself says of a clock that is not disciplined (NTP_PHASE_LIMIT)
+
+
+class MachineClock:
+    """The machine's."""
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+    def unix_ns(self) -> int:
+        """Nanoseconds since 1970, the clock of the kernel's receive timestamps."""
+        return time.time_ns()
+
+
+class _Timex(ctypes.Structure):
+    """The beginning of Linux's struct timex, and room for its rest."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint), ("offset", ctypes.c_long), ("freq", ctypes.c_long), ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long), ("status", ctypes.c_int), ("rest", ctypes.c_byte * 256),
+    )  # fmt: skip
+
+
+def clock_error() -> tuple[float, bool]:
+    """(how wrong the clock may be in seconds, whether it is synchronised), as adjtimex(2) says without changing it.
+
+    Not known (another system, a forbidden call): not synchronised.
+    """
+    found = _Timex()
+    try:
+        state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(found))
+    except (OSError, AttributeError):
+        return _UNKNOWN_S, False
+    if state < 0 or state == _CLOCK_ERROR or found.status & _UNSYNCHRONIZED:
+        return _UNKNOWN_S, False
+    return found.maxerror / 1e6, True
+
 
 Datagram: TypeAlias = tuple[bytes, tuple[str, int], int, int]
 """(content, (address, port), NTP timestamp of its arrival, TTL)"""

@@ -43,7 +43,7 @@ from scoring.feasibility.filters import as_written, named_only, node_allows
 from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.ids import GangKey, NodeName, PodName, PodUid
 from scoring.model import Constraints, Gang, MemberClass, NodeTable, Phase, Pod, Policy, Reason, Role, Snapshot
-from scoring.model.policy import RestartLimits
+from scoring.model.policy import RepairPolicy
 from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
@@ -130,14 +130,14 @@ def repaired(crew: Crew, quorum: Quorum, gang: Gang) -> Crew | None:
     return Crew(_seated(gang, quorum)) if crew.broken and quorum.whole else None
 
 
-def due_s(crew: Crew, gang: Gang, limits: RestartLimits) -> float | None:
+def due_s(crew: Crew, gang: Gang, limits: RepairPolicy) -> float | None:
     """When (same clock as `observe`) a broken gang that asks for it is to be restarted; `None`: it is not."""
     if crew.broken_since_s is None or any(pod.phase is Phase.SUCCEEDED for pod in gang.members):
         return None
     return crew.broken_since_s + limits.settle_s
 
 
-def not_before_s(history: tuple[float, ...], limits: RestartLimits) -> float:
+def not_before_s(history: tuple[float, ...], limits: RepairPolicy) -> float:
     """Unix seconds before which a gang that was restarted at these moments is not restarted again.
 
     The k-th restart in an hour waits `backoff_s` × 2^(k−1) after the one before, and there are `most_per_hour` of them.

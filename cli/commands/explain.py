@@ -72,7 +72,7 @@ class Supposing(msgspec.Struct, frozen=True):
         return float(found[1]) * _SECONDS[found[2]]
 
     def _settings(self) -> dict[str, Any]:
-        from extender.settings.layers import unfold
+        from extender.settings.reading import unfold
 
         flat: dict[str, Any] = {}
         for text in self.set or ():

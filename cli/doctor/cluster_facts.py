@@ -13,7 +13,6 @@ from typing import Final, TypeVar
 import msgspec
 import yaml
 from msgspec.structs import replace
-from pydantic import ValidationError
 
 from cli.doctor.facts import Facts, Json, LeaseSeen, Policies, Replica, ServiceAddress, spec_of
 from cli.doctor.installation import confining
@@ -23,9 +22,9 @@ from extender.errors import ApiError, ConfigError
 from extender.kube.operator_client import OperatorApi
 from extender.kube.own_objects import ROLE_LABEL
 from extender.leadership.election import LeaseTimes
-from extender.settings.layers import from_environment, merge, mistakes
-from extender.settings.leadership import LEASE_NAME
+from extender.settings.reading import from_environment, merge
 from extender.settings.settings import Settings
+from extender.settings.times import LEASE_NAME
 from scoring.model import Node
 
 _T = TypeVar("_T")
@@ -192,14 +191,14 @@ def settings_of(text: str, environment: Mapping[str, str], *, origin: str) -> Fa
     >>> settings_of("port: 9000", {"NETGANG_ELASTIC__ENABLED": "true"}, origin="").settings.elastic.enabled
     True
     >>> settings_of("hold_limit_s: much", {}, origin="").settings_problems
-    ("hold_limit_s = 'much': must be a valid number, unable to parse string as a number",)
+    ("hold_limit_s = 'much': must be a valid number",)
     """
     problems: tuple[str, ...]
     try:
         found = yaml.safe_load(text) or {}
-        return Facts(Settings(**merge(found, from_environment(environment))), origin)
-    except ValidationError as error:
-        problems = tuple(mistakes(Settings, error))
+        return Facts(Settings().changed(merge(found, from_environment(environment))), origin)
+    except ConfigError as error:
+        problems = tuple(str(error).splitlines())
     except (yaml.YAMLError, RecursionError, TypeError, AttributeError):
         problems = ("it is no YAML of names and values",)
     return Facts(Settings(), origin, problems)

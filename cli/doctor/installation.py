@@ -12,8 +12,8 @@ from cli.doctor.facts import Facts, Finding, Json, LeaseSeen, Replica, Right, er
 from cli.rendering.network import amiss_text, since
 from extender.kube import calls
 from extender.leadership.lease import LEADER
-from extender.settings.leadership import LEASE_NAME, LeaderElection
 from extender.settings.settings import Settings
+from extender.settings.times import LEASE_NAME, LeaderElection
 from scoring.ids import NO_ZONE
 
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")

@@ -14,14 +14,14 @@ from extender.bootstrap.sources import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
 from extender.kube.own_objects import STARTED_GANGS
-from extender.network.batches import merged
-from extender.network.mapping import map_nodes, mapping_config, measured_ends
+from extender.network.answers import merged
+from extender.network.mapping import map_nodes, measured_ends
 from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas.readiness import NetworkSources, Readiness
-from extender.settings.leadership import LEASE_NAME
 from extender.settings.network import FileSource
 from extender.settings.settings import Settings
+from extender.settings.times import LEASE_NAME
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable
 
@@ -34,7 +34,7 @@ async def ask_sources(seen: Facts, clock: Clock) -> Facts:
     there = [one for one in settings.network.sources if not isinstance(one, FileSource) or one.path.exists()]
     if settings.network.sources and not there:
         return seen
-    chosen = settings.model_copy(update={"network": settings.network.model_copy(update={"sources": tuple(there)})})
+    chosen = replace(settings, network=replace(settings.network, sources=tuple(there)))
     problems: dict[str, str | None] = {}
     batches: list[Batch] = []
     for polled in sources_of(chosen):
@@ -57,7 +57,7 @@ async def ask_sources(seen: Facts, clock: Clock) -> Facts:
 def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
     measured = measured_ends(MeasurementTable.of(one.measurements) for one in batches)
     endpoints = merged(end for batch in batches for end in batch.endpoints)
-    mapping = map_nodes(nodes, endpoints, mapping_config(settings), measured=measured)
+    mapping = map_nodes(nodes, endpoints, settings.network, measured=measured)
     counts = {metric.value: dict(of) for metric, of in node_counts(mapping).items() if measured[metric]}
     unmapped = [set(mapping.unmapped[metric]) for metric in METRICS if measured[metric]]
     nowhere = set.intersection(*unmapped) if unmapped else set()

@@ -24,7 +24,7 @@ from extender.api.openapi import Kind, Name, answers, takes, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.controllers.elastic.reports import Reports
 from extender.errors import ApiError, ApiUnavailableError
-from extender.network.probe.agent_pods import AgentPods
+from extender.network.probe.agent_state import AgentPods
 from extender.network.probe.agents import Agents
 from extender.ports import Clock
 from extender.schemas.jobs import Accepted

@@ -17,12 +17,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import BaseModel, ValidationError
 
 from extender.cache import ClusterCache
 from extender.convert import pod_from_json, pod_group_from_json
+from extender.errors import ConfigError
 from extender.scheduling.planner_loop import Planner
-from extender.settings.layers import merge
 from extender.settings.settings import Settings
 from scoring.ids import PodName, PodUid
 from scoring.model import GATE, Gang, GangSource, Pod, Policy
@@ -79,7 +78,7 @@ def supposed(
     cache: PlannerCache | None = None,
 ) -> Supposed:
     """What is supposed makes this of `plan`, the plan of `base`. Errors: MisfitError names the field that is wrong."""
-    policy = policy_with(settings, what.settings, base.policy) if what.settings else None
+    policy = policy_with(settings, what.settings) if what.settings else None
     gangs = gangs_of(empty_cache(), what) if what.pods else ()
     return what_if(base, plan, what, gangs=gangs, policy=policy, cache=cache)
 
@@ -96,24 +95,14 @@ def read_what_if(body: bytes | str) -> WhatIf:
         raise MisfitError(f"body: not JSON: {error}") from error
 
 
-def policy_with(settings: Settings, given: Mapping[str, Any], base: Policy = Policy()) -> Policy:
-    """The policy of `settings` with those of `given` instead, sections merged; from `base` what no setting says.
-
-    MisfitError names what is wrong.
-    """
+def policy_with(settings: Settings, given: Mapping[str, Any]) -> Policy:
+    """The policy of `settings` with those of `given` instead, sections merged. MisfitError names what is wrong."""
     if unknown := next((name for name in given if name not in _DECIDING), None):
         raise MisfitError(f"settings.{unknown}: decides nothing in a plan; accepted: {', '.join(_DECIDING)}")
-    values: dict[str, Any] = {}
-    for name, value in given.items():
-        section = getattr(settings, name)
-        merged = isinstance(section, BaseModel) and isinstance(value, Mapping)
-        values[name] = merge(dict(section), value) if merged else value
     try:
-        made = Settings(**values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise MisfitError(f"{'.'.join(('settings', *map(str, first['loc'])))}: {first['msg']}") from error
-    return settings.model_copy(update={name: getattr(made, name) for name in given}).policy(base)
+        return settings.changed(given).policy()
+    except ConfigError as error:
+        raise MisfitError(f"settings.{str(error).splitlines()[0]}") from error
 
 
 def gangs_of(cache: ClusterCache, what: WhatIf) -> tuple[Gang, ...]:

@@ -33,8 +33,8 @@ from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.runtime.slices import Worker, WorkerThread, at_once
 from extender.server.app import Callers
-from extender.settings.leadership import OwnPod, lease_namespace
 from extender.settings.settings import Settings
+from extender.settings.times import OwnPod, lease_namespace
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
 

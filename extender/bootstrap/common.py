@@ -42,11 +42,8 @@ from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
 from extender.scheduling.verbs import Verbs
 from extender.server.app import Callers
-from extender.settings.call_bound import COMMIT_TIMEOUT_S
-from extender.settings.leadership import LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 from extender.settings.settings import Settings
-from scoring.model.policy import Policy
-from scoring.scaling.job import MetricOptions
+from extender.settings.times import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, lease_namespace
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -59,8 +56,6 @@ class Limits(msgspec.Struct, frozen=True):
     admit_timeout_s: float = 60.0  # How long an admitted gang may take to come to bind
     repin_timeout_s: float = 300.0  # How long all nodes that a pod was admitted to may stay full before it is removed
     writes_per_s: float = 1000.0  # Most patches a second (gates removed, parked pods woken)
-    policy: Policy = msgspec.field(default_factory=Policy)  # This and the following: what no setting says
-    metrics: MetricOptions = msgspec.field(default_factory=MetricOptions)
     probe: ProbeOptions = msgspec.field(default_factory=ProbeOptions)
     bursts: BurstOptions = msgspec.field(default_factory=BurstOptions)
 
@@ -140,7 +135,7 @@ class Common:
             self.api = cast("ClusterApi", self.fenced)
         self.recent = RecentDecisions(clock, exists=cache.gang)
         self.log = DecisionLog(acting=self.acting, heard=self.recent.add)
-        self.policy = self.settings.policy(limits.policy)
+        self.policy = self.settings.policy()
         self.planner = Planner(
             cache, self.policy, clock, self.telemetry, self.log, worker=self.worker, questions=self.questions
         )

@@ -22,7 +22,7 @@ from extender.controllers.restart.controller import Restarts
 from extender.controllers.restart.repair import Repairs
 from extender.controllers.started_gangs import StartedGangsConfigMap
 from extender.controllers.starts import ExpectedStarts, WaitingTimes
-from extender.settings.features import StatusMode
+from extender.settings.settings import StatusMode
 from scoring.model.policy import Preempting
 
 
@@ -31,7 +31,7 @@ class Resizing(ControlLoop):
 
     def __init__(self, common: Common, context: ControllerContext, feeds: Feeds) -> None:
         super().__init__(context)
-        options, records = common.settings.elastic.options(common.limits.metrics), Records(common.telemetry)
+        options, records = common.settings.elastic, Records(common.telemetry)
         book = ReportBook(options.metrics, common.clock)
         self.reports = Reports(records, book, common.clock)
         self.view = JobsView(common.planner, records, book)

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from extender.network.merge import NetworkStatus, node_counts
+from extender.network.merge import RefreshStatus, node_counts
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.readiness import Watch
 
@@ -22,7 +22,7 @@ class Reporting:
     telemetry: Telemetry
     _: KW_ONLY
     sync: Callable[[], Mapping[str, Watch]]
-    network: Callable[[], NetworkStatus | None]
+    network: Callable[[], RefreshStatus | None]
     _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
 
     async def run(self) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from extender.api.reports import ProbePort
 from extender.bootstrap.common import Common
-from extender.network.probe.agent_pods import AgentPods
+from extender.network.probe.agent_state import AgentPods
 from extender.network.probe.agents import Agents
 from extender.network.probe.bursts import Bursts
 from extender.network.probe.source import LOOK_S, ProbeSource

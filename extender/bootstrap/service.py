@@ -26,8 +26,7 @@ from extender.controllers.owners.obstacles import Circumstances
 from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Duties
-from extender.network.mapping import mapping_config
-from extender.network.merge import NetworkStatus
+from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.degraded_nodes import Degrading
@@ -213,7 +212,7 @@ class Service:
 
     # -- what answers -------------------------------------------------------------------------------------------------
 
-    def _network_status(self) -> NetworkStatus | None:
+    def _network_status(self) -> RefreshStatus | None:
         return self._refresh.status() if self._refresh is not None else None
 
     def _views(self) -> Views:
@@ -259,12 +258,11 @@ def _refresh_of(common: Common, polled: Sequence[Polled]) -> NetworkRefresh | No
     """What fetches from the sources and publishes a matrix into the cache; `None`: there are no sources."""
     if not polled:
         return None
-    chosen, cache = common.settings.network, common.cache
+    cache = common.cache
     zone_fallback = common.settings.probe.enabled  # pairs take turns to be measured
-    mapping, soft, hard = mapping_config(common.settings), chosen.soft_ttl(), chosen.hard_ttl()
     return NetworkRefresh(
         polled,
-        RefreshOptions(mapping=mapping, soft_ttl_s=soft, hard_ttl_s=hard, zone_fallback=zone_fallback),
+        RefreshOptions(network=common.settings.network, zone_fallback=zone_fallback),
         clock=common.clock,
         nodes=lambda: cache.snapshot().table.nodes,
         publish=cache.set_network,

@@ -9,16 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from extender.network.file.source import MeshFileSource
-from extender.network.maddash.client import MaddashServer
-from extender.network.maddash.grid_choice import Wanted
-from extender.network.maddash.source import MaddashSource
-from extender.network.opensearch.source import OpenSearchSource
-from extender.network.prometheus.source import PrometheusSource
+from extender.network.maddash import MaddashSource
+from extender.network.meshfile import MeshFileSource
+from extender.network.opensearch import OpenSearchSource
+from extender.network.prometheus import PrometheusSource
 from extender.network.refresh import Polled
-from extender.network.sources.http import HttpClient, HttpServer
 from extender.ports import NetworkSource
-from extender.settings import network, sources
+from extender.settings import network
 from extender.settings.settings import Settings
 
 _FILE_INTERVAL_S: Final = 5.0  # Between two looks whether a mesh file has changed: a `stat` costs nothing
@@ -46,29 +43,14 @@ async def closing(polled: Polled) -> AsyncIterator[Polled]:
             await polled.source.aclose()
 
 
-def source_of(one: network.Source, name: str) -> NetworkSource:
+def source_of(settings: network.Source, name: str) -> NetworkSource:
     """The adapter that a setting describes. Errors: ConfigError for an address or CA file that cannot be used."""
-    match one:
+    match settings:
         case network.FileSource():
-            return MeshFileSource(one.path, name=name)
-        case network.MaddashSource():
-            server = MaddashServer(one.url, ca_file=one.ca_file, insecure=one.insecure)
-            wanted = Wanted(grids=one.grids.named(), checks=one.checks.named())
-            return MaddashSource(server, wanted, name=name)
-        case sources.OpenSearchSource():
-            return OpenSearchSource(_client(one), one, name=name)
-        case sources.PrometheusSource():
-            return PrometheusSource(_client(one), one, name=name)
-
-
-def _client(one: sources.HttpSource) -> HttpClient:
-    return HttpClient(
-        HttpServer(
-            one.url,
-            ca_file=one.ca_file,
-            insecure=one.insecure,
-            username=one.username or "",
-            password_file=one.password_file,
-            token_file=one.token_file,
-        )
-    )
+            return MeshFileSource(settings.path, name=name)
+        case network.MaddashSettings():
+            return MaddashSource(settings, name=name)
+        case network.OpenSearchSettings():
+            return OpenSearchSource(settings, name=name)
+        case network.PrometheusSettings():
+            return PrometheusSource(settings, name=name)

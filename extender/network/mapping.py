@@ -12,28 +12,24 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import msgspec
 
 from extender.ports import EndpointInfo
 from extender.schemas.network import AmbiguousNode
-from scoring.ids import EndpointId, NodeName, ZoneName
+from extender.settings.mapping import EndpointRule
+from extender.settings.network import NetworkSettings
+from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
-
-if TYPE_CHECKING:
-    from extender.settings.mapping import EndpointRule
-    from extender.settings.settings import Settings  # pydantic costs commands without settings 0.2 s
 
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
 NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
 _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
-PerMetric: TypeAlias = Mapping[Metric, str]  # metric → endpoint, by id or any name it goes by
 
-
-def ruled(rules: "Sequence[EndpointRule]", node: NodeName, metric: Metric) -> tuple[int, str] | None:
+def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tuple[int, str] | None:
     """The first rule, by its number from 0, that says something of a node, and the endpoint it names."""
     for number, rule in enumerate(rules if len(node) <= NAME_LIMIT else ()):
         endpoint = matching(rule.pattern, rule.endpoint, node) if metric in rule.metrics else None
@@ -72,25 +68,6 @@ def host_of(name: str) -> tuple[str, bool]:
     return host, bool(domain)
 
 
-class MappingConfig(msgspec.Struct, frozen=True):
-    """What an operator says about nodes and endpoints. An endpoint is given by its id or by any of its aliases."""
-
-    table: Mapping[NodeName, PerMetric] = {}  # node → its endpoints; goes first
-    zones: Mapping[ZoneName, PerMetric] = {}
-    """zone → the endpoints of all its nodes for which nothing above is stated: for meshes of one endpoint per site."""
-    rules: "Sequence[EndpointRule]" = ()  # For each metric the first that matches counts
-
-
-def mapping_config(settings: "Settings") -> MappingConfig:
-    """What the settings say about nodes and endpoints."""
-    network = settings.network
-    return MappingConfig(
-        table={node: ends.named() for node, ends in network.mapping.items()},
-        zones={zone: ends.named() for zone, ends in network.zone_mapping.items()},
-        rules=network.rules,
-    )
-
-
 class NodeMapping(msgspec.Struct, frozen=True):
     """Where each node is measured."""
 
@@ -104,7 +81,7 @@ class NodeMapping(msgspec.Struct, frozen=True):
 def map_nodes(
     nodes: Sequence[Node],
     endpoints: Sequence[EndpointInfo],
-    config: MappingConfig,
+    config: NetworkSettings,
     *,
     measured: Mapping[Metric, Set[EndpointId]] | None = None,
 ) -> NodeMapping:
@@ -171,7 +148,7 @@ def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
 
 
 class _Search:
-    def __init__(self, metric: Metric, index: _Index, config: MappingConfig) -> None:
+    def __init__(self, metric: Metric, index: _Index, config: NetworkSettings) -> None:
         self.metric = metric
         self.found: dict[NodeName, EndpointId] = {}
         self.doubtful: dict[NodeName, AmbiguousNode] = {}
@@ -191,12 +168,12 @@ class _Search:
         """Whether an operator says where the node is measured: what is said first counts."""
         one, metric, config = node.node, self.metric, self._config
         keys = (f"{ENDPOINT_KEY}-{metric}", ENDPOINT_KEY)
-        said = [("table", config.table.get(one.name, {}).get(metric))]
+        said = [("table", config.mapping.get(one.name, {}).get(metric))]
         said += [(f"annotation {key}", node.annotations.get(key)) for key in keys]
         said += [(f"label {key}", node.labels.get(key)) for key in keys]
         if made := ruled(config.rules, one.name, metric):
             said.append((f"rule {made[0]}", made[1]))
-        said.append(("zone table", config.zones.get(one.zone, {}).get(metric)))
+        said.append(("zone table", config.zone_mapping.get(one.zone, {}).get(metric)))
         where, text = next(((where, text.strip()) for where, text in said if text and text.strip()), ("", ""))
         if not text:
             return False

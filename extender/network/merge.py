@@ -1,26 +1,90 @@
 """Make one matrix of what all sources gave, the newest value of each, and say how much of the mesh is known.
 
-The probe comes second: its values count where no other source has one within the soft TTL, and past that the newer.
+Rules for pairs that netgang's own probe measures too:
+- A value of another source (perfSONAR) goes first while it is within the soft TTL; past it the newer value counts.
+- A node that other sources measure at an endpoint of its own keeps it, and the probe's values are of that endpoint. A
+  node without one is measured at its own name. A node that shares its endpoint with others (one host for a site) is
+  measured there, and the probe's values of that metric are left out.
 
 The same content is the same matrix. Of the mesh only counts and a few names, whatever the size of the cluster; ages and
 unknown pairs cost a look at every value, so they are counted once per publication.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from extender.network.batches import merged
-from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, measured_ends
-from extender.network.probe.precedence import PROBE, with_probe
+from extender.network.answers import merged, row_keys
+from extender.network.mapping import NodeMapping, map_nodes, measured_ends
 from extender.ports import EndpointInfo
 from extender.schemas.network import Source
+from extender.settings.network import NetworkSettings
+from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
-from scoring.model.policy import ScorePolicy, Ttl
+from scoring.model.policy import Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
+
+PROBE: Final = "probe"  # Name of the source
+
+
+def with_probe(
+    probed: MeasurementTable,
+    others: Sequence[MeasurementTable],
+    mapping: NodeMapping,
+    *,
+    nodes: Sequence[NodeName],
+    soft_ttl_s: Ttl,
+    now_s: float,
+) -> tuple[MeasurementTable, NodeMapping]:
+    """The rows of the probe that count, under the nodes' endpoints, and where each node is measured then.
+
+    Cost: O(m log m) for m rows of all tables.
+    """
+    known = set(nodes)
+    endpoint_of = dict(mapping.endpoint_of)
+    number: dict[EndpointId, int] = {}  # endpoint → its number in the new table
+    keep = np.zeros(len(probed), np.bool_)
+    source, target = probed.source.copy(), probed.target.copy()
+    for metric in METRICS:
+        rows = probed.metric == METRICS.index(metric)
+        if metric is Metric.THROUGHPUT and not rows.any():
+            continue  # off by default: nodes are not to look measured
+        of = dict(mapping.endpoint_of.get(metric, {}))
+        nodes_at = Counter(of.values())
+        place = np.full(len(probed.ends), -1, np.int32)
+        for i, end in enumerate(probed.ends):
+            node = NodeName(end)
+            alone = nodes_at[of[node]] == 1 if node in of else not nodes_at[end]
+            if node in known and alone:
+                place[i] = number.setdefault(of.setdefault(node, end), len(number))
+        endpoint_of[metric] = of
+        source[rows], target[rows] = place[probed.source[rows]], place[probed.target[rows]]
+        keep |= rows & (source >= 0) & (target >= 0)
+    for table in others:
+        for end in table.ends:
+            number.setdefault(end, len(number))
+    soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
+    fresh = []
+    for table in others:
+        ends = np.array([number[end] for end in table.ends], np.int64)
+        rows = now_s - table.measured_at_s < soft_s[table.metric]
+        fresh.append(row_keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]], of=len(number)))
+    if fresh:
+        keep &= ~np.isin(row_keys(probed.metric, source, target, of=len(number)), np.concatenate(fresh))
+    columns: tuple[NDArray[Any], ...] = (probed.metric, source, target, probed.value, probed.measured_at_s)
+    table = MeasurementTable(tuple(number), *(column[keep] for column in columns)).compact()
+    unmapped = {
+        metric: tuple(node for node in names if node not in endpoint_of.get(metric, {}))
+        for metric, names in mapping.unmapped.items()
+    }
+    return table, replace(mapping, endpoint_of=endpoint_of, unmapped=unmapped)
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -42,15 +106,14 @@ class Built(msgspec.Struct, frozen=True):
 def build(
     given: Given,
     last: Built | None,
-    config: MappingConfig,
+    config: NetworkSettings,
     *,
-    zone_ttl_s: Ttl | None,
+    zone_fallback: bool,
     now_s: float,
-    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s,
 ) -> Built:
-    """Merge and map; with `zone_ttl_s` links without a value have the median of those between their zones, as young.
+    """Merge and map; with `zone_fallback` links without a value have the median of those between their zones.
 
-    Values of the probe count where no other source has one within the soft TTL (`probe.precedence`).
+    Values of the probe count where no other source has one within the soft TTL (`network.merge`).
     """
     same = last is not None and given.tables == last.given.tables
     if last is not None and same and given.endpoints == last.given.endpoints:
@@ -63,7 +126,10 @@ def build(
     mapping = map_nodes(given.nodes, merged(chain(*given.endpoints)), config, measured=measured)
     if (probed := given.tables.get(PROBE)) is not None:
         others, names = list(tables.values()), [node.name for node in given.nodes]
-        tables[PROBE], mapping = with_probe(probed, others, mapping, nodes=names, soft_ttl_s=soft_ttl_s, now_s=now_s)
+        tables[PROBE], mapping = with_probe(
+            probed, others, mapping, nodes=names, soft_ttl_s=config.soft_ttl_s, now_s=now_s
+        )
+    zone_ttl_s = config.hard_ttl_s if zone_fallback else None
     zones = _zones(given.nodes, zone_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
     if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):
@@ -87,7 +153,7 @@ def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
     )
 
 
-class NetworkStatus(msgspec.Struct, frozen=True):
+class RefreshStatus(msgspec.Struct, frozen=True):
     """What /readyz and /v1/network show."""
 
     version: int

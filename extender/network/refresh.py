@@ -20,13 +20,12 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import off_loop
-from extender.network.mapping import MappingConfig
-from extender.network.merge import Built, Given, NetworkStatus, build
+from extender.network.answers import off_loop
+from extender.network.merge import Built, Given, RefreshStatus, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from extender.schemas.network import Source
+from extender.settings.network import NetworkSettings
 from scoring.model import Node
-from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix
 
 _log = logging.getLogger(__name__)
@@ -50,9 +49,7 @@ class RefreshOptions(msgspec.Struct, frozen=True):
     retry_min_s: float = 5.0  # Pause after the first failure of a source; it doubles with each further one …
     retry_max_s: float = 300.0  # … up to this, or up to the source's interval if that is longer
     jitter_ratio: float = 0.1  # Pauses vary by this share, so that replicas do not ask at the same moment
-    mapping: MappingConfig = msgspec.field(default_factory=MappingConfig)
-    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s  # As the scores have it: for counting the pairs that fade
-    hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s  # As the scores have it: for counting, and for the fallback to zones
+    network: NetworkSettings = NetworkSettings()
     zone_fallback: bool = False  # Links without a measurement have the median between their nodes' zones
 
 
@@ -100,13 +97,13 @@ class NetworkRefresh:
         """Nodes came, went or were relabelled: map them again soon."""
         self._changed.set()
 
-    def status(self) -> NetworkStatus:
+    def status(self) -> RefreshStatus:
         """How the sources do, and which nodes have no endpoint."""
         built = self._built
         matrix = built.matrix if built is not None else NetworkMatrix()
-        options, now = self.options, replace(matrix, evaluated_at_s=self.clock.now_s())
-        soft, hard = options.soft_ttl_s, options.hard_ttl_s
-        return NetworkStatus(
+        now = replace(matrix, evaluated_at_s=self.clock.now_s())
+        soft, hard = self.options.network.soft_ttl_s, self.options.network.hard_ttl_s
+        return RefreshStatus(
             version=matrix.version,
             published_at_s=self._published_at_s,
             sources=tuple(state.status for state in self._states),
@@ -188,8 +185,7 @@ class NetworkRefresh:
             return
         given = Given(tables, tuple(state.endpoints for state in self._states), tuple(self.nodes()))
         last, options = self._built, self.options
-        zone_ttl_s = options.hard_ttl_s if options.zone_fallback else None
-        work = partial(build, given, last, options.mapping, zone_ttl_s=zone_ttl_s, soft_ttl_s=options.soft_ttl_s)
+        work = partial(build, given, last, options.network, zone_fallback=options.zone_fallback)
         values = sum(map(len, tables.values()))
         built = await off_loop(values + len(given.nodes), partial(work, now_s=self.clock.now_s()))
         now_s, monotonic_s = self.clock.now_s(), self.clock.monotonic_s()

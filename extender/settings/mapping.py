@@ -1,4 +1,4 @@
-"""Settings that say which node is measured at which endpoint: by node, and by a rule over node names.
+"""A rule that says by a node's name where it is measured.
 
 Why apart from the other settings: a rule is a regular expression, and a careless one can take longer than the universe
 lasts. Rule: names of at most 253 characters are matched whole, by patterns in which no group is repeated and nothing
@@ -7,11 +7,11 @@ refers back; at most three parts of open length and eight other choices bound th
 
 import re
 import warnings
-from typing import Annotated, Final, Self
+from typing import Annotated, Final
 
-from pydantic import Field, field_validator, model_validator
+from msgspec import Meta
 
-from extender.settings.types import ByMetric, Section
+from extender.settings.reading import Section
 from scoring.network.measurement import METRICS, Metric
 
 PATTERN_LIMIT: Final = 200
@@ -32,44 +32,26 @@ _TOKEN: Final = re.compile(
 )
 
 
-class NodeEndpoints(ByMetric):
-    """Where a node, or a zone's nodes, are measured, by metric; a plain text in its place means all three."""
-
-    loss: str | None = Field(default=None, min_length=1)
-    """Endpoint for packet loss."""
-    delay: str | None = Field(default=None, min_length=1)
-    """Endpoint for one-way delay."""
-    throughput: str | None = Field(default=None, min_length=1)
-    """Endpoint for throughput; sites often measure it from another host than delay."""
-
-
-class EndpointRule(Section):
+class EndpointRule(Section, frozen=True):
     """The endpoint of every node whose name has a form."""
 
-    pattern: Annotated[str, Field(min_length=1, max_length=PATTERN_LIMIT)]
+    pattern: Annotated[str, Meta(min_length=1, max_length=PATTERN_LIMIT)]
     r"""Regular expression for the whole node name, such as `node(\d+)`; groups must not be repeated."""
-    endpoint: Annotated[str, Field(min_length=1, max_length=253)]
+    endpoint: Annotated[str, Meta(min_length=1, max_length=253)]
     r"""The endpoint, by its id or any other name; `\1` or `\g<name>` stand for what a group of the pattern matched."""
-    metrics: Annotated[tuple[Metric, ...], Field(min_length=1)] = METRICS
+    metrics: Annotated[tuple[Metric, ...], Meta(min_length=1)] = METRICS
     """Metrics for which the rule holds."""
 
-    @field_validator("pattern")
-    @classmethod
-    def _bounded(cls, pattern: str) -> str:
-        problem = why_not(pattern)
+    def __post_init__(self) -> None:
+        problem = why_not(self.pattern)
         if problem is not None:
-            raise ValueError(problem)
-        return pattern
-
-    @model_validator(mode="after")
-    def _groups_exist(self) -> Self:
+            raise ValueError(f"pattern: {problem}")
         try:
             re.compile(self.pattern).sub(self.endpoint, "")
         except (re.error, IndexError) as error:
             raise ValueError(
                 f"endpoint {self.endpoint!r} does not go with pattern {self.pattern!r}: {error}"
             ) from error
-        return self
 
 
 def why_not(pattern: str) -> str | None:

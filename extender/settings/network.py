@@ -1,168 +1,246 @@
-"""The settings of groups `network` and `score`: measurements, their endpoints and age, and how links become points.
+"""The settings of group `network`: sources of measurements, which node is measured where, and how long values count.
 
-Sources of archives are in `sources`, the mapping's parts in `mapping`.
+Each kind of source has its own words. Rule: a secret is never a value here, only the name of the file that holds it.
 """
 
+import re
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field, model_validator
+from msgspec import Meta
+from msgspec.structs import force_setattr
 
-from extender.settings.mapping import EndpointRule, NodeEndpoints
-from extender.settings.sources import OpenSearchSource, PrometheusSource, Server
-from extender.settings.types import ByMetric, NotNegative, Positive, Section
+from extender.settings.mapping import EndpointRule
+from extender.settings.ports import Text
+from extender.settings.reading import Section
 from scoring.ids import NodeName, ZoneName
-from scoring.model.policy import Ratios, Ttl
-from scoring.network.matrix import METRICS
+from scoring.model.policy import Positive, ScorePolicy, Ttl
+from scoring.network.measurement import METRICS, Metric
+
+Endpoints: TypeAlias = Mapping[Metric, Text]  # Metric → endpoint, by id or any name; a text means all three
+Names: TypeAlias = Annotated[tuple[Text, ...], Meta(min_length=1)]
+
+_URL: Final = re.compile(r"https?://[^/\s@]+(/[^\s?#]*)?")
+_ORIGIN_ALONE: Final = re.compile(r"https?://[^/?#]*")
+_WEB_PAGES: Final = re.compile(r"(?<!/)/maddash-webui(/[^?#]*)?$|(?<=[^/]/maddash)/(grids|dashboards)$")
+"""What people copy from their browser's address line: the REST API is beside it."""
 
 
-class FileSource(Section):
+class FileSource(Section, frozen=True):
     """Measurements from a mesh file, read again whenever it changes."""
 
-    kind: Literal["file"]
-    """The word that makes this a file source."""
     path: Path
     """The mesh file, YAML or JSON (docs/reference/network.md)."""
+    kind: Literal["file"] = "file"
+    """The word that makes this a file source."""
 
 
-GridNames: TypeAlias = Annotated[
-    tuple[Annotated[str, Field(min_length=1)], ...],
-    Field(min_length=1),
-    BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
-]
+class HttpSource(Section, frozen=True):
+    """A server of measurements, and how it is spoken to."""
 
+    fixed: ClassVar = frozenset({"timeout_s", "connect_timeout_s", "body_limit_bytes", "in_flight"})
 
-class MaddashNames(ByMetric):
-    """Names by metric, for loss, delay and throughput; a text or a list in its place means all three.
-
-    A text that is exactly a name means that one; any other is a pattern with `*`, `?` and `[…]`.
-    """
-
-    PLAIN = (str, list, tuple)
-
-    loss: GridNames | None = None
-    """For packet loss; `null`: not restricted."""
-    delay: GridNames | None = None
-    """For one-way delay or round-trip time (a plain MaDDash has none); `null`: not restricted."""
-    throughput: GridNames | None = None
-    """For throughput; `null`: not restricted."""
-
-
-class MaddashSource(Server):
-    """Measurements from a MaDDash server's REST API: one GET per grid."""
-
-    kind: Literal["maddash"]
-    """The word that makes this a MaDDash source."""
     url: str
-    """Address of the server, such as https://maddash.example.org/maddash; without a path, /maddash is meant."""
-    grids: MaddashNames = MaddashNames()
+    """Address of the server, such as https://maddash.example.org/maddash, https://archive.example.org/opensearch or
+    http://prometheus.monitoring:9090."""
+    interval_s: Positive = 60.0
+    """Seconds between two reads."""
+    ca_file: Path | None = None
+    """Certificates to trust besides the system's; self-signed ones are usual on measurement hosts."""
+    insecure: bool = False
+    """Do not check the server's certificate, or send credentials without TLS. A host that can answer in its place can
+    then steer placement."""
+    username: Text | None = None
+    """User name for HTTP Basic, with `password_file`."""
+    password_file: Path | None = None
+    """File that holds the password; read at each request, so that a renewed one works at once."""
+    token_file: Path | None = None
+    """File that holds a bearer token, such as that of a service account."""
+    timeout_s: float = 30.0  # For one whole answer
+    connect_timeout_s: float = 10.0
+    body_limit_bytes: int = 16 * 2**20  # After decompression
+    in_flight: int = 4  # Requests at a time
+
+    def __post_init__(self) -> None:
+        if not _URL.fullmatch(self.url):
+            raise ValueError("url: must be an http:// or https:// address without user name, query and fragment")
+        if self.insecure and self.ca_file is not None:
+            raise ValueError("ca_file and insecure exclude each other")
+        if self.password_file is not None and self.token_file is not None:
+            raise ValueError("only one of password_file and token_file may be given")
+        if (self.username is not None) != (self.password_file is not None):
+            raise ValueError("username and password_file belong together")
+        if (self.password_file or self.token_file) and self.url.startswith("http://") and not self.insecure:
+            raise ValueError("credentials over http:// can be read by others: use https://, or set insecure: true")
+
+    @property
+    def base_url(self) -> str:
+        """The address that requests begin with."""
+        return self.url.rstrip("/")
+
+    @property
+    def server_timeout(self) -> str:
+        """How long the server may work on a question: a fifth less than we wait, so that it says why it gave up."""
+        return f"{max(round(self.timeout_s * 800.0), 1)}ms"
+
+
+class MaddashSettings(HttpSource, frozen=True):
+    """Measurements from a MaDDash server's REST API: one GET per grid. Without a path in `url`, /maddash is meant."""
+
+    fixed: ClassVar = HttpSource.fixed | {"username", "password_file", "token_file"}  # Its GETs need none
+
+    kind: Literal["maddash"] = "maddash"
+    """The word that makes this a MaDDash source."""
+    grids: Mapping[Metric, Names] = {}
     """Which grids are read: a name, a list of them, or {loss, delay, throughput}; a name may have `*`, `?` and `[…]`.
     A metric that names none comes from every grid whose messages show it; a plain MaDDash has no delay."""
-    checks: MaddashNames = MaddashNames()
+    checks: Mapping[Metric, Names] = {}
     """Which checks of these grids count, written like `grids`; reverse checks have names of their own, such as
     Throughput - Reverse."""
+    timeout_s: float = 60.0
+    body_limit_bytes: int = 64 * 2**20  # A grid has about 0.18 kB per check
+    in_flight: int = 2  # Every grid is a join over the server's whole database, whose connections the checks share
+
+    @classmethod
+    def written(cls, value: Any) -> Any:
+        """With a single name of a grid or check in place of a list."""
+        if not isinstance(value, Mapping):
+            return value
+        return {**value, **{field: _listed(value[field]) for field in ("grids", "checks") if field in value}}
+
+    @property
+    def base_url(self) -> str:
+        """That of the REST API."""
+        beside = _WEB_PAGES.sub("", self.url.rstrip("/"))
+        return f"{beside}/maddash" if _ORIGIN_ALONE.fullmatch(beside) else beside
 
 
-Source: TypeAlias = Annotated[
-    FileSource | MaddashSource | OpenSearchSource | PrometheusSource, Field(discriminator="kind")
-]
+def _listed(names: Any) -> Any:
+    if isinstance(names, Mapping):
+        return {metric: _listed(one) for metric, one in names.items()}
+    return [names] if isinstance(names, str) else names
 
 
-class _Ages(ByMetric):
-    """An age for each metric; one number, or `null`, in its place means all three."""
+class OpenSearchSettings(HttpSource, frozen=True):
+    """Measurements from a perfSONAR 5 archive (OpenSearch).
 
-    PLAIN = (type(None), int, float, str)
+    Without a path in `url` /opensearch is meant, and a `/` at the end means OpenSearch itself.
+    """
 
+    kind: Literal["opensearch"] = "opensearch"
+    """The word that makes this a perfSONAR archive."""
+    task: Text | None = None
+    """Only tests of this task, by its `display-task-name`; `null`: all."""
 
-class SoftTtl(_Ages):
-    """Ages from which measurements fade towards neutral."""
-
-    loss: Positive | None = 5400.0
-    """Age in seconds from which packet loss fades towards neutral; `null`: it never fades. Default 5400: three rounds
-    of a test that a plain MaDDash looks at every half hour."""
-    delay: Positive | None = 5400.0
-    """The same for delay."""
-    throughput: Positive | None = 93_600.0
-    """The same for throughput, which is measured hours apart: 26 hours."""
-
-
-class HardTtl(_Ages):
-    """Ages from which measurements count as unknown."""
-
-    loss: Positive | None = 10_800.0
-    """Age in seconds from which packet loss counts as unknown; `null`: never."""
-    delay: Positive | None = 10_800.0
-    """The same for delay."""
-    throughput: Positive | None = 172_800.0
-    """The same for throughput: two days."""
+    @property
+    def base_url(self) -> str:
+        """That of OpenSearch."""
+        return f"{self.url}/opensearch" if _ORIGIN_ALONE.fullmatch(self.url) else self.url.rstrip("/")
 
 
-class NetworkSettings(Section):
+class Preset(StrEnum):
+    """Exporters of measurements between many ends whose queries are known."""
+
+    GOLDPINGER = "goldpinger"
+    KUBENURSE = "kubenurse"
+    SMOKEPING = "smokeping"
+    PING_EXPORTER = "ping_exporter"
+    BLACKBOX = "blackbox"
+    IPERF3 = "iperf3"
+    CILIUM = "cilium"
+
+
+class Unit(StrEnum):
+    """Units of query results."""
+
+    RATIO = "ratio"
+    PERCENT = "percent"
+    SECONDS = "s"
+    MILLISECONDS = "ms"
+    MICROSECONDS = "us"
+    BITS = "bit/s"
+    BYTES = "byte/s"
+    MEGABITS = "Mbit/s"
+    GIGABITS = "Gbit/s"
+
+
+UNITS: Final = {  # metric → units that its query may have
+    Metric.LOSS: (Unit.RATIO, Unit.PERCENT),
+    Metric.DELAY: (Unit.SECONDS, Unit.MILLISECONDS, Unit.MICROSECONDS),
+    Metric.THROUGHPUT: (Unit.BITS, Unit.BYTES, Unit.MEGABITS, Unit.GIGABITS),
+}
+
+
+class PrometheusQuery(Section, frozen=True):
+    """A query whose result has one value per pair of ends."""
+
+    fixed: ClassVar = frozenset({"round_trip", "window_s"})
+
+    query: Text
+    """PromQL for an instant vector."""
+    unit: Unit
+    """Unit of the result: ratio or percent; s, ms or us; bit/s, byte/s, Mbit/s or Gbit/s."""
+    source_label: Text = "source"
+    """Label that names the end that sends; a port behind a host or address is left out."""
+    target_label: Text = "target"
+    """Label that names the end that receives."""
+    round_trip: bool = False  # Half of the result is used
+    window_s: int = 600  # What `$window` in the query stands for
+    time_query: Text | None = None
+    """PromQL with the same labels whose result is the time of measurement in Unix seconds; `null`: now. Needed where a
+    value is repeated long after it was measured (throughput tests, `last_over_time`)."""
+
+
+class PrometheusSettings(HttpSource, frozen=True):
+    """Measurements that Prometheus has collected from exporters; `url` has the path before /api/v1 if there is one."""
+
+    kind: Literal["prometheus"] = "prometheus"
+    """The word that makes this a Prometheus source."""
+    presets: tuple[Preset, ...] = ()
+    """Exporters whose queries are known: goldpinger, kubenurse, smokeping, ping_exporter, blackbox, iperf3, cilium."""
+    queries: Mapping[Metric, PrometheusQuery] = {}
+    """Queries of your own: metric → query; they go before those of a preset."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for metric, query in self.queries.items():
+            if query.unit not in UNITS[metric]:
+                raise ValueError(f"queries: {metric}.unit must be one of {', '.join(UNITS[metric])}, not {query.unit}")
+        if not self.presets and not self.queries:
+            raise ValueError("presets or queries must name something to ask")
+
+
+Source: TypeAlias = FileSource | MaddashSettings | OpenSearchSettings | PrometheusSettings
+
+
+class NetworkSettings(Section, frozen=True):
     """Where measurements come from and how long they are believed."""
 
     sources: tuple[Source, ...] = ()
     """Places that know measurements; of several values for one pair the newest counts. None: all pairs are unknown."""
-    mapping: Mapping[NodeName, NodeEndpoints] = Field(default_factory=dict)
+    mapping: Mapping[NodeName, Endpoints] = {}
     """node → endpoint, or node → {loss, delay, throughput}. Wins over annotation, rule, zone, address and name."""
-    zone_mapping: Mapping[ZoneName, NodeEndpoints] = Field(default_factory=dict)
+    zone_mapping: Mapping[ZoneName, Endpoints] = {}
     """zone → endpoint of all its nodes for which mapping, annotation and rules say nothing: one endpoint per site."""
     rules: tuple[EndpointRule, ...] = ()
     r"""Endpoints by the form of the node name: `{pattern: 'node(\d+)', endpoint: 'ps-node\1.example.org'}`.
 
     For nodes for which mapping and annotation say nothing; of several rules the first that matches decides."""
-    soft_ttl_s: SoftTtl = SoftTtl()
+    soft_ttl_s: Ttl = ScorePolicy().soft_ttl_s
     """Ages in seconds from which measurements fade towards neutral; `null`: never. One value stands for all metrics.
     What is not said is at most the hard TTL."""
-    hard_ttl_s: HardTtl = HardTtl()
+    hard_ttl_s: Ttl = ScorePolicy().hard_ttl_s
     """Ages in seconds from which measurements count as unknown; `null`: never. One value stands for all metrics."""
 
-    @model_validator(mode="after")
-    def _soft_before_hard(self) -> Self:
+    def __post_init__(self) -> None:
+        ages, usual = list[float | None](), ScorePolicy().soft_ttl_s
         for metric in METRICS:
-            soft, hard = self.soft_ttl().of(metric.value), self.hard_ttl().of(metric.value)
+            soft, hard = self.soft_ttl_s.of(metric), self.hard_ttl_s.of(metric)
             if soft is not None and hard is not None and soft > hard:
-                raise ValueError(f"soft_ttl_s.{metric} ({soft:g}) must not be above hard_ttl_s.{metric} ({hard:g})")
-        return self
-
-    def soft_ttl(self) -> Ttl:
-        """As the scores take it; one that is not said ends at the hard one."""
-        said = self.soft_ttl_s.model_fields_set if "soft_ttl_s" in self.model_fields_set else set[str]()
-        ages: dict[str, float | None] = {}
-        for metric in METRICS:
-            soft, hard = getattr(self.soft_ttl_s, metric.value), getattr(self.hard_ttl_s, metric.value)
-            ages[metric.value] = soft if metric.value in said or hard is None else min(soft, hard)
-        return Ttl(**ages)
-
-    def hard_ttl(self) -> Ttl:
-        """As the scores take it."""
-        return Ttl(**{metric.value: getattr(self.hard_ttl_s, metric.value) for metric in METRICS})
-
-
-def _ratios(value: object) -> Ratios:
-    if isinstance(value, Ratios):
-        return value
-    parts = value.split(":") if isinstance(value, str) else value
-    try:
-        loss, delay, bandwidth = (float(part) for part in parts)  # type: ignore[attr-defined]
-    except (TypeError, ValueError):
-        raise ValueError(
-            "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
-            "without them as one number"
-        ) from None
-    return Ratios(loss, delay, bandwidth)
-
-
-class ScoreSettings(Section):
-    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (docs/reference/extender.md)."""
-
-    ratios: Annotated[Ratios, BeforeValidator(_ratios)] = Ratios()
-    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
-    loss_weight: NotNegative = 10.0
-    """Points lost per percent of packet loss."""
-    delay_weight: NotNegative = 1.0
-    """Points lost per millisecond of one-way delay."""
-    bandwidth_weight: NotNegative = 1.0
-    """Factor on the bandwidth term."""
-    reference_bps: Positive | None = None
-    """Throughput in bit/s that earns the whole bandwidth term; `null`: the best measured one of the zone."""
+                if soft != usual.of(metric):
+                    raise ValueError(f"soft_ttl_s.{metric} ({soft:g}) must not be above hard_ttl_s.{metric} ({hard:g})")
+                soft = hard
+            ages.append(soft)
+        force_setattr(self, "soft_ttl_s", Ttl(*ages))

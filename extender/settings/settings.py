@@ -3,47 +3,39 @@
 Why one place: a setting that is read where it is used cannot be checked before the first pod waits for it. Rule: the
 command line wins over the environment (`NETGANG_…`, nested with `__`), that over the settings file (YAML or JSON),
 that over the default; an unknown name is refused; the refusal names the setting, where it was set, its value and what
-is accepted. Only `Settings.load` reads the environment. Relative paths are relative to the working directory.
+is accepted. Only `Settings.load` reads the environment. Relative paths are relative to the working directory. What
+evicts pods of a running gang or costs money is off by default, and so are elastic jobs: a user that declared a minimum
+for another autoscaler's sake must not find the job shrunk after an upgrade.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias
+from typing import Annotated, Any, ClassVar
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from extender.errors import ConfigError
 from extender.runtime.log_lines import LogFormat
-from extender.settings.call_bound import BINDING_MAX_S, COMMIT_TIMEOUT_S, MARGIN_S, longest_bind_s
-from extender.settings.features import (
-    ElasticSettings,
-    ProbeSettings,
-    QueueSettings,
-    RecordSettings,
-    RepairSettings,
-    StatusMode,
+from extender.settings.network import NetworkSettings
+from extender.settings.ports import Port, ReportSettings, Text, TlsSettings, is_loopback
+from extender.settings.reading import Layer, Section, merge, read_environment, read_file, read_record, unfold
+from extender.settings.times import (
+    BINDING_MAX_S,
+    COMMIT_TIMEOUT_S,
+    HOME,
+    MARGIN_S,
+    LeaderElection,
+    LeaseSettings,
+    longest_bind_s,
 )
-from extender.settings.layers import Layer, merge, mistakes, read_environment, read_file, unfold
-from extender.settings.leadership import LeaderElection, LeaseSettings
-from extender.settings.network import NetworkSettings, ScoreSettings
-from extender.settings.ports import PortSettings, ReportSettings, wrong_ports, wrong_reports
-from extender.settings.types import NotNegative, OnOrOff, Positive, names
-from scoring.ids import ZoneName
-from scoring.model.policy import AdmitTo, Policy, Preempting, ScorePolicy, Selection, ZonePolicy
+from scoring.model.policy import Policy, Positive
+from scoring.scaling.job import Options
 
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_LABEL_KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _SCHEDULER_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?")
-
-
-_AS_IT_IS = frozenset(
-    {"selection", "zone_policy", "spill_wait_s", "admit_to", "zone_label", "hold_limit_s", "preemption"}
-)
-"""Settings that are fields of `Policy`."""
 
 
 class LogLevel(StrEnum):
@@ -55,41 +47,86 @@ class LogLevel(StrEnum):
     ERROR = "error"
 
 
-def _label_key(text: str) -> str:
-    if not _LABEL_KEY.fullmatch(text):
-        raise ValueError("must be a Kubernetes label or annotation key such as topology.kubernetes.io/zone")
-    return text
+class StatusMode(StrEnum):
+    """Whether netgang writes the status of the PodGroups of its gangs."""
+
+    AUTO = "auto"
+    ON = "on"
+    OFF = "off"
 
 
-LabelKey: TypeAlias = Annotated[str, Field(max_length=317), AfterValidator(_label_key)]
+class RecordSettings(Section, frozen=True):
+    """Snapshots and the plans made from them, kept in memory and served at `/v1/record` for `netgang plan FILE`."""
+
+    enabled: bool = False
+    """Keep it. It costs a thread about as much CPU as planning does."""
 
 
-class Settings(PortSettings):
-    """All settings of the service. Build one with `Settings.load`."""
+class ThroughputSettings(Section, frozen=True):
+    """Throughput of links, measured by iperf3 in single bursts: one pair of nodes at a time in the whole cluster."""
 
-    scheduler_names: Annotated[tuple[str, ...], BeforeValidator(names)] = Field(default=("netgang",), min_length=1)
+    enabled: bool = False
+    """Have agents measure throughput. Their image needs iperf3, and their NetworkPolicy TCP ports 8863 to 8870."""
+
+
+class ProbeSettings(Section, frozen=True):
+    """Packet loss and delay that agents on the nodes measure and report at `reports.port` (docs/reference/probe.md)."""
+
+    fixed: ClassVar = frozenset({"service_account"})  # Of netgang's own namespace: `Settings.load`
+
+    enabled: bool = False
+    """Take reports of agents at `POST /v1/probe`, assign their peers, and use what they measure."""
+    service_account: str = f"{HOME}/netgang-probe"
+    """`namespace/name` of the agents' service account: only its tokens, each bound to a pod, may report links."""
+    throughput: ThroughputSettings = ThroughputSettings()
+    """Bursts of throughput; off by default."""
+
+    def __post_init__(self) -> None:
+        if self.throughput.enabled and not self.enabled:
+            raise ValueError("throughput.enabled needs enabled: true: the probe's agents run the bursts")
+
+
+class Settings(Policy, frozen=True, kw_only=True):
+    """All settings of the service: those that decide, and these. Build one with `Settings.load`."""
+
+    fixed: ClassVar = Policy.fixed
+
+    scheduler_names: Annotated[tuple[str, ...], Meta(min_length=1)] = ("netgang",)
     """Pods with one of these in `spec.schedulerName` are ours; all others are load and never touched."""
     extender: bool = True
     """Whether kube-scheduler asks netgang, by `extenders` in its configuration. `false`: only gangs of Kubernetes' own
     whose pods have the gate `netgang.io/gang` are ours, and all other pods are load (docs/how-to/native.md)."""
-    zone_label: LabelKey = "topology.kubernetes.io/zone"
-    """Node label that names the node's zone."""
-    hold_limit_s: Positive = 25.0
-    """How long a bind is held until min-available members are there. Members of a gang arrive tens of milliseconds
-    apart; the room of held members is idle, so seconds suffice."""
+    host: Text = "127.0.0.1"
+    """Address to listen on. The default is this machine only: any client that reaches the verbs can ask for a bind."""
+    port: Port = 8888
+    """Port to listen on; 0: a free one."""
+    debug_port: Port | None = None
+    """A second port with the same answers, for people: no call to it changes anything. `null`: none; 0: a free one."""
+    debug_host: Text = "127.0.0.1"
+    """Address of `debug_port`. The default is what `kubectl port-forward` reaches inside a pod, and nothing else."""
+    debug_open: bool = False
+    """`debug_host` may be more than the loopback: every client that reaches it sees every job of the cluster."""
+    health_port: Port | None = None
+    """A port with /healthz, /readyz and /metrics alone, always plain HTTP: for probes and Prometheus, which show no
+    client certificate. `null`: none, they are at `port`; 0: a free one."""
+    health_host: Text | None = None
+    """Address of `health_port`; `null`: the same as `host`."""
+    tls: TlsSettings = TlsSettings()
+    """Certificates of `port`, and of `debug_port` where that is not on the loopback."""
+    kubeconfig: Path | None = None
+    """Credentials of the cluster; `null`: those of the pod, else the usual kubeconfig."""
+    snapshot: Path | None = None
+    """A saved cluster (`kubectl get nodes,pods,podgroups -A -o json`) to serve instead of a live one."""
     http_timeout_s: Positive = 60.0
     """`httpTimeout` of the extender entry with the bind verb. Above the hold limit and 22 s: a Binding waits 15 s at
     most for its turn, takes 6 s at most, and 1 s is margin; no bind call takes longer."""
     sees_all_nodes: bool = True
     """kube-scheduler runs with `percentageOfNodesToScore: 100`, so a node missing in a request was refused by one of
     its other filters. `false`: it may have been left out by sampling, and nothing is learned from it."""
-    admit_to: AdmitTo = AdmitTo.NODES
-    """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
-    spares (kube-scheduler then looks at those alone), or only the `zone`."""
-    pod_group_status: Annotated[StatusMode, OnOrOff] = StatusMode.AUTO
+    pod_group_status: StatusMode = StatusMode.AUTO
     """Whether the status of our gangs' PodGroups (scheduling.x-k8s.io) is written: `on`, `off`, or `auto`: unless
     another controller does (docs/explanation/queue.md)."""
-    leader_election: Annotated[LeaderElection, OnOrOff] = LeaderElection.OFF
+    leader_election: LeaderElection = LeaderElection.OFF
     """`on`: of several replicas one acts, by a Lease; the others follow the cluster and take over within seconds."""
     lease: LeaseSettings = LeaseSettings()
     """The Lease, and its times."""
@@ -103,11 +140,7 @@ class Settings(PortSettings):
     also one for each node that is offered and each gate that is removed."""
     network: NetworkSettings = NetworkSettings()
     """Where measurements come from and how long they are believed."""
-    score: ScoreSettings = ScoreSettings()
-    """How a measured link becomes points."""
-    repair: RepairSettings = RepairSettings()
-    """Gangs that lost members after they had started."""
-    elastic: ElasticSettings = ElasticSettings()
+    elastic: Options = Options(enabled=False)
     """Running jobs that give up workers for heavier gangs, and get them back."""
     reports: ReportSettings = ReportSettings()
     """Where training jobs report how they are doing."""
@@ -115,39 +148,17 @@ class Settings(PortSettings):
     """netgang's own measurements between nodes."""
     record: RecordSettings = RecordSettings()
     """The last decisions, to be made again."""
-    queue: QueueSettings = QueueSettings()
-    """The order of the queue, and how much a namespace may have."""
-    preemption: Annotated[Preempting, OnOrOff] = Preempting.OFF
-    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
-    the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
-    min_run_s: NotNegative = 1800.0
-    """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
-    selection: Selection = Selection.SUBSET
-    """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
-    zone_policy: ZonePolicy = ZonePolicy.REQUIRED
-    """`required`: one zone or nothing; `preferred`: several zones after `spill_wait_s`."""
-    spill_wait_s: NotNegative = 300.0
-    """How long a gang with zone policy `preferred` waits for a single zone."""
-    zone_distance_ms: Mapping[str, Mapping[str, NotNegative]] = Field(default_factory=dict)
-    """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
 
-    @field_validator("scheduler_names")
-    @classmethod
-    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if len(set(names)) != len(names) or not all(_SCHEDULER_NAME.fullmatch(name) for name in names):
-            raise ValueError("must be different scheduler names such as netgang (lower case, digits, - and .)")
-        return names
-
-    @field_validator("zone_distance_ms")
-    @classmethod
-    def _other_zones(cls, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, Mapping[str, float]]:
-        for zone, row in table.items():
-            if zone in row:
-                raise ValueError(f"names the distance from {zone!r} to itself, which is always 0: leave it out")
-        return table
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        names = self.scheduler_names
+        if len(set(names)) != len(names) or not all(map(_SCHEDULER_NAME.fullmatch, names)):
+            raise ValueError(
+                "scheduler_names: must be different scheduler names such as netgang (lower case, digits, - and .)"
+            )
+        for name, others in (("debug_port", ("port",)), ("health_port", ("port", "debug_port"))):
+            if (port := getattr(self, name)) and port in [getattr(self, other) for other in others]:
+                raise ValueError(f"{name}: must differ from {' and '.join(others)}, or be 0 or null")
         longest_s = longest_bind_s(hold_s=self.hold_limit_s)
         if longest_s >= self.http_timeout_s:
             raise ValueError(
@@ -160,13 +171,41 @@ class Settings(PortSettings):
             raise ValueError("snapshot and kubeconfig exclude each other: serve a saved cluster or a live one")
         if self.snapshot is not None and self.leader_election is LeaderElection.ON:
             raise ValueError("leader_election needs a live cluster: a saved one (snapshot) has no Lease")
-        wrong = (
-            *wrong_ports(self),
-            *wrong_reports(self, self.reports, elastic=self.elastic.enabled, probe=self.probe.enabled),
-        )
-        if wrong:
-            raise ValueError("; ".join(wrong))
-        return self
+        if wrong := "; ".join([*self._wrong_ports(), *self._wrong_reports()]):
+            raise ValueError(wrong)
+
+    def _wrong_ports(self) -> Iterator[str]:
+        if self.tls.client_ca_file is not None and self.health_port is None:
+            yield (
+                "tls.client_ca_file needs health_port: the kubelet's probes and Prometheus show no client certificate, "
+                "so give them a port of their own, such as 8890"
+            )
+        if self.debug_port is not None and not self.debug_open and not is_loopback(self.debug_host):
+            yield (
+                f"debug_host {self.debug_host} is not this machine alone, and the port for people shows every job of "
+                "the cluster: set debug_open: true if every client that reaches it may see them"
+            )
+
+    def _wrong_reports(self) -> Iterator[str]:
+        reports = self.reports
+        if self.probe.enabled and reports.port is None:
+            yield "probe.enabled needs reports.port, where agents report"
+        if reports.port is None:
+            return
+        if reports.port and reports.port in (self.port, self.debug_port, self.health_port):
+            yield "reports.port must differ from port, debug_port and health_port, or be 0 or null"
+        if not self.elastic.enabled and not self.probe.enabled:
+            yield (
+                "reports.port needs elastic.enabled: true or probe.enabled: true: without them neither a job nor an "
+                "agent is known that could report"
+            )
+        if self.snapshot is not None:
+            yield "reports.port needs a live cluster: in a saved one (snapshot) no job runs that could report"
+        if self.tls.cert_file is None and not is_loopback(self.host):
+            yield (
+                f"reports at {self.host} are from other machines, and tokens would cross the network readable: set "
+                "tls.cert_file and tls.key_file"
+            )
 
     @classmethod
     def load(cls, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> "Settings":
@@ -176,40 +215,31 @@ class Settings(PortSettings):
         value of `None` means "not given", as command-line options have it; inside a mapping it is a value.
         """
         given = unfold({name: value for name, value in (overrides or {}).items() if value is not None})
+        names = set(cls.__struct_fields__) - cls.fixed
         layers: tuple[Layer, ...] = (
             ("the command line", given),
-            ("the environment", read_environment(cls, os.environ)),
+            ("the environment", read_environment(names, os.environ)),
             (f"file {file}", read_file(file) if file is not None else {}),
         )
         merged: dict[str, Any] = {}
         for _, values in reversed(layers):
             merged = merge(merged, values)
-        try:
-            return cls(**merged)
-        except ValidationError as error:
-            raise ConfigError("\n".join(mistakes(cls, error, layers))) from error
+        account = f"{os.environ.get('POD_NAMESPACE') or HOME}/netgang-probe"
+        settings = cls().changed(merged, layers)
+        return replace(settings, probe=replace(settings.probe, service_account=account))
 
-    def policy(self, base: Policy = Policy()) -> Policy:
-        """The part that decides, as the planner takes it; from `base` what no setting says."""
-        soft_s, hard_s = self.network.soft_ttl(), self.network.hard_ttl()
-        same: dict[str, Any] = {name: value for name, value in self if name in _AS_IT_IS}
-        return replace(
-            base,
-            **same,
-            score=ScorePolicy(**dict(self.score), soft_ttl_s=soft_s, hard_ttl_s=hard_s),
-            zone_distance_ms=_both_ways(self.zone_distance_ms),
-            queue=self.queue.policy(base.queue),
-            service=replace(base.service, min_run_s=self.min_run_s),
-            repair=self.repair.policy,
-        )
+    def changed(self, values: Mapping[str, Any], layers: tuple[Layer, ...] = (), *, fixed: bool = False) -> "Settings":
+        """These with others, by name, sections merged; `layers`: where they are from. ConfigError names every mistake.
 
+        `fixed`: also what is no setting (`scoring.model.policy`).
+        """
+        changed, mistakes = read_record(self, values, fixed=fixed)
+        if mistakes:
+            raise ConfigError("\n".join(one.sentence(layers) for one in mistakes))
+        return changed
 
-def _both_ways(table: Mapping[str, Mapping[str, float]]) -> tuple[tuple[tuple[ZoneName, ZoneName], float], ...]:
-    """Every distance in both directions; the direction that is written wins over the one that is derived.
-
-    >>> _both_ways({"A": {"B": 5.0}})
-    ((('A', 'B'), 5.0), (('B', 'A'), 5.0))
-    """
-    written = {(ZoneName(a), ZoneName(b)): ms for a, row in table.items() for b, ms in row.items()}
-    derived = {(b, a): ms for (a, b), ms in written.items()}
-    return tuple(sorted((derived | written).items()))
+    def policy(self) -> Policy:
+        """The part that decides, as the planner takes it."""
+        chosen = {name: getattr(self, name) for name in Policy.__struct_fields__}
+        ages = {"soft_ttl_s": self.network.soft_ttl_s, "hard_ttl_s": self.network.hard_ttl_s}
+        return Policy(**{**chosen, "score": replace(self.score, **ages)})

@@ -14,9 +14,8 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import Bounds, Grade, bounds_of
-from scoring.network.matrix import Floats, Ints, Metric
-from scoring.network.medians import group_medians
+from scoring.network.degraded import Grade, GradeBounds, bounds_of
+from scoring.network.matrix import Floats, Ints, Metric, group_medians
 from scoring.network.node_links import rows_of_ends
 
 Document = dict[str, Any]
@@ -75,7 +74,7 @@ def mesh_document(
     }
 
 
-def _bounds(snapshot: Snapshot, metric: Metric) -> Bounds:
+def _bounds(snapshot: Snapshot, metric: Metric) -> GradeBounds:
     if metric is not Metric.THROUGHPUT:
         return bounds_of(metric)
     return bounds_of(metric, best=float(snapshot.network.measured_values(metric)[2].max(initial=0.0)))
@@ -139,7 +138,7 @@ def _worst_nodes(
     return found
 
 
-def _letters(cells: _Cells, bounds: Bounds) -> list[str]:
+def _letters(cells: _Cells, bounds: GradeBounds) -> list[str]:
     values, unknown = cells.values, np.isnan(cells.values)
     if bounds.highest_is_best:
         good, poor = values >= bounds.good, values < bounds.poor

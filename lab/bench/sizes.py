@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from inspect import get_annotations
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_type_hints
 
 import msgspec
-from pydantic import BaseModel
+from msgspec import Struct
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "sizes.toml"
@@ -116,26 +116,30 @@ def _class_names(text: str) -> Iterator[str]:
 
 
 def _settings() -> int:
-    """Values that a settings file may hold: leaves of the model; those that several sources inherit count once."""
+    """Values that a settings file may hold: leaves of the records; those that several sources inherit count once."""
     from extender.settings.settings import Settings
+    from scoring.model.policy import Ratios, Ttl
 
-    counted: set[tuple[type[BaseModel], str]] = set()
-    left: list[type[BaseModel]] = [Settings]
+    counted: set[tuple[type[Struct], str]] = set()
+    left: list[type[Struct]] = [Settings]
     while left:
-        model = left.pop()
-        for name, field in model.model_fields.items():
-            below = [one for one in _models(field.annotation) if not hasattr(one, "_short")]
-            left += below
-            if field.annotation not in below and name != "kind":  # which source it is, is no setting
-                counted.add((next(one for one in model.__mro__ if name in get_annotations(one)), name))
+        record = left.pop()
+        for name, kind in get_type_hints(record).items():
+            if name in record.__struct_fields__ and name not in getattr(record, "fixed", ()):
+                below = [
+                    one for one in _records(kind) if one not in (Ratios, Ttl)
+                ]  # each is one value, as people see it
+                left += below
+                if kind not in below and name != "kind":  # which source it is, is no setting
+                    counted.add((next(one for one in record.__mro__ if name in get_annotations(one)), name))
     return len(counted)
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
-    """The models that an annotation names, at any depth."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _records(annotation: Any) -> list[type[Struct]]:
+    """The records that an annotation names, at any depth."""
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
         return [annotation]
-    return [one for inner in get_args(annotation) for one in _models(inner)]
+    return [one for inner in get_args(annotation) for one in _records(inner)]
 
 
 def _options_of_gangs() -> set[str]:

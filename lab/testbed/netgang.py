@@ -13,13 +13,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from extender.bootstrap.common import LIMITS, Limits
+from extender.settings.reading import unfold
+from extender.settings.settings import Settings
+from scoring.scaling.job import MetricOptions
 
-_PLACES: Final[Mapping[str, str]] = {  # name as a setting → where it is in Limits
-    **{name: name for name in set(Limits.__struct_fields__) - {"policy", "metrics", "probe", "bursts"}},
-    **{name: f"policy.{name}" for name in ("partial_timeout_s", "exclusion_ttl_s", "spares")},
-    **{"wide_share": "policy.service.wide_share", "queue.reserve_after_s": "policy.queue.reserve_after_s"},
-    **{f"elastic.metrics.{name}": f"metrics.{name}" for name in ("min_interval_s", "settle_steps", "reversal_steps")},
+_LIMITS: Final = {  # name as a setting → where it is in Limits
+    **{name: name for name in set(Limits.__struct_fields__) - {"probe", "bursts"}},
     **{"probe.interval_s": "probe.interval_s", "probe.throughput.size_bytes": "bursts.size_bytes"},
+}
+_POLICY = ("partial_timeout_s", "exclusion_ttl_s", "spares", "queue.reserve_after_s", "elastic.cool_down_s")
+_FIXED: Final[Mapping[str, str]] = {  # name as a setting → where it is among those that are none
+    **{name: name for name in (*_POLICY, "probe.service_account")},
+    **{"wide_share": "service.wide_share"},
+    **{f"elastic.metrics.{name}": f"elastic.metrics.{name}" for name in MetricOptions.fixed},
 }
 
 
@@ -28,7 +34,7 @@ def split(given: Mapping[str, Any], within: str = "") -> tuple[dict[str, Any], d
     settings, limits = dict[str, Any](), dict[str, Any]()
     for key, value in given.items():
         name = f"{within}{key}"
-        if name in _PLACES:
+        if name in _LIMITS or name in _FIXED:
             limits[name] = value
         elif isinstance(value, Mapping):
             settings[key], more = split(value, f"{name}.")
@@ -38,9 +44,11 @@ def split(given: Mapping[str, Any], within: str = "") -> tuple[dict[str, Any], d
     return settings, limits
 
 
-def limits_of(chosen: Mapping[str, Any]) -> Limits:
-    """The limits as they are served, but for these."""
-    return reduce(lambda made, name: _with(made, _PLACES[name], chosen[name]), chosen, LIMITS)
+def with_limits(settings: Settings, chosen: Mapping[str, Any]) -> tuple[Settings, Limits]:
+    """The settings and the limits as they are served, but for these."""
+    fixed = unfold({_FIXED[name]: value for name, value in chosen.items() if name in _FIXED})
+    limits = reduce(lambda made, name: _with(made, _LIMITS[name], chosen[name]), chosen.keys() & _LIMITS.keys(), LIMITS)
+    return settings.changed(fixed, fixed=True), limits
 
 
 def _with(one: Any, place: str, value: object) -> Any:
@@ -51,10 +59,10 @@ def _with(one: Any, place: str, value: object) -> Any:
 if __name__ == "__main__":
     from extender.bootstrap.serve import run
     from extender.runtime.log_lines import configure_logging
-    from extender.settings.settings import Settings
 
     options = (one.removeprefix("--").partition("=") for one in sys.argv[2:])
     given = {name.replace("-", "_"): value for name, _, value in options}
     settings = Settings.load(Path(given.pop("config")), given)
     configure_logging(level=settings.log_level.upper(), log_format=settings.log_format)
-    run(settings, limits=limits_of(json.loads(Path(sys.argv[1]).read_text())))
+    settings, limits = with_limits(settings, json.loads(Path(sys.argv[1]).read_text()))
+    run(settings, limits=limits)

@@ -1,15 +1,15 @@
 """What an operator may choose about decisions, and what a gang's owner may ask for by annotation.
 
-Why apart from the service's settings: a recorded decision is re-run with the policy it was made under, so the policy
-is a plain value that depends on nothing. A field that is a setting is described there (docs/reference/settings.md).
-Rule: an unknown annotation value is reported and the default is used, never silence.
+Why here and not in the service: a recorded decision is made again with the policy it was made under, so the policy is a
+plain value that depends on nothing. Its sections are read as settings are (`extender.settings.reading`): each field is
+the setting of its name, with its default and what it accepts, but for those in `fixed`, which only tests and the
+simulator vary. Rule: an unknown annotation value is reported and the default is used, never silence.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -17,6 +17,17 @@ from msgspec.structs import replace
 from scoring.ids import EndpointId, Namespace, ZoneName
 from scoring.lengths import duration_s
 from scoring.model.nearest import nearest
+
+Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0)]
+NotNegative: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0)]
+LabelKey: TypeAlias = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=317,
+        pattern=r"^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?\Z",
+        extra={"must": "be a Kubernetes label or annotation key such as topology.kubernetes.io/zone"},
+    ),
+]
 
 
 class Selection(StrEnum):
@@ -64,8 +75,7 @@ class Order(StrEnum):
     FIFO = "fifo"
 
 
-@dataclass(frozen=True, slots=True)
-class Ratios:
+class Ratios(msgspec.Struct, frozen=True):
     """Points that loss, delay and bandwidth can earn; 20 : 40 : 40 as published, any sum is scaled to 100."""
 
     loss: float = 20.0
@@ -78,18 +88,37 @@ class Ratios:
         if not all(0.0 <= part < 1e6 for part in parts) or sum(parts) <= 0.0:
             raise ValueError("ratios must be three numbers of at least 0, not all 0, such as 20:40:40")
 
+    @classmethod
+    def written(cls, value: Any) -> "Ratios":
+        """As a text or a list of three."""
+        if isinstance(value, Ratios):
+            return value
+        try:
+            loss, delay, bandwidth = map(float, value.split(":") if isinstance(value, str) else value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                "must be three numbers of at least 0, not all 0, such as '20:40:40', in quotes: YAML reads 20:40:40 "
+                "without them as one number"
+            ) from None
+        return cls(loss, delay, bandwidth)
+
 
 class Ttl(msgspec.Struct, frozen=True):
     """An age in seconds for each metric; `None`: never."""
 
-    loss: float | None
-    delay: float | None
-    throughput: float | None
+    loss: Positive | None
+    delay: Positive | None
+    throughput: Positive | None
 
     @classmethod
     def same(cls, age_s: float | None) -> "Ttl":
         """One age for all metrics."""
         return cls(age_s, age_s, age_s)
+
+    @classmethod
+    def written(cls, value: Any) -> Any:
+        """One value in place of the three means all of them."""
+        return value if isinstance(value, Mapping | Ttl) else dict.fromkeys(cls.__struct_fields__, value)
 
     def of(self, metric: str) -> float | None:
         """The age for `loss`, `delay` or `throughput`."""
@@ -97,12 +126,18 @@ class Ttl(msgspec.Struct, frozen=True):
 
 
 class ScorePolicy(msgspec.Struct, frozen=True, cache_hash=True):
-    """The pair score's weights (PAPERS N2)."""
+    """The pair score: 20:40:40 points for packet loss, delay and bandwidth (PAPERS N2)."""
+
+    fixed: ClassVar = frozenset({"reference_bps", "unknown_penalty_ratio", "soft_ttl_s", "hard_ttl_s"})
 
     ratios: Ratios = Ratios()
-    loss_weight: float = 10.0  # Points lost per percent of packet loss, at the published ratio of 20
-    delay_weight: float = 1.0  # Points lost per millisecond of one-way delay, at the published ratio of 40
-    bandwidth_weight: float = 1.0  # Factor on the bandwidth term
+    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
+    loss_weight: NotNegative = 10.0
+    """Points lost per percent of packet loss."""
+    delay_weight: NotNegative = 1.0
+    """Points lost per millisecond of one-way delay."""
+    bandwidth_weight: NotNegative = 1.0
+    """Factor on the bandwidth term."""
     reference_bps: float | None = None
     """Rate that earns the full bandwidth term; `None`: the best measured rate of the zone."""
     unknown_penalty_ratio: float = 0.05  # Share of a term's points that an unknown value loses against known ones
@@ -113,61 +148,91 @@ class ScorePolicy(msgspec.Struct, frozen=True, cache_hash=True):
 
 
 class QueuePolicy(msgspec.Struct, frozen=True):
-    """The order of the queue (PAPERS K1–K3, G5; docs/safety.md S14)."""
+    """The order of the queue (docs/explanation/queue.md; PAPERS K1–K3, G5; docs/safety.md S14)."""
+
+    fixed: ClassVar = frozenset({"reserve_after_s"})
 
     order: Order = Order.WEIGHT
+    """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
     weight_namespaces: frozenset[Namespace] = frozenset()
-    """Where annotation `netgang.io/weight` is obeyed; `*`: everywhere."""
-    starve_limit_s: float = 600.0  # STARVELIMIT: how long a gang waits before it is STARVING
+    """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
+    starve_limit_s: Positive = 600.0
+    """How long a gang that could start waits before it is STARVING, and goes first within its priority."""
     reserve_after_s: float = 604_800.0  # How long a STARVING gang has waited before room is reserved for it
     backfill: bool = True
-    """The first gang that cannot start is promised a start, where the ends of what runs are known."""
-    share_cap: float | None = None
-    """Share of each resource of the cluster that the gangs of a namespace may have; `None`: all."""
+    """Promise the first gang that cannot start its start, where jobs declare how long they run, so that no other gang
+    delays it (docs/explanation/queue.md#back-fill-by-end-times)."""
+    share_cap: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] | None = None
+    """Share of each resource of the cluster that the gangs of one namespace may have; `null`: no limit."""
 
 
 class ServicePolicy(msgspec.Struct, frozen=True):
     """Levels of attained service (`scoring.queue.service_levels`)."""
 
     thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
-    min_run_s: float = 1800.0
-    """A gang is not suspended sooner after its start: with 300 s the recorded workloads end no sooner on average, and
-    have three times as many suspensions."""
     wide_share: float = 0.25
     """Share of the cluster from which on a gang is wide: it takes no room by its level before it is STARVING."""
 
 
-class RestartLimits(msgspec.Struct, frozen=True):
-    """When and how often a gang that lost members is restarted as a whole."""
+class RepairPolicy(msgspec.Struct, frozen=True):
+    """Gangs that lost members after they had started (docs/explanation/repair.md)."""
 
-    settle_s: float = 10.0  # How long it must have been broken; a node may come back meanwhile
+    fixed: ClassVar = frozenset({"settle_s", "most_per_hour", "backoff_s"})
+
+    policy: Repair = Repair.REPLACE
+    """For gangs without annotation `netgang.io/repair`. `replace`: successors go first in line, beside those that are
+    left; `restart`: the whole gang is started again through its owner's suspend and resume; `none`: successors wait
+    their turn."""
+    settle_s: float = 10.0  # How long it must have been broken before a restart; a node may come back meanwhile
     most_per_hour: int = 3
     backoff_s: float = 60.0  # Least time between the first and the second; it doubles with each further one of the hour
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """All choices that decide, in one value."""
+    """All choices that decide, in one value: the settings of these names (`fixed`: what is none)."""
+
+    fixed: ClassVar = frozenset({"exact_zone_size", "spares", "partial_timeout_s", "exclusion_ttl_s", "service"})
 
     score: ScorePolicy = ScorePolicy()
+    """How a measured link becomes points."""
     selection: Selection = Selection.SUBSET
+    """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
-    spill_wait_s: float = 300.0  # `preferred`: how long a gang waits for a single zone before it may be spread
-    zone_distance_ms: tuple[tuple[tuple[ZoneName, ZoneName], float], ...] = ()
-    """Configured one-way delay between two zones (or an endpoint and a zone), used where none is measured."""
+    """`required`: one zone or nothing; `preferred`: several zones after `spill_wait_s`."""
+    spill_wait_s: NotNegative = 300.0
+    """How long a gang with zone policy `preferred` waits for a single zone."""
+    zone_distance_ms: Mapping[ZoneName, Mapping[ZoneName, NotNegative]] = {}
+    """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
     exact_zone_size: int = 12  # Zones of at most this many candidate nodes are searched exactly by `subset`
-    admit_to: AdmitTo = AdmitTo.NODES  # `nodes`: the planned nodes and some spares; `zone`: only the zone's label
+    admit_to: AdmitTo = AdmitTo.NODES
+    """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
+    spares (kube-scheduler then looks at those alone), or only the `zone`."""
     spares: int = 4  # `nodes`: further nodes of the zone that are named, so that a dead node is harmless
-    zone_label: str = "topology.kubernetes.io/zone"  # The node label that names the zone
-    hold_limit_s: float = 25.0
-    """How long a bind is held for quorum; with the worst commit time below the extender entry's httpTimeout."""
+    zone_label: LabelKey = "topology.kubernetes.io/zone"
+    """Node label that names the node's zone."""
+    hold_limit_s: Positive = 25.0
+    """How long a bind is held until min-available members are there. Members of a gang arrive tens of milliseconds
+    apart; the room of held members is idle, so seconds suffice."""
     partial_timeout_s: float = 120.0
     """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: float = 300.0  # How long a refusal learned from NodeNames is believed
     queue: QueuePolicy = QueuePolicy()
-    repair: Repair = Repair.REPLACE
-    restarts: RestartLimits = RestartLimits()
+    """The order of the queue, and how much a namespace may have."""
+    repair: RepairPolicy = RepairPolicy()
+    """Gangs that lost members after they had started."""
     preemption: Preempting = Preempting.OFF
+    """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
+    the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
+    min_run_s: NotNegative = 1800.0
+    """`levels`: how long a gang has run at least before it is suspended; longer than between two checkpoints."""
     service: ServicePolicy = ServicePolicy()
+
+    def __post_init__(self) -> None:
+        for zone, row in self.zone_distance_ms.items():
+            if zone in row:
+                raise ValueError(
+                    f"zone_distance_ms: names the distance from {zone!r} to itself, which is always 0: leave it out"
+                )
 
 
 class GangOptions(msgspec.Struct, frozen=True):
@@ -217,7 +282,7 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
     >>> gang_options({"selection": "best"}, Policy()).problems
     ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
-    options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection, repair=policy.repair)
+    options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection, repair=policy.repair.policy)
     problems: list[str] = []
     for name, text in sorted(annotations.items()):
         try:
@@ -244,7 +309,7 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             return {"near": ZoneName(value) or None}
         case "zone-policy" | "selection" | "repair":
             field = name.replace("-", "_")
-            default: StrEnum = getattr(policy, field)
+            default: StrEnum = policy.repair.policy if field == "repair" else getattr(policy, field)
             if value not in list(type(default)):
                 words = ", ".join(type(default))
                 raise ValueError(f"{_shown(value)} is not one of {words}; {default} is used")

@@ -1,4 +1,4 @@
-"""Which nodes, and which zones as a whole, have bad links inside their zone now.
+"""Which nodes, and which zones as a whole, have bad links inside their zone now, and when to announce that.
 
 Why not a list of bad links: one bad node makes as many as it has neighbours, and one switch all of a zone. Rules:
 - A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of
@@ -6,20 +6,25 @@ Why not a list of bad links: one bad node makes as many as it has neighbours, an
 - A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
   explain the bad links: one after the other, each time the one with most bad links that are left, and its links count
   for no other node (a greedy vertex cover). A node is bad if half of its links are, and at least three.
-- What is worse than half of that is *uncertain*: it keeps the last word (`scoring.network.alarms`).
+- What is worse than half of that is *uncertain*: it keeps the last word. The caller leaves out old values; what is not
+  measured is neither good nor bad.
+- Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
+  subject are at least `QUIET_S` apart, and only what is still so is announced then. What is uncertain or not measured
+  changes nothing. At most `MOST` at one look, the others at the next.
 
-Pure. The caller leaves out old values; what is not measured is neither good nor bad.
+Pure: the same looks give the same alarms. Bounded by the subjects that are bad, or were announced within `QUIET_S`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from scoring.network.matrix import group_medians
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
-from scoring.network.medians import group_medians
 from scoring.network.node_links import Bools, NodeLinks
 
 _ZONE_SHARE, _NODE_SHARE = 0.75, 0.5
@@ -46,7 +51,7 @@ class Grade(StrEnum):
     UNCHECKED = "."
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class GradeBounds(msgspec.Struct, frozen=True):
     """Where the grades of one metric end, in its own unit (ratio, ms, bit/s)."""
 
     good: float
@@ -54,20 +59,20 @@ class Bounds(msgspec.Struct, frozen=True):
     highest_is_best: bool = False
 
 
-def bounds_of(metric: Metric, *, best: float = 0.0) -> Bounds:
+def bounds_of(metric: Metric, *, best: float = 0.0) -> GradeBounds:
     """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s.
 
     >>> bounds_of(Metric.LOSS).poor, bounds_of(Metric.DELAY).poor, bounds_of(Metric.THROUGHPUT, best=1e9).poor
     (0.001, 30.0, 250000000.0)
     """
     if metric is Metric.LOSS:
-        return Bounds(1e-5, 1e-3)
+        return GradeBounds(1e-5, 1e-3)
     if metric is Metric.DELAY:
-        return Bounds(10.0, 30.0)
-    return Bounds(0.75 * best, 0.25 * best, highest_is_best=True)
+        return GradeBounds(10.0, 30.0)
+    return GradeBounds(0.75 * best, 0.25 * best, highest_is_best=True)
 
 
-class Kind(StrEnum):
+class SubjectKind(StrEnum):
     """What is bad."""
 
     NODE = "node"  # Its links inside its zone
@@ -77,7 +82,7 @@ class Kind(StrEnum):
 class Subject(NamedTuple):
     """About what: the node or the zone."""
 
-    kind: Kind
+    kind: SubjectKind
     name: str
 
 
@@ -93,7 +98,7 @@ class Degraded(msgspec.Struct, frozen=True):
     certain: bool
 
 
-class Look(msgspec.Struct, frozen=True):
+class DegradedLinks(msgspec.Struct, frozen=True):
     """What is bad, and of what anything is known."""
 
     degraded: tuple[Degraded, ...] = ()
@@ -113,7 +118,7 @@ class _Bad(NamedTuple):
         return _Bad(self.source[chosen], self.target[chosen], self.value[chosen], self.bad[chosen])
 
 
-def degraded(links: NodeLinks) -> Look:
+def degraded(links: NodeLinks) -> DegradedLinks:
     """Look at links. Cost: O(m log m) for m links, and O(bad links) for each node found."""
     found: list[Degraded] = []
     known: set[Subject] = set()
@@ -121,18 +126,20 @@ def degraded(links: NodeLinks) -> Look:
         inner = _inner(links, metric)
         of = np.bincount(links.zone[inner.source], minlength=len(links.zones))
         count = np.bincount(links.zone[inner.source[inner.bad]], minlength=len(links.zones))
-        known.update(Subject(Kind.ZONE, links.zones[zone]) for zone in np.flatnonzero(of).tolist())
+        known.update(Subject(SubjectKind.ZONE, links.zones[zone]) for zone in np.flatnonzero(of).tolist())
         for zone in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
             own = inner.where(inner.bad & (links.zone[inner.source] == zone))
             certain = bool(count[zone] >= _ZONE_SHARE * of[zone])
             found.append(
-                _described(links, metric, Subject(Kind.ZONE, links.zones[zone]), own, int(of[zone]), certain=certain)
+                _described(
+                    links, metric, Subject(SubjectKind.ZONE, links.zones[zone]), own, int(of[zone]), certain=certain
+                )
             )
         inner = inner.where((count < _ZONE_SHARE * of)[links.zone[inner.source]])
         ends = np.unique(np.concatenate([inner.source, inner.target]))
-        known.update(Subject(Kind.NODE, links.names[row]) for row in ends.tolist())
+        known.update(Subject(SubjectKind.NODE, links.names[row]) for row in ends.tolist())
         found += _nodes(links, metric, inner)
-    return Look(tuple(found), frozenset(known), frozenset({*links.names, *links.zones}))
+    return DegradedLinks(tuple(found), frozenset(known), frozenset({*links.names, *links.zones}))
 
 
 def _inner(links: NodeLinks, metric: Metric) -> _Bad:
@@ -159,7 +166,10 @@ def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[Degraded]:
         if not len(left.source) or counts[row := int(counts.argmax())] < _LEAST_SHARE * of[row]:
             return
         own = (left.source == row) | (left.target == row)
-        about, certain = Subject(Kind.NODE, links.names[row]), counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row])
+        about, certain = (
+            Subject(SubjectKind.NODE, links.names[row]),
+            counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row]),
+        )
         yield _described(links, metric, about, left.where(own), int(of[row]), certain=bool(certain))
         left = left.where(~own)
 
@@ -168,3 +178,73 @@ def _described(links: NodeLinks, metric: Metric, about: Subject, bad: _Bad, of: 
     at = int((bad.value.argmin if metric is Metric.THROUGHPUT else bad.value.argmax)())
     where = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
     return Degraded(about, metric, len(bad.value), of, float(bad.value[at]), where, certain)
+
+
+BAD_S: Final = 60.0
+GOOD_S: Final = 120.0
+QUIET_S: Final = 600.0
+MOST: Final = 10
+
+
+class AlarmState(msgspec.Struct, frozen=True):
+    """One subject."""
+
+    bad: bool
+    since_s: float
+    announced_bad: bool = False
+    announced_s: float | None = None
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """Something to announce."""
+
+    about: Subject
+    since_s: float
+    degraded: tuple[Degraded, ...]  # By metric; empty: it is good again
+
+
+def step(
+    states: Mapping[Subject, AlarmState], look: DegradedLinks, *, now_s: float
+) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
+    """The states after a look, and what to announce. Cost: O(states + degraded).
+
+    >>> from scoring.network.measurement import Metric
+    >>> node = Subject(SubjectKind.NODE, "n1")
+    >>> found = Degraded(node, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), True)
+    >>> bad = DegradedLinks((found,), frozenset({node}), frozenset({"n1"}))
+    >>> states, alarms = step({}, bad, now_s=0.0)
+    >>> alarms
+    []
+    >>> [alarm.since_s for alarm in step(states, bad, now_s=60.0)[1]]
+    [0.0]
+    """
+    of: dict[Subject, list[Degraded]] = {}
+    for one in look.degraded:
+        of.setdefault(one.about, []).append(one)
+    after: dict[Subject, AlarmState] = {}
+    alarms: list[Alarm] = []
+    for about in sorted({*states, *of}):
+        if about.name not in look.there:
+            continue
+        found = of.get(about, [])
+        certain = tuple(one for one in found if one.certain)
+        verdict = True if certain else None if found or about not in look.known else False
+        state = states.get(about)
+        if state is None:
+            if not verdict:
+                continue
+            state = AlarmState(bad=True, since_s=now_s)
+        if verdict is not None and verdict is not state.bad:
+            state = replace(state, bad=verdict, since_s=now_s)
+        if verdict is not None and _due(state, now_s) and len(alarms) < MOST:
+            alarms.append(Alarm(about, state.since_s, certain))
+            state = replace(state, announced_bad=state.bad, announced_s=now_s)
+        if state.bad or state.announced_bad or (state.announced_s is not None and now_s - state.announced_s < QUIET_S):
+            after[about] = state
+    return after, alarms
+
+
+def _due(state: AlarmState, now_s: float) -> bool:
+    settled = now_s - state.since_s >= (BAD_S if state.bad else GOOD_S)
+    quiet = state.announced_s is None or now_s - state.announced_s >= QUIET_S
+    return settled and quiet and state.bad is not state.announced_bad

@@ -6,7 +6,7 @@ measurement is built, so that nothing behind it has to look again.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -94,6 +94,12 @@ class MeasurementTable(msgspec.Struct, frozen=True, eq=False):
         return self is other or (self.ends == other.ends and all(map(np.array_equal, self.columns, other.columns)))
 
     __hash__ = None  # type: ignore[assignment]  # the columns are compared by content
+
+    def without(self, pairs: Set[tuple[EndpointId, EndpointId]]) -> "MeasurementTable":
+        """The rows of other pairs. Cost: O(n)."""
+        if not pairs:
+            return self
+        return MeasurementTable.of(one for one in self if (one.source, one.target) not in pairs)
 
     def compact(self) -> "MeasurementTable":
         """The same rows without the endpoints that none of them names. Cost: O(n log n)."""

@@ -306,9 +306,10 @@ def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName,
     distances = None
     if near is not None:
         network = run.snapshot.network
+        configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
         distances = remember(
             run.cache.distances,
-            (network.version, run.table.version, near, run.policy.zone_distance_ms),
+            (network.version, run.table.version, near, configured),
             lambda: zone_distances(near, run.table, network, run.policy),
         )
     ranks = rank_zones(zones, options=demand.options, distances=distances)

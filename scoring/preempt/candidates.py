@@ -65,7 +65,7 @@ def candidates(
             continue
         if one.priority == gang.priority:
             suspendable = by_level and gang_options(dict(other.options), policy).suspendable
-            if not suspendable or now_s < one.started_s + service.min_run_s:
+            if not suspendable or now_s < one.started_s + policy.min_run_s:
                 continue
             hours = hours_of(other, snapshot, now_s=now_s, total=total)
             if level(hours, service) <= mine:

@@ -20,7 +20,7 @@ SUSPECT_RATIO: Final = 0.1  # Of an agent's packets: from here on the agent cann
 _MOST_SENT: Final = 1000.0  # More than ten packets a second add up to, with their weights
 
 
-class Window(NamedTuple):
+class LinkWindow(NamedTuple):
     """What one agent says of one link, from its last report to this one."""
 
     began_s: float
@@ -50,7 +50,7 @@ class Attendance(NamedTuple):
         late = now_s - self.last_s > LATE_INTERVALS * interval_s or suspect_ratio > SUSPECT_RATIO
         return Attendance(now_s if late else self.good_since_s, now_s)
 
-    def covers(self, window: Window) -> bool:
+    def covers(self, window: LinkWindow) -> bool:
         """Whether it was there all the time of a window."""
         return self.good_since_s <= window.began_s and window.ended_s <= self.last_s
 
@@ -71,7 +71,7 @@ class LinkState(NamedTuple):
         """What its counts weigh at a later time: 1 now."""
         return 0.5 ** ((at_s - self.at_s) / HALF_LIFE_S) if at_s > self.at_s else 1.0
 
-    def with_window(self, window: Window) -> "LinkState":
+    def with_window(self, window: LinkWindow) -> "LinkState":
         """The same with one more window."""
         weight = self.weight_at(window.ended_s)
         known = window.lost_out is not None and window.lost_back is not None
@@ -129,7 +129,7 @@ class LinkValue(NamedTuple):
 def link_value(near: LinkState | None, far: LinkState | None) -> LinkValue | None:
     """The direction from `near`'s end to `far`'s, by the packets of both; `None`: neither end knows anything.
 
-    >>> near = LinkState(0.0).with_window(Window(0.0, 10.0, sent=100, lost=2, lost_out=2, lost_back=0, rtt_ms=1.0))
+    >>> near = LinkState(0.0).with_window(LinkWindow(0.0, 10.0, sent=100, lost=2, lost_out=2, lost_back=0, rtt_ms=1.0))
     >>> link_value(near, None)
     LinkValue(measured_at_s=10.0, loss_ratio=0.02, delay_ms=0.5)
     >>> link_value(None, near)

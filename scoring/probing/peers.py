@@ -39,7 +39,7 @@ _Hashes = NDArray[np.uint64]
 Pair = tuple[NodeName, NodeName]
 
 
-class Turn(NamedTuple):
+class PeerTurn(NamedTuple):
     """Which turn it is: the epoch grows with time; the seed differs between clusters."""
 
     epoch: int
@@ -48,14 +48,14 @@ class Turn(NamedTuple):
 
 def assign_peers(
     zone_of: Mapping[NodeName, ZoneName],
-    turn: Turn,
+    turn: PeerTurn,
     *,
     wanted: AbstractSet[NodeName] = frozenset(),
     most: int = ZONE_PEERS,
 ) -> dict[NodeName, tuple[NodeName, ...]]:
     """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`), n nodes.
 
-    >>> assign_peers({"a": "z", "b": "z", "c": "z"}, Turn(0))
+    >>> assign_peers({"a": "z", "b": "z", "c": "z"}, PeerTurn(0))
     {'a': ('b', 'c'), 'b': ('a', 'c'), 'c': ('a', 'b')}
     """
     nodes_of: dict[ZoneName, list[NodeName]] = {}  # zone → its nodes, sorted
@@ -74,7 +74,9 @@ def assign_peers(
     return {node: tuple(sorted(peers)) for node, peers in found.items()}
 
 
-def _zone_pairs(nodes: Sequence[NodeName], turn: Turn, *, wanted: AbstractSet[NodeName], most: int) -> Iterator[Pair]:
+def _zone_pairs(
+    nodes: Sequence[NodeName], turn: PeerTurn, *, wanted: AbstractSet[NodeName], most: int
+) -> Iterator[Pair]:
     """Pairs of one zone: 1. among wanted nodes, the same in each epoch; 2. the rounds of this epoch."""
     count = len(nodes)
     degree = np.zeros(count, np.int64)
@@ -143,7 +145,7 @@ def _turned(order: Ints, start: int, count: int) -> Ints:
     return np.asarray(order[(start + np.arange(min(count, len(order)))) % len(order)], np.int64)
 
 
-def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: Turn) -> Iterable[Pair]:
+def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: PeerTurn) -> Iterable[Pair]:
     """A few pairs for each pair of zones of this epoch; no node has more than `GATEWAY_PEERS`."""
     zones = sorted(nodes_of)
     if len(zones) < 2:

@@ -2,8 +2,8 @@
 
 Why not the API object: a TFJob, a PyTorchJob and an Indexed Job write the same four numbers in different places, and
 whether one may be resized safely depends on its kind's traps. Rule: the reader of the object settles both; here is only
-what decides. Roles, requests and nodes are those of the gang's pods in the snapshot. Each field of the options is the
-setting of its name: docs/reference/settings.md says what it does, docs/explanation/elastic.md why.
+what decides. Roles, requests and nodes are those of the gang's pods in the snapshot. The options are settings
+(`scoring.model.policy`); docs/explanation/elastic.md says why.
 
 Workers (docs/safety.md S18): frameworks remove the highest index first, so a job's plan is a prefix of its workers by
 descending index. A worker without a node costs nothing and frees nothing; a prefix therefore ends with a worker that
@@ -15,6 +15,7 @@ Whether a job may be changed at all now is the same for every decision (`resizab
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -91,32 +92,48 @@ class ElasticCondition(StrEnum):
 
 
 class MetricOptions(msgspec.Struct, frozen=True):
-    """How reported metrics become a worker count (PAPERS E2, E3); the last two are for `curve` alone."""
+    """How metrics that jobs report become a wanted worker count (PAPERS E2, E3)."""
+
+    fixed: ClassVar = frozenset({
+        "every_steps", "workers_step", "min_interval_s", "min_points", "settle_steps", "band_ratio", "certainty",
+        "reversal_steps", "horizon_s", "stall_s",
+    })  # fmt: skip
 
     default: Wants = Wants.CURVE
-    every_steps: int = 500
-    workers_step: int = 3
+    """For jobs without annotation `netgang.io/scaling`: `iterations`, `loss`, `curve`, or `off`: the queue alone."""
+    every_steps: int = 500  # Between two looks at a job's metrics; each change costs about 40 s of training
+    workers_step: int = 3  # Added or removed at once
     min_interval_s: float = 300.0
     min_points: int = 10
     settle_steps: int = 20
     band_ratio: float = 0.02
     certainty: float = 3.5
     reversal_steps: int = 1000
-    horizon_s: float = 1800.0
+    horizon_s: float = 1800.0  # This and the last are for `curve` alone
     stall_s: float = 41.0
 
 
 class Options(msgspec.Struct, frozen=True):
-    """All choices about scaling, in one value; `None`: no limit."""
+    """Jobs with a minimum and a maximum of workers (docs/explanation/elastic.md)."""
+
+    fixed: ClassVar = frozenset({"cool_down_s", "changes_per_hour"})
 
     enabled: bool = True
+    """Change worker counts of jobs that declare a minimum and a maximum."""
     dry_run: bool = False
-    cool_down_s: float = 60.0
-    decrement: int | None = 2  # l_dw of PAPERS K4
-    increment: int | None = 2  # l_iw of PAPERS K5
+    """Decide and report, but change nothing."""
+    cool_down_s: float = 60.0  # Least time between two changes of one job
+    decrement: Annotated[int, msgspec.Meta(ge=1)] | None = 2
+    """Most workers that one job gives up at once (l_dw); `null`: down to its minimum."""
+    increment: Annotated[int, msgspec.Meta(ge=0)] | None = 2
+    """Most workers that one job gets at once (l_iw), beside those it gave up or asks for; `null`: up to its maximum;
+    0: none."""
     changes_per_hour: int | None = 12
     condition: ElasticCondition = ElasticCondition.LIGHTER
-    metrics: MetricOptions = msgspec.field(default_factory=MetricOptions)
+    """`lighter`: jobs shrink for the first waiting gang if they are lighter; `levels`: jobs of a higher service level,
+    for the first that can then start at the size it asked for, and jobs grow only while no gang waits for room."""
+    metrics: MetricOptions = MetricOptions()
+    """How reported metrics become a wanted worker count."""
 
 
 def workers_of(job: ElasticJob, gang: Gang) -> list[Pod]:

@@ -58,7 +58,7 @@ def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: 
     ends_of = _endpoints_by_zone(table, network)
     at_zone = ZoneName(near) in table.zones
     mine = ends_of.get(ZoneName(near), ()) if at_zone else (EndpointId(near),)
-    configured = dict(policy.zone_distance_ms)
+    configured = policy.zone_distance_ms
     distances: dict[ZoneName, float] = {}
     for zone in table.zones:
         if (at_zone and zone == near) or (not at_zone and EndpointId(near) in ends_of[zone]):
@@ -66,8 +66,8 @@ def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: 
             continue
         measured = _median_delay(network, mine, ends_of[zone])
         if measured is None:
-            table_value = configured.get((ZoneName(near), zone), configured.get((zone, ZoneName(near))))
-            measured = UNKNOWN_DISTANCE_MS if table_value is None else table_value
+            back_ms = configured.get(zone, {}).get(ZoneName(near), UNKNOWN_DISTANCE_MS)
+            measured = configured.get(ZoneName(near), {}).get(zone, back_ms)
         distances[zone] = measured
     return distances
 

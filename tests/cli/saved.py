@@ -25,7 +25,7 @@ class Saved:
     def __init__(
         self, cluster: Path = CLUSTER, mesh: Path | None = MESH, *, now_s: float = NOW_S, **settings: Any
     ) -> None:
-        self.settings, self.now_s, self.known = Settings(**settings), now_s, PlannerCache()
+        self.settings, self.now_s, self.known = Settings().changed(settings), now_s, PlannerCache()
         self.cache = filled_cache(cluster, mesh, self.settings, now_s=now_s)
         self.base = Situation(self.cache.snapshot(), self.settings.policy(), now_s)
         self.plan = plan(self.base.snapshot, self.base.policy, now_s=now_s, cache=self.known)

@@ -166,7 +166,7 @@ def test_serve_refuses_bad_settings(arguments: tuple[str, ...], env: dict[str, s
 def test_the_demo_is_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Outside a checkout, where its files are not, it says so."""
     settings = demo_settings(4321)
-    assert (settings.snapshot, settings.port, settings.network.hard_ttl().delay) == (CLUSTER, 4321, None)
+    assert (settings.snapshot, settings.port, settings.network.hard_ttl_s.delay) == (CLUSTER, 4321, None)
     lines = what_to_try(4321)
     assert "curl -s http://127.0.0.1:4321/filter -d @examples/requests/filter-case1.json" in lines
     assert all((EXAMPLES.parent / word[1:]).exists() for word in lines.split() if word.startswith("@"))

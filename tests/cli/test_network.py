@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from extender.api.documents.network import link_document
-from extender.network.file.source import read_mesh
+from extender.network.meshfile import read_mesh
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import NetworkMatrix

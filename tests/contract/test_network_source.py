@@ -10,9 +10,9 @@ from typing import TypeAlias
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.file.source import MeshFileSource
-from extender.network.maddash.client import MaddashServer as Address
-from extender.network.maddash.source import MaddashSource
+from extender.network.maddash import MaddashSource
+from extender.network.meshfile import MeshFileSource
+from extender.settings.network import MaddashSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric
 from tests.extender.network.world import read
@@ -54,7 +54,7 @@ class MaddashWorld:
     def __init__(self, server: MaddashServer) -> None:
         self.server = server
         self.checked_at_s = 0.0
-        self.source = MaddashSource(Address(server.url, timeout_s=10.0))
+        self.source = MaddashSource(MaddashSettings(server.url, timeout_s=10.0))
 
     def show(self, mesh: Mesh, *, measured_at_s: float) -> None:
         self.server.broken = False

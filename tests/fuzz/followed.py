@@ -41,7 +41,7 @@ class _Told:
 
 class Followed:
     def __init__(self) -> None:
-        settings = Settings.model_validate({"elastic": {"enabled": True}})
+        settings = Settings().changed({"elastic": {"enabled": True}})
         self.cache = empty_cache(settings)
         self.unreadable = UnreadableObjects()
         self._told = _Told()

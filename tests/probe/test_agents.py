@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 
 from lab.testbed.processes.network import free_ports
-from probe.clock import Clock
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
-from probe.udp import UdpSocket
+from probe.udp import MachineClock, UdpSocket
 from probe.window import Window
 from tests.liveness import LIVENESS_S
 from tests.probe.assigner import Assigner, serving
@@ -67,7 +66,7 @@ def rss_mib(process: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024.0
 
 
-class JumpingClock(Clock):
+class JumpingClock(MachineClock):
     """The machine's, but for jumps of the monotonic one, which end waiting."""
 
     def __init__(self) -> None:

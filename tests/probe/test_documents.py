@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment, report
-from probe.memory import LINKS_KEPT_S, MOST_WINDOWS, Batches, Memory
-from probe.window import Window
+from probe.window import LINKS_KEPT_S, MOST_WINDOWS, Batches, LastKnown, Window
 
 PEER = {"node": "n2", "address": "10.0.0.2", "port": 8862}
 WHOLE = {"interval_s": 10.0, "packet_interval_s": 0.1, "peers": [PEER], "reflect_for": ["10.0.0.2"]}
@@ -36,7 +35,7 @@ def test_what_is_known_goes_to_the_next_leader_with_its_age_and_is_bounded() -> 
     known = [50.0, 1.0, 0.0, 49.0, 0.2, 0.2]
     found = read_assignment(json.dumps(WHOLE | {"peers": [PEER | {"known": [5.0, *known]}], "resend": True}).encode())
     assert (found.known, found.resend) == ({"n2": (5.0, known)}, True)
-    memory = Memory[Any](LINKS_KEPT_S)
+    memory = LastKnown[Any](LINKS_KEPT_S)
     memory.keep({f"m{number}": (5.0, known) for number in range(200)}, now_s=100.0)
     memory.keep(found.known, now_s=110.0)
     left = memory.at(120.0)

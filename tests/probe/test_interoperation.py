@@ -14,11 +14,10 @@ import pytest
 
 from lab.testbed.processes.network import free_ports
 from probe import packets
-from probe.clock import Clock
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
 from probe.session import Session
-from probe.udp import UdpSocket
+from probe.udp import MachineClock, UdpSocket
 from tests.liveness import LIVENESS_S
 
 OURS, THEIRS = "127.0.4.1", "127.0.4.2"
@@ -59,7 +58,7 @@ needs_program = pytest.mark.skipif(not program, reason="NETGANG_STAMP_SUITE does
 
 @contextmanager
 def prober(*peers: Peer) -> Iterator[tuple[Prober, int]]:
-    clock = Clock()
+    clock = MachineClock()
     answering, asking = UdpSocket(OURS, 0, clock.unix_ns, ttl=True), UdpSocket(OURS, 0, clock.unix_ns)
     found = Prober(clock, answering, asking)
     found.assign(Assignment(10.0, 0.05, peers, (THEIRS,)))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probe import packets
-from probe.reflector import MOST_OF_ONE, Reflector
+from probe.packets import MOST_OF_ONE, SessionReflector
 from probe.session import Session
 
 T1, T2, T3 = 0x83AA7E80_00000001, 0x83AA7E80_00000002, 0x83AA7E80_00000003
@@ -60,12 +60,12 @@ def test_error_estimates_are_never_too_small(error_s: float, synchronized: bool)
     assert (estimate & 0xFF, bool(estimate & packets.SYNCHRONIZED)) != (0, not synchronized)
 
 
-def reflect(reflector: Reflector, datagram: bytes, source: tuple[str, int] = ("10.0.0.1", 5)) -> bytes | None:
+def reflect(reflector: SessionReflector, datagram: bytes, source: tuple[str, int] = ("10.0.0.1", 5)) -> bytes | None:
     return reflector.answer(datagram, source, received=T2, ttl=64, now=T3)
 
 
 def test_only_assigned_addresses_are_answered_with_numbers_of_their_own() -> None:
-    reflector = Reflector()
+    reflector = SessionReflector()
     assert reflect(reflector, REQUEST) is None
     reflector.allow(["10.0.0.1", "10.0.0.2"])
     asked = (("10.0.0.1", 5), ("10.0.0.1", 5), ("10.0.0.2", 5), ("10.0.0.1", 6), ("10.0.0.1", 5), ("10.0.0.3", 5))
@@ -78,7 +78,7 @@ def test_only_assigned_addresses_are_answered_with_numbers_of_their_own() -> Non
 
 
 def test_sessions_are_bounded() -> None:
-    reflector = Reflector()
+    reflector = SessionReflector()
     reflector.allow(["10.0.0.1"])
     for port in range(1, 2 + MOST_OF_ONE):
         reflect(reflector, REQUEST, ("10.0.0.1", port))
@@ -89,7 +89,7 @@ def test_sessions_are_bounded() -> None:
 def test_ten_thousand_datagrams_change_nothing() -> None:
     """To the reflector and to the sender: nothing raised, none longer than its request."""
     chance = random.Random(7)
-    reflector, session = Reflector(), Session(0xBEEF)
+    reflector, session = SessionReflector(), Session(0xBEEF)
     reflector.allow(["10.0.0.1"])
     session.send(T1, 0x8A20, at_s=0.0)
     session.send(T1, 0x8A20, at_s=0.1)

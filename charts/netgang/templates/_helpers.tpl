@@ -53,7 +53,6 @@ reports: {port: 8891}
 {{- if .Values.probe.enabled }}
 probe:
   enabled: true
-  service_account: {{ .Release.Namespace }}/netgang-probe
   throughput: {enabled: {{ .Values.probe.throughput }}}
 {{- end }}
 {{- end }}

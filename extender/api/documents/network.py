@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from extender.network.mapping import NodeMapping
-from extender.network.merge import NetworkStatus, node_counts
+from extender.network.merge import RefreshStatus, node_counts
 from extender.schemas import network as schema
 from extender.schemas.network import LinkInFull
 from scoring.ids import NodeName, ZoneName
@@ -34,7 +34,7 @@ _VALUES: Final = ("loss_ratio", "delay_ms", "throughput_bps", "loss_age_s", "del
 
 def network_document(
     snapshot: Snapshot,
-    status: NetworkStatus | None,
+    status: RefreshStatus | None,
     *,
     zone: str | None = None,
     limit: int = USUAL_NODES,
@@ -93,7 +93,7 @@ def mapping_document(mapping: NodeMapping, *, most: int = _NAMED) -> schema.Mapp
     )
 
 
-def _status(status: NetworkStatus) -> schema.SourcesStatus:
+def _status(status: RefreshStatus) -> schema.SourcesStatus:
     mapping = None if status.mapping is None else mapping_document(status.mapping)
     return schema.SourcesStatus(
         version=status.version,

@@ -16,7 +16,7 @@ from extender.controllers.events.nodes import NetworkAlarms
 from extender.controllers.owners.obstacles import kept_notes
 from extender.controllers.starts import ExpectedStarts
 from extender.decision_log import Recorder
-from extender.network.merge import NetworkStatus
+from extender.network.merge import RefreshStatus
 from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
@@ -49,7 +49,7 @@ class Views:
     jobs: JobsView | None
     recorder: Recorder | None
     sync: Callable[[], dict[str, Watch]]  # kind → how its reflector does
-    network_status: Callable[[], NetworkStatus | None]
+    network_status: Callable[[], RefreshStatus | None]
     alarms: NetworkAlarms
     probe_agents: Callable[[], ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
     leadership: Callable[[], Standing] | None  # How the election stands; `None`: there is none

@@ -7,14 +7,13 @@ from typing import Final
 
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, node_subject
-from extender.network.batches import off_loop
+from extender.network.answers import off_loop
 from scoring.explain.words import quantity, some, value_text, zone_text
 from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.alarms import Alarm, State, step
-from scoring.network.degraded import Degraded, Kind, Look, Subject, degraded
+from scoring.network.degraded import Alarm, AlarmState, Degraded, DegradedLinks, Subject, SubjectKind, degraded, step
 from scoring.network.measurement import METRICS, Metric
 from scoring.network.node_links import links_of
 
@@ -87,7 +86,7 @@ class NetworkAlarms(ControlLoop):
 
     Why on nodes: that is what people describe when training is slow, and a zone is no object; what is about a zone is
     written once, on its first node. Rules: each new matrix is looked at once, a large one in a thread, whichever
-    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.alarms`; only
+    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.degraded`; only
     the leader writes, and one that begins to lead starts without memory. Documents and the page show the last look.
     """
 
@@ -96,9 +95,9 @@ class NetworkAlarms(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._look: Look | None = None  # At the last matrix; `None`: there was none yet
+        self._look: DegradedLinks | None = None  # At the last matrix; `None`: there was none yet
         self._version = 0
-        self._states: dict[Subject, State] = {}
+        self._states: dict[Subject, AlarmState] = {}
 
     async def look(self) -> None:
         """Look at the matrix, if it is new, and write what is due. Cost: O(m log m) for m values, if it is."""
@@ -115,31 +114,33 @@ class NetworkAlarms(ControlLoop):
         for alarm in alarms:
             self._post(alarm, snapshot)
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
-        self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in Kind})
+        self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in SubjectKind})
 
     def bad_now(self) -> tuple[Degraded, ...]:
         """What is bad beyond doubt by the last matrix, announced or not yet: zones first, then the larger share."""
         bad = [one for one in self._look.degraded if one.certain] if self._look is not None else []
-        return tuple(sorted(bad, key=lambda one: (one.about.kind is Kind.NODE, -one.bad / one.of, one.about.name)))
+        return tuple(
+            sorted(bad, key=lambda one: (one.about.kind is SubjectKind.NODE, -one.bad / one.of, one.about.name))
+        )
 
     def _post(self, alarm: Alarm, snapshot: Snapshot) -> None:
         kind, name = alarm.about
         table = snapshot.table
-        rows = () if kind is Kind.NODE else table.zones.get(ZoneName(name), ())
-        on = name if kind is Kind.NODE else next((table.names[row] for row in rows), None)
+        rows = () if kind is SubjectKind.NODE else table.zones.get(ZoneName(name), ())
+        on = name if kind is SubjectKind.NODE else next((table.names[row] for row in rows), None)
         if on is not None:
             what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
             self.context.post_event(node_subject(on), what, _words(alarm), name)
 
 
-def _look(snapshot: Snapshot, policy: ScorePolicy) -> Look:
+def _look(snapshot: Snapshot, policy: ScorePolicy) -> DegradedLinks:
     links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
     return degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
 
 
 def _words(alarm: Alarm) -> str:
     kind, about = alarm.about
-    name = f"Node {about}" if kind is Kind.NODE else f"Inside {zone_text(ZoneName(about))}"
+    name = f"Node {about}" if kind is SubjectKind.NODE else f"Inside {zone_text(ZoneName(about))}"
     since = datetime.fromtimestamp(alarm.since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     if not alarm.degraded:
         return f"{name}: links are good again since {since}."

@@ -31,7 +31,7 @@ from extender.convert.podgroups import pod_group_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.clock import Backoff
 from extender.runtime.slices import Steps
-from extender.settings.features import StatusMode
+from extender.settings.settings import StatusMode
 from scoring.ids import GangKey, PodUid
 from scoring.model import Gang, GangSource, GroupStatus, Pod, PodGroup, Reason
 from scoring.queue.admitted_condition import AdmittedCondition, admitted_condition, camel_case

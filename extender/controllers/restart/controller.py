@@ -155,7 +155,7 @@ class Restarts(ControlLoop):
         recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
         self._history = {key: past for key, past in recent.items() if past}
         history = case.history(now_s=now_s, notes=self.context.notes) or self._history.get(case.gang.key, ())
-        if not_before_s(history, self.context.planner.policy.restarts) > now_s:
+        if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
         if case.desired_suffices():

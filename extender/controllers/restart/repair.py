@@ -128,7 +128,7 @@ class Repairs(ControlLoop):
                 watched.posted, watched.owner_over = note, None
                 there = (*watched.gang.pending, *watched.gang.placed)
                 self.context.post_gang_event(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
-        limits = self.context.planner.policy.restarts
+        limits = self.context.planner.policy.repair
         due = due_s(watched.crew, watched.gang, limits) if repair is Repair.RESTART else None
         if due is None or watched.given_up or not self.context.quiet.over:
             return

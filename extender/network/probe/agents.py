@@ -19,14 +19,13 @@ from typing import Final
 
 import msgspec
 
-from extender.network.probe.agent_pods import AgentPod
-from extender.network.probe.agent_state import Agent, Link, Refusal, refusal_of
+from extender.network.probe.agent_state import AgentPod, AgentState, LinkReports, ReportRefusal, refusal_of
 from extender.network.probe.bursts import Bursts
 from extender.ports import Clock
 from extender.schemas.probe import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, Window, link_value, read_figures
-from scoring.probing.peers import SMALL, ZONE_PEERS, Turn
+from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value, read_figures
+from scoring.probing.peers import SMALL, ZONE_PEERS, PeerTurn
 
 EPOCH_S: Final = 60.0  # Pairs take turns so often
 _SILENT_INTERVALS: Final = 4.0  # An agent without a report for so long is called silent …
@@ -55,7 +54,7 @@ class Agents:
         self._clock = clock
         self.bursts = bursts
         self.options = options
-        self._agents: dict[NodeName, Agent] = {}
+        self._agents: dict[NodeName, AgentState] = {}
         self._peers: Mapping[NodeName, Sequence[NodeName]] = {}
 
     @property
@@ -68,7 +67,7 @@ class Agents:
         """Seconds without a report after which an agent is called silent."""
         return _SILENT_INTERVALS * self.interval_s
 
-    def take(self, report: ProbeReport, pod: AgentPod) -> ProbeOrders | Refusal:
+    def take(self, report: ProbeReport, pod: AgentPod) -> ProbeOrders | ReportRefusal:
         """Keep a report of the agent in `pod`, which was checked, and say what to do next. Cost: O(links)."""
         now_s, node = self._clock.now_s(), NodeName(report.node)
         agent = self._agents.get(node)
@@ -81,7 +80,7 @@ class Agents:
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
             for known in links.values():
                 known.waiting = None
-            agent = Agent(
+            agent = AgentState(
                 pod,
                 report.since_s,
                 report.sequence,
@@ -119,7 +118,7 @@ class Agents:
 
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], wanted: AbstractSet[NodeName], seed: str
-    ) -> tuple[Mapping[NodeName, ZoneName], Turn, AbstractSet[NodeName]]:
+    ) -> tuple[Mapping[NodeName, ZoneName], PeerTurn, AbstractSet[NodeName]]:
         """What peers are to be assigned by now: among nodes whose agent reports. Nodes that are gone are forgotten.
 
         Cost: O(agents + links).
@@ -133,7 +132,7 @@ class Agents:
                 del agent.links[peer]
         gone_s = _GONE_INTERVALS * self.interval_s
         there = {node: zone_of[node] for node, one in self._agents.items() if now_s - one.attendance.last_s < gone_s}
-        return there, Turn(int(now_s // EPOCH_S), seed), wanted & there.keys()
+        return there, PeerTurn(int(now_s // EPOCH_S), seed), wanted & there.keys()
 
     def assign(self, peers: Mapping[NodeName, Sequence[NodeName]]) -> None:
         """Give these peers from now on: what `assign_peers` answered to `question`."""
@@ -197,13 +196,13 @@ class Agents:
         if self.bursts is not None:
             self.bursts.forget()
 
-    def _hear(self, agent: Agent, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
+    def _hear(self, agent: AgentState, said: ProbedLink, *, began_s: float, now_s: float, late: bool) -> None:
         """One link of a report, and what was said of it before, if the peer's agent has reported since."""
         peer = NodeName(said.peer)
         if peer not in agent.measures and peer not in agent.measured:
             return
         other = self._agents.get(peer)
-        link = agent.links.setdefault(peer, Link())
+        link = agent.links.setdefault(peer, LinkReports())
         link.heard_s = now_s
         if link.waiting is not None and other is not None and other.attendance.covers(link.waiting):
             link.state = (link.state or LinkState(link.waiting.ended_s)).with_window(link.waiting)
@@ -211,17 +210,17 @@ class Agents:
         blocked = said.lost == said.sent and not (agent.answered and other is not None and other.answered)
         if said.sent > 0 and not blocked and not late:
             rtt_ms = said.rtt_ms[0] if said.rtt_ms is not None else None
-            link.waiting = Window(
+            link.waiting = LinkWindow(
                 began_s, now_s, said.sent, said.lost, said.lost_out, said.lost_back, rtt_ms, said.one_way_ms
             )
 
-    def _resume(self, agent: Agent, known: Sequence[KnownLink], *, now_s: float) -> float:
+    def _resume(self, agent: AgentState, known: Sequence[KnownLink], *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
         agent.resumed = True
         for one in known:
             if one.known[0] <= _KNOWN_S and one.peer != agent.pod.node:
                 state = read_figures(one.known, now_s)
-                agent.links.setdefault(NodeName(one.peer), Link(state, heard_s=now_s))
+                agent.links.setdefault(NodeName(one.peer), LinkReports(state, heard_s=now_s))
         at_s = {peer: link.state.at_s for peer, link in agent.links.items() if link.state is not None}
         if not at_s:
             return agent.attendance.last_s
@@ -231,7 +230,7 @@ class Agents:
         agent.attendance = Attendance(began_s - 2.0 * self.interval_s, began_s)
         return began_s
 
-    def _orders(self, node: NodeName, agent: Agent, *, now_s: float) -> ProbeOrders:
+    def _orders(self, node: NodeName, agent: AgentState, *, now_s: float) -> ProbeOrders:
         """Peers that answer already, and the addresses of all that measure this node or are about to."""
         options, is_new = self.options, now_s - agent.known_since_s < _FIRST_S
         often_s = min(_OFTEN_S, options.interval_s)
@@ -272,5 +271,5 @@ class Agents:
         )
 
 
-def _known(link: Link | None, now_s: float) -> list[float] | None:
+def _known(link: LinkReports | None, now_s: float) -> list[float] | None:
     return None if link is None or link.state is None else link.state.figures(now_s)

@@ -8,29 +8,116 @@ Why a clock for each step: an answer may be lost, an agent gone, netgang replace
 - A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `MAX_BPS`.
 - A leader begins its first burst once the last one of another leader must have ended.
 - While a burst may run, its two agents say nothing of other links (`disturbs`): it fills their queues.
-- Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values, by the agents
-  too, for the next leader (`burst_records`).
+- Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values.
+
+netgang has no database, and a leader that fails cannot hand over: both agents of a burst keep it, and tell the next
+leader (`BurstRecords`), or the day's count would begin again and throughput be unknown for hours. Rules:
+- The answer to an agent has the bursts of its node that ended since the answer before the last: one lost answer loses
+  none.
+- A burst counts for a new leader once both of its agents have said the same of it, so that neither can invent one.
+- What one agent alone has said is forgotten after `_CLAIMS_S`.
 """
 
 import logging
 import math
 import secrets
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from statistics import median
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from extender.network.probe.burst_records import MAX_BPS, BurstRecords, EndedBurst
 from extender.ports import Clock
-from extender.schemas.probe import BurstResult, KnownBurst, ProbeBurst
+from extender.schemas.probe import MOST_LINKS, BurstResult, KnownBurst, ProbeBurst
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.burst_history import KEPT_S, SLOW_RATIO, PastBurst
-from scoring.probing.bursts import BurstQuestion, BurstReason, BurstView, NextBurst
+from scoring.probing.bursts import KEPT_S, SLOW_RATIO, BurstQuestion, BurstReason, BurstView, NextBurst, PastBurst
 from scoring.probing.peers import Pair
+
+MAX_BPS: Final = 4e11  # No link has more bits per second: a result above it is not taken
+_CLAIMS_S: Final = 600.0
+_SAME_S: Final = 60.0  # Two agents' clocks and rounded ages differ by less in `KEPT_S`
+
+
+class EndedBurst(NamedTuple):
+    """One that was started and has ended; `None`: that direction was not measured."""
+
+    id: str
+    server: NodeName
+    client: NodeName
+    at_s: float
+    to_server_bps: float | None = None
+    to_client_bps: float | None = None
+
+    def known_to(self, node: NodeName, now_s: float) -> KnownBurst:
+        """As its agent is answered."""
+        age_s = round(max(now_s - self.at_s, 0.0), 1)
+        if node == self.server:
+            return KnownBurst(self.id, self.client, True, age_s, self.to_client_bps, self.to_server_bps)
+        return KnownBurst(self.id, self.server, False, age_s, self.to_server_bps, self.to_client_bps)
+
+
+class BurstRecords:
+    """Bursts of `KEPT_S`; one writer, on the loop."""
+
+    def __init__(self) -> None:
+        self._ended: deque[tuple[int, EndedBurst]] = deque()  # In the order of `number`
+        self._ids: set[str] = set()
+        self._claims: dict[str, tuple[NodeName, EndedBurst]] = {}  # id → whose agent said it, what
+        self._claims_until_s: float | None = None
+        self.number = 0  # Of the last one
+
+    def add(self, burst: EndedBurst) -> None:
+        """A burst has ended."""
+        self.number += 1
+        self._ended.append((self.number, burst))
+        self._ids.add(burst.id)
+
+    def since(self, node: NodeName, number: int, now_s: float) -> tuple[KnownBurst, ...]:
+        """Bursts of a node after this number, the newest `MOST_LINKS`, oldest first. Cost: O(bursts after it)."""
+        found: list[KnownBurst] = []
+        for at, burst in reversed(self._ended):
+            if at <= number or len(found) == MOST_LINKS:
+                break
+            if node in (burst.server, burst.client) and burst.at_s > now_s - KEPT_S:
+                found.append(burst.known_to(node, now_s))
+        return tuple(reversed(found))
+
+    def confirmed(self, node: NodeName, said: Iterable[KnownBurst], now_s: float) -> Sequence[EndedBurst]:
+        """Take what the agent of this node says of bursts under an earlier leader; those that both ends have said."""
+        if self._claims_until_s is None:
+            self._claims_until_s = now_s + _CLAIMS_S
+        found = []
+        for one in said if now_s < self._claims_until_s else ():
+            claim = self._read(node, one, now_s)
+            if claim is None:
+                continue
+            first, other = self._claims.setdefault(one.id, (node, claim))
+            if first != node and other._replace(at_s=claim.at_s) == claim and abs(other.at_s - claim.at_s) < _SAME_S:
+                del self._claims[one.id]
+                self.add(claim)
+                found.append(claim)
+        return found
+
+    def _read(self, node: NodeName, said: KnownBurst, now_s: float) -> EndedBurst | None:
+        peer, at_s = NodeName(said.peer), now_s - said.age_s
+        most_bps = max(said.sent_bps or 0.0, said.received_bps or 0.0)
+        if said.id in self._ids or peer == node or said.age_s >= KEPT_S or most_bps > MAX_BPS:
+            return None
+        if said.server:
+            return EndedBurst(said.id, node, peer, at_s, said.received_bps, said.sent_bps)
+        return EndedBurst(said.id, peer, node, at_s, said.sent_bps, said.received_bps)
+
+    def forget_old(self, now_s: float) -> None:
+        """Forget bursts, and what one agent alone has said, that count no more."""
+        while self._ended and self._ended[0][1].at_s <= now_s - KEPT_S:
+            self._ids.discard(self._ended.popleft()[1].id)
+        if self._claims_until_s is not None and now_s >= self._claims_until_s:
+            self._claims.clear()
+
 
 PORTS: Final = range(8863, 8871)  # TCP, for NetworkPolicy: one at random for each burst
 _LATE_INTERVALS: Final = 2.5

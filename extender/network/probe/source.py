@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from extender.network import batches
+from extender.network import answers
+from extender.network.answers import carried
+from extender.network.merge import PROBE
 from extender.network.probe.agents import Agents
-from extender.network.probe.precedence import PROBE
-from extender.network.sources.answers import carried
 from extender.ports import Batch
 from extender.schemas.network import AgentsAmiss, ProbeAgents
 from scoring.ids import EndpointId, NodeName, ZoneName
@@ -78,7 +78,7 @@ class ProbeSource:
         if (bursts := self._agents.bursts) is not None:
             able = self._agents.with_iperf3(has_it=True)
             question = bursts.question(zone_of, able, interval_s=self._agents.interval_s)
-            bursts.assign(await batches.off_loop(question.size, question.chosen))
+            bursts.assign(await answers.off_loop(question.size, question.chosen))
         seen = self.seen = self._look(zone_of, now_s=now_s)
         silent, unanswered = seen.silent.count, seen.unanswered.count
         self._on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
@@ -104,7 +104,7 @@ class ProbeSource:
         size = len(measured) + len(rates) + len(self.table)
         keep_s = self._agents.silent_after_s
         work = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
-        self.table, self._table_at_s = await batches.off_loop(size, work), now_s
+        self.table, self._table_at_s = await answers.off_loop(size, work), now_s
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
@@ -139,7 +139,7 @@ class ProbeSource:
             there, turn, wanted = self._asked = asked
             most = self._agents.options.peers
             work = partial(assign_peers, there, turn, wanted=wanted, most=most)
-            self._agents.assign(await batches.off_loop(len(there) * most, work))
+            self._agents.assign(await answers.off_loop(len(there) * most, work))
 
 
 def _of(amiss: AgentsAmiss) -> str:

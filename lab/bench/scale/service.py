@@ -192,12 +192,13 @@ class Commands:
         return times
 
 
-async def _main(kubeconfig: Path, mesh: Path) -> None:
-    settings = Settings.model_validate(
+async def _main(kubeconfig: Path, mesh: Path | None) -> None:
+    sources = () if mesh is None else ({"kind": "file", "path": str(mesh)},)
+    settings = Settings().changed(
         {
             "kubeconfig": kubeconfig,
             "scheduler_names": ("netgang",),
-            "network": {"sources": ({"kind": "file", "path": str(mesh)},)},
+            "network": {"sources": sources},
             "queue": {"starve_limit_s": STARVE_LIMIT_S},
         }
     )

@@ -111,7 +111,7 @@ class Planned(Deciding):
             had_s = one.before_s + sum(now_s - one.bound_s[Role.WORKER, index] for index in one.workers)
             for hours in service.thresholds_h if share else ():
                 yield now_s + (hours * 3600.0 / share - had_s) / len(one.workers) + 1e-3  # also after rounding
-            yield (one.ran_since_s or 0.0) + service.min_run_s
+            yield (one.ran_since_s or 0.0) + self._policy.min_run_s
 
 
 class PaperN(Planned):

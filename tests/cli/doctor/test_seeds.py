@@ -24,6 +24,7 @@ from extender.runtime.clock import SystemClock
 from extender.schemas.network import AgentsAmiss, ProbeAgents
 from extender.settings.ports import TlsSettings
 from extender.settings.settings import Settings
+from extender.settings.times import LeaderElection
 from scoring.ids import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node
@@ -34,13 +35,13 @@ from tests.contract.manifests.rendered import ROOT
 Seed = Callable[[Facts], Facts]
 GATES = "netgang-gate"
 HOST = "netgang.netgang-system.svc"
-SETTINGS = Settings(leader_election="on")
+SETTINGS = Settings(leader_election=LeaderElection.ON)
 SERVICE = ServiceAddress("netgang", "netgang-system", 8888, "10.96.0.88")
 ROLE = "node-role.kubernetes.io"
 DEFAULT = Settings(scheduler_names=("default-scheduler",), host="0.0.0.0")
 TLS = Settings(
-    leader_election="on",
-    tls=TlsSettings(cert_file="tls.crt", key_file="tls.key", client_ca_file="ca.crt", client_names=("s",)),
+    leader_election=LeaderElection.ON,
+    tls=TlsSettings(Path("tls.crt"), Path("tls.key"), Path("ca.crt"), ("s",)),
     health_port=8890,
 )
 
@@ -254,7 +255,7 @@ WELL: dict[str, Seed] = {  # what is as it should be, though it looks otherwise
         endpoints=Endpoints({"loss": {"mapped": 2, "unmapped": 0}, "throughput": {"mapped": 0, "unmapped": 2}})
     ),
     "sampling that netgang knows of": both(
-        config(percentageOfNodesToScore=10), facts(settings=SETTINGS.model_copy(update={"sees_all_nodes": False}))
+        config(percentageOfNodesToScore=10), facts(settings=replace(SETTINGS, sees_all_nodes=False))
     ),
     "a foreign extender": with_scheduler(
         lambda found: found["extenders"].append({"urlPrefix": "http://topolvm:9251", "filterVerb": "predicate"})
@@ -277,7 +278,7 @@ def test_other_ways_to_be_right() -> None:
     """The configuration of the cluster's own kube-scheduler; and none at all where it asks no extender."""
     own = yaml.safe_load((ROOT / "scheduler-config/default-scheduler.yaml").read_text())
     assert examine(Facts(settings=DEFAULT, scheduler=own, kubernetes="1.36.3")) == ()
-    assert examine(Facts(settings=SETTINGS.model_copy(update={"extender": False}), kubernetes="1.37.2")) == ()
+    assert examine(Facts(settings=replace(SETTINGS, extender=False), kubernetes="1.37.2")) == ()
 
 
 def test_what_was_not_seen_is_a_note() -> None:
@@ -304,7 +305,7 @@ NODES = (node("n1"), node("n2"), node("n3"))
 
 
 async def asked(*sources: dict[str, Any]) -> Facts:
-    return await ask_sources(Facts(Settings(network={"sources": sources}), nodes=NODES), SystemClock())
+    return await ask_sources(Facts(Settings().changed({"network": {"sources": sources}}), nodes=NODES), SystemClock())
 
 
 async def test_a_source_that_answers_and_one_that_does_not(tmp_path: Path) -> None:

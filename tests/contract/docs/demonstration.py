@@ -58,7 +58,7 @@ async def demonstration(**settings: Any) -> AsyncIterator[Demonstration]:
         },
     }
     async with (
-        measured(Settings.model_validate(given | settings)) as service,
+        measured(Settings().changed(given | settings)) as service,
         httpx.AsyncClient(
             transport=httpx.ASGITransport(app=service.app), base_url="http://netgang", headers=AS_CURL
         ) as client,

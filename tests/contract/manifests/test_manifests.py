@@ -10,8 +10,7 @@ from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.lease import LEADER
-from extender.settings.call_bound import COMMIT_TIMEOUT_S
-from extender.settings.leadership import LEASE_NAME, LeaderElection
+from extender.settings.times import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection
 from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered import (
     MODES,

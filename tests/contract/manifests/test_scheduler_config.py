@@ -34,7 +34,7 @@ def test_there_are_exactly_these_two() -> None:
 def test_the_doctor_finds_nothing(name: str) -> None:
     """Beside the settings that are installed; docs/how-to/which-scheduler.md changes the name alone."""
     second = name == "second-scheduler"
-    settings = Settings.model_validate(installed_settings() | ({} if second else {"scheduler_names": [DEFAULT]}))
+    settings = Settings().changed(installed_settings() | ({} if second else {"scheduler_names": [DEFAULT]}))
     meta, spec = (installed_object("Service")[part] for part in ("metadata", "spec"))
     port, config = spec["ports"][0]["port"], CONFIGURATIONS[name]
     service = ServiceAddress(meta["name"], meta["namespace"], port, "10.96.0.88")  # a static pod resolves no name
@@ -54,7 +54,7 @@ def test_entries_are_what_kube_scheduler_takes(name: str) -> None:
     assert [entry["weight"] >= 5 for entry in entries if entry.get("prioritizeVerb")] == [True]
     assert all((duration_s(entry["httpTimeout"]) or 5.0) <= 3.0 for entry in entries if entry.get("filterVerb"))
     [binder] = [entry for entry in entries if entry.get("bindVerb")]
-    assert duration_s(binder["httpTimeout"]) == Settings.model_validate(installed_settings()).http_timeout_s
+    assert duration_s(binder["httpTimeout"]) == Settings().changed(installed_settings()).http_timeout_s
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -11,7 +11,7 @@ from extender.api.reports import ProbePort, create_reports_app
 from extender.controllers.elastic import reports as report_body
 from extender.controllers.elastic.reports import Reports
 from extender.convert import wire
-from extender.network.probe.agent_pods import AgentPods
+from extender.network.probe.agent_state import AgentPods
 from extender.network.probe.agents import Agents
 from extender.settings.settings import Settings
 from scoring.ids import Namespace, NodeName, PodName, PodUid

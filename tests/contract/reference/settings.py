@@ -1,20 +1,22 @@
 """settings.md and settings-sources.md of the reference: every setting with its default, from the settings."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_type_hints
 
-from pydantic import BaseModel
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import asdict, fields
 
 from extender.api.openapi import texts_of_fields
-from extender.settings.mapping import EndpointRule, NodeEndpoints
-from extender.settings.network import FileSource, MaddashSource
-from extender.settings.settings import Settings
-from extender.settings.sources import (
-    OpenSearchSource,
+from extender.settings.mapping import EndpointRule
+from extender.settings.network import (
+    FileSource,
+    MaddashSettings,
+    OpenSearchSettings,
     PrometheusQuery,
-    PrometheusSource,
+    PrometheusSettings,
 )
-from scoring.model.policy import Ratios
+from extender.settings.settings import Settings
+from scoring.model.policy import Ratios, Ttl
 from tests.contract.reference.text import first_paragraph
 
 _SETTINGS_HEAD = """# Settings
@@ -53,22 +55,21 @@ def settings_page() -> str:
 
 
 def sources_page() -> str:
-    archives: dict[type[BaseModel], str] = {OpenSearchSource: "opensearch", PrometheusSource: "prometheus"}
-    shared = set.intersection(*(set(_rows(model)) for model in archives))
-    first = [row for row in _rows(OpenSearchSource) if row in shared]
+    archives: dict[type[Struct], str] = {OpenSearchSettings: "opensearch", PrometheusSettings: "prometheus"}
+    shared = set.intersection(*(set(_rows(record)) for record in archives))
+    first = [row for row in _rows(OpenSearchSettings) if row in shared]
     parts = (
         ("A file source: `kind: file`", FileSource),
-        ("A MaDDash source: `kind: maddash`", MaddashSource),
-        ("A perfSONAR archive: `kind: opensearch`", OpenSearchSource),
-        ("A Prometheus source: `kind: prometheus`", PrometheusSource),
+        ("A MaDDash source: `kind: maddash`", MaddashSettings),
+        ("A perfSONAR archive: `kind: opensearch`", OpenSearchSettings),
+        ("A Prometheus source: `kind: prometheus`", PrometheusSettings),
         ("A Prometheus query", PrometheusQuery),
-        ("Endpoints of a node or zone", NodeEndpoints),
         ("A rule for endpoints", EndpointRule),
     )
     text = _SOURCES_HEAD + _table(first)
-    for title, model in parts:
-        known = {"kind", *((name for name, _, _ in first) if model in archives else ())}
-        text += f"\n## {title}\n\n{_table(row for row in _rows(model) if row[0] not in known)}"
+    for title, record in parts:
+        known = {"kind", *((name for name, _, _ in first) if record in archives else ())}
+        text += f"\n## {title}\n\n{_table(row for row in _rows(record) if row[0] not in known)}"
     return text
 
 
@@ -77,27 +78,30 @@ def _table(rows: Iterable[Row]) -> str:
     return f"| setting | default | |\n|---|---|---|\n{''.join(lines)}"
 
 
-def _rows(model: Any, prefix: str = "") -> Iterator[Row]:
+def _rows(record: Any, prefix: str = "") -> Iterator[Row]:
     """(name, default, first paragraph of the help) of every setting, nested ones with dots."""
-    texts = dict(texts_of_fields(model))
-    for name, field in model.model_fields.items():
-        by_metric = hasattr(field.annotation, "_short")  # one value may stand for all: one setting, not three
-        if hasattr(field.annotation, "model_fields") and not by_metric:
-            yield from _rows(field.annotation, f"{prefix}{name}.")
+    texts, kinds = dict(texts_of_fields(record)), get_type_hints(record)
+    for field in fields(record):
+        if field.name in getattr(record, "fixed", ()):
             continue
-        default = "required" if field.is_required() else f"`{_shown(field.get_default(call_default_factory=True))}`"
-        yield f"{prefix}{name}", default, first_paragraph(texts[name])
+        name, kind, default = field.name, kinds[field.name], field.default
+        if isinstance(kind, type) and issubclass(kind, Struct) and kind not in (Ratios, Ttl):
+            yield from _rows(kind, f"{prefix}{name}.")
+            continue
+        if field.default_factory is not NODEFAULT:
+            default = field.default_factory()
+        shown = "required" if default is NODEFAULT else f"`{_shown(default)}`"
+        yield f"{prefix}{name}", shown, first_paragraph(texts[name])
 
 
 def _shown(value: object) -> str:
     match value:
         case None | True | False:
             return {None: "null", True: "true", False: "false"}[value]
-        case tuple():
+        case tuple() | frozenset():
             return f"[{', '.join(map(str, value))}]"
-        case BaseModel():
-            fields = {name: _shown(one) for name, one in value if one is not None}
-            return "{" + ", ".join(f"{name}: {one}" for name, one in fields.items()) + "}"
+        case Ttl():
+            return "{" + ", ".join(f"{name}: {_shown(one)}" for name, one in asdict(value).items()) + "}"
         case Ratios(loss, delay, bandwidth):
             return f'"{loss:g}:{delay:g}:{bandwidth:g}"'
         case float():

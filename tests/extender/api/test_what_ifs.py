@@ -110,8 +110,8 @@ BAD: dict[str, tuple[str, Object | bytes]] = {  # case: (part of the detail, the
     "another scheduler": ("its schedulerName is default-scheduler", pods(gang="p", scheduler="default-scheduler")),
     "a pod that runs": ("default/p is on a node already", pods(gang="p", nodeName="n1")),
     "a setting that decides nothing": ("settings.port: decides nothing", {"settings": {"port": 1}}),
-    "a bad setting": ("settings.queue.order: Input should be", {"settings": {"queue": {"order": "x"}}}),
-    "another bad setting": ("settings.spill_wait_s:", {"settings": {"spill_wait_s": -1}}),
+    "a bad setting": ("settings.queue.order = 'x': must be 'weight' or", {"settings": {"queue": {"order": "x"}}}),
+    "another bad setting": ("settings.spill_wait_s = -1: ", {"settings": {"spill_wait_s": -1}}),
     "a node that is not there": ("cordon: there is no node n9", {"advance_s": 1, "cordon": ["n9"]}),
 }
 
@@ -192,7 +192,7 @@ async def test_before_the_first_plan_nothing_is_supposed() -> None:
 
 
 def test_settings_that_are_supposed() -> None:
-    here = Settings(queue={"starve_limit_s": 60.0})
+    here = Settings().changed({"queue": {"starve_limit_s": 60.0}})
     made = policy_with(here, {"queue": {"order": "fifo"}, "score": {"ratios": "1:2:3"}, "spill_wait_s": 5})
     assert (made.queue.order, made.queue.starve_limit_s) == (Order.FIFO, 60.0)
     assert (made.score.ratios, made.spill_wait_s) == (Ratios(1.0, 2.0, 3.0), 5.0)

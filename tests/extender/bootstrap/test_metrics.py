@@ -8,12 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from extender.bootstrap.metrics import Reporting
-from extender.network.mapping import MappingConfig, map_nodes
-from extender.network.merge import NetworkStatus
+from extender.network.mapping import map_nodes
+from extender.network.merge import RefreshStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
 from extender.schemas.network import Source
 from extender.schemas.readiness import Watch
+from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric, PairCounts
 from tests import builders
@@ -27,17 +28,17 @@ class Desk:
     def __init__(self) -> None:
         self.telemetry = Telemetry()
         self.sync = {"pods": NEWS}
-        self.network: NetworkStatus | None = None
+        self.network: RefreshStatus | None = None
         self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
 
     def counted(self, name: str, **labels: str) -> float:
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
 
-def network(*sources: Source) -> NetworkStatus:
-    values: dict[str, Any] = dict.fromkeys(NetworkStatus.__struct_fields__)
+def network(*sources: Source) -> RefreshStatus:
+    values: dict[str, Any] = dict.fromkeys(RefreshStatus.__struct_fields__)
     known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}}
-    return NetworkStatus(**(values | known))
+    return RefreshStatus(**(values | known))
 
 
 def test_what_came_since_the_last_look_is_added() -> None:
@@ -63,7 +64,7 @@ def test_fetches_of_network_data_are_counted_by_outcome() -> None:
 def test_nodes_are_what_they_are_now() -> None:
     desk = Desk()
     nodes = [builders.node(name) for name in ("a", "b", "c")]
-    mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], MappingConfig())
+    mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], NetworkSettings())
     desk.network = replace(network(), mapping=mapping)
     desk.reporting.look()
     desk.reporting.look()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from extender.network.file.source import MeshFileSource
+from extender.network.meshfile import MeshFileSource
 from extender.network.refresh import Polled
 from extender.ports import Batch
 from extender.schemas.network import Source
@@ -181,6 +181,6 @@ async def test_a_defect_ends_the_wait(path: Path, monkeypatch: pytest.MonkeyPatc
     def stumble(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("extender.network.file.source.parse_mesh", stumble)
+    monkeypatch.setattr("extender.network.meshfile.parse_mesh", stumble)
     with pytest.raises(ZeroDivisionError):
         await MeshFileSource(path).fetch(now_s=NOW_S)

@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.api.documents.network import mapping_document
-from extender.network.mapping import MappingConfig, map_nodes
+from extender.network.mapping import map_nodes
 from extender.network.merge import node_counts
 from extender.ports import EndpointInfo
 from extender.schemas.network import LeftOut
+from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, Metric
@@ -28,8 +29,8 @@ def machine(
     return node(name, addresses=addresses, annotations=tuple((annotations or {}).items()), labels=labels)
 
 
-def endpoint(one: Node, *endpoints: EndpointInfo, config: MappingConfig | None = None) -> str | None:
-    return map_nodes([one], endpoints, config or MappingConfig()).endpoint_of[Metric.LOSS].get(one.name)
+def endpoint(one: Node, *endpoints: EndpointInfo, config: NetworkSettings | None = None) -> str | None:
+    return map_nodes([one], endpoints, config or NetworkSettings()).endpoint_of[Metric.LOSS].get(one.name)
 
 
 AUTOMATIC = {  # case: (expected endpoint, node, endpoints)
@@ -78,7 +79,7 @@ AMBIGUOUS = {  # case: (candidates, node, endpoints)
 @pytest.mark.parametrize(("candidates", "one", "endpoints"), AMBIGUOUS.values(), ids=AMBIGUOUS)
 def test_ambiguous(candidates: list[str], one: Node, endpoints: list[EndpointInfo]) -> None:
     """Where two endpoints match, none is taken: the node is listed with both, once per metric."""
-    found = map_nodes([one], endpoints, MappingConfig())
+    found = map_nodes([one], endpoints, NetworkSettings())
     assert found.endpoint_of[Metric.LOSS] == {}
     assert [tuple(candidates)] * 3 == [doubt.candidates for doubt in found.ambiguous]
     assert found.unmapped[Metric.LOSS] == ()
@@ -86,7 +87,7 @@ def test_ambiguous(candidates: list[str], one: Node, endpoints: list[EndpointInf
 
 def test_two_nodes_that_claim_one_host_name() -> None:
     """Endpoint `ps1` may be either of two nodes of that host name: neither gets it."""
-    found = map_nodes([machine("ps1.a.example"), machine("ps1.b.example")], [end("ps1")], MappingConfig())
+    found = map_nodes([machine("ps1.a.example"), machine("ps1.b.example")], [end("ps1")], NetworkSettings())
     assert found.endpoint_of[Metric.DELAY] == {}
     assert {"ps1.a.example", "ps1.b.example"} == {doubt.node for doubt in found.ambiguous}
 
@@ -94,7 +95,7 @@ def test_two_nodes_that_claim_one_host_name() -> None:
 def test_a_taken_endpoint_is_no_candidate_for_host_names() -> None:
     """`ps1.a.example` is `ps1` by its alias, so `ps1.b.example` cannot be it."""
     nodes = [machine("ps1.a.example"), machine("ps1.b.example")]
-    found = map_nodes(nodes, [end("ps1", "ps1.a.example")], MappingConfig())
+    found = map_nodes(nodes, [end("ps1", "ps1.a.example")], NetworkSettings())
     assert found.endpoint_of[Metric.LOSS] == {"ps1.a.example": "ps1"}
     assert found.unmapped[Metric.LOSS] == ("ps1.b.example",)
     assert found.ambiguous == ()
@@ -124,14 +125,14 @@ def test_stated(
 ) -> None:
     """Table, annotation, label: the first that says something decides, also when the name would match another."""
     endpoints = [end("n"), end("b", "b.lab.example"), end("c"), end("d")]
-    found = map_nodes([machine("n", annotations=annotations, labels=labels)], endpoints, MappingConfig(table))
+    found = map_nodes([machine("n", annotations=annotations, labels=labels)], endpoints, NetworkSettings(mapping=table))
     name = NodeName("n")
     assert loss == found.endpoint_of[Metric.LOSS].get(name)
     assert throughput == found.endpoint_of[Metric.THROUGHPUT].get(name)
 
 
 def test_a_stated_name_that_nobody_has_is_said() -> None:
-    found = map_nodes([machine("n", annotations={f"{KEY}-loss": "m"})], [end("n")], MappingConfig())
+    found = map_nodes([machine("n", annotations={f"{KEY}-loss": "m"})], [end("n")], NetworkSettings())
     assert found.unmapped[Metric.LOSS] == ("n",)
     assert found.unknown == (
         "node n: the annotation netgang.io/endpoint-loss names 'm': no endpoint of loss has this name",
@@ -139,7 +140,7 @@ def test_a_stated_name_that_nobody_has_is_said() -> None:
 
 
 def test_endpoint_of_the_zone() -> None:
-    config = MappingConfig(zones={ZoneName("a"): dict.fromkeys(METRICS, "gateway")})
+    config = NetworkSettings(zone_mapping={ZoneName("a"): dict.fromkeys(METRICS, "gateway")})
     nodes = [machine("n1"), machine("n2", annotations={KEY: "n2"}), node("n3", zone="b")]
     found = map_nodes(nodes, [end("gateway"), end("n2")], config)
     assert found.endpoint_of[Metric.LOSS] == {"n1": "gateway", "n2": "n2"}
@@ -149,7 +150,7 @@ def test_endpoint_of_the_zone() -> None:
 def test_hosts_for_delay_and_for_throughput() -> None:
     measured = {Metric.LOSS: {EndpointId("n-lat")}, Metric.THROUGHPUT: {EndpointId("n-bw")}}
     endpoints = [end("n-lat", "10.0.0.1"), end("n-bw", "10.0.0.1")]
-    found = map_nodes([machine("n", "10.0.0.1")], endpoints, MappingConfig(), measured=measured)
+    found = map_nodes([machine("n", "10.0.0.1")], endpoints, NetworkSettings(), measured=measured)
     assert found.endpoint_of[Metric.LOSS] == {"n": "n-lat"}
     assert found.endpoint_of[Metric.THROUGHPUT] == {"n": "n-bw"}
     assert found.endpoint_of[Metric.DELAY] == {}
@@ -158,7 +159,7 @@ def test_hosts_for_delay_and_for_throughput() -> None:
 
 
 def test_unused_endpoints_are_listed() -> None:
-    assert map_nodes([machine("n")], [end("n"), end("gw")], MappingConfig()).unused == ("gw",)
+    assert map_nodes([machine("n")], [end("n"), end("gw")], NetworkSettings()).unused == ("gw",)
 
 
 NAMES = st.sampled_from(["n1", "n2", "n1.a", "n1.b", "N2.", "10.0.0.1", "fd00::1", "fd00:0::1"])
@@ -171,8 +172,8 @@ NAMES = st.sampled_from(["n1", "n2", "n1.a", "n1.b", "N2.", "10.0.0.1", "fd00::1
 def test_order_is_irrelevant(machines: list[tuple[str, list[str]]], ends: list[tuple[str, list[str]]]) -> None:
     nodes = [machine(name, *addresses) for name, addresses in machines]
     endpoints = [end(name, *aliases) for name, aliases in ends]
-    found = map_nodes(nodes, endpoints, MappingConfig())
-    assert found == map_nodes(nodes[::-1], endpoints[::-1], MappingConfig())
+    found = map_nodes(nodes, endpoints, NetworkSettings())
+    assert found == map_nodes(nodes[::-1], endpoints[::-1], NetworkSettings())
     for metric in METRICS:
         doubtful = [doubt.node for doubt in found.ambiguous if doubt.metric is metric]
         listed = [*found.endpoint_of[metric], *found.unmapped[metric], *doubtful]
@@ -183,7 +184,7 @@ def test_nodes_are_in_one_list_each() -> None:
     nodes = [node(f"n{i:02}") for i in range(30)]
     ends = [EndpointInfo(EndpointId(f"n{i:02}"), ()) for i in range(5)]
     ends += [EndpointInfo(EndpointId(f"twin{k:02}"), ("n05",)) for k in range(12)]
-    mapping = map_nodes(nodes, ends, MappingConfig())
+    mapping = map_nodes(nodes, ends, NetworkSettings())
     assert node_counts(mapping)[Metric.LOSS] == {"mapped": 5, "unmapped": 24, "ambiguous": 1}
     found = mapping_document(mapping, most=10)
     assert found.unmapped[Metric.LOSS] == tuple(f"n{i:02}" for i in range(6, 16))
@@ -201,7 +202,7 @@ def test_a_document_of_thousands_of_nodes_is_short() -> None:
     nodes = [node(f"a{i:04}", annotations=wrong) for i in range(5000)]
     nodes += [node(f"b{i:04}", addresses=("shared",)) for i in range(5000)]
     ends = [EndpointInfo(EndpointId(f"end{k:04}"), ("shared",)) for k in range(5000)]
-    mapping = map_nodes(nodes, ends, MappingConfig())
+    mapping = map_nodes(nodes, ends, NetworkSettings())
     for most in (10, 100):
         found = mapping_document(mapping, most=most)
         assert len(msgspec.json.encode(found)) < 2000 * most

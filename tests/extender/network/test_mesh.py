@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from extender.errors import ConfigError
-from extender.network.file.source import parse_mesh, read_mesh
+from extender.network.meshfile import parse_mesh, read_mesh
 from extender.ports import Batch
 from scoring.network.matrix import Metric
 

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from extender.errors import ConfigError
-from extender.network.mapping import MappingConfig, NodeMapping, map_nodes, mapping_config, matching, ruled
+from extender.network.mapping import NodeMapping, map_nodes, matching, ruled
 from extender.ports import EndpointInfo
 from extender.settings.mapping import PATTERN_LIMIT, EndpointRule, why_not
+from extender.settings.network import NetworkSettings
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
@@ -26,13 +28,12 @@ PS = rule(r"node(\d+)", r"ps-node\1.example.org")
 
 
 def mapped(
-    rules: Sequence[EndpointRule], *nodes: Node | str, ends: Sequence[str], config: MappingConfig | None = None
+    rules: Sequence[EndpointRule], *nodes: Node | str, ends: Sequence[str], config: NetworkSettings | None = None
 ) -> NodeMapping:
-    base = config or MappingConfig()
     return map_nodes(
         [node(one) if isinstance(one, str) else one for one in nodes],
         [EndpointInfo(EndpointId(end), ()) for end in ends],
-        MappingConfig(table=base.table, zones=base.zones, rules=rules),
+        replace(config or NetworkSettings(), rules=tuple(rules)),
     )
 
 
@@ -62,9 +63,9 @@ def test_rules_for_some_metrics() -> None:
 
 
 def test_what_goes_before_a_rule_and_what_behind() -> None:
-    config = MappingConfig(
-        table={NodeName("node1"): dict.fromkeys(METRICS, "table")},
-        zones={ZoneName("a"): dict.fromkeys(METRICS, "zone")},
+    config = NetworkSettings(
+        mapping={NodeName("node1"): dict.fromkeys(METRICS, "table")},
+        zone_mapping={ZoneName("a"): dict.fromkeys(METRICS, "zone")},
     )
     noted = node("node2", annotations=(("netgang.io/endpoint", "noted"),))
     ends = ["table", "noted", "zone", "ps-node1.example.org", "ps-node2.example.org", "ps-node3.example.org", "gw"]
@@ -85,14 +86,14 @@ def test_a_rule_that_makes_a_name_nobody_has() -> None:
 
 def test_a_rule_whose_name_two_endpoints_have() -> None:
     ends = [EndpointInfo(EndpointId(end), ("ps-node7.example.org",)) for end in ("a", "b")]
-    found = map_nodes([node("node7")], ends, MappingConfig(rules=[PS]))
+    found = map_nodes([node("node7")], ends, NetworkSettings(rules=(PS,)))
     assert found.endpoint_of[Metric.LOSS] == {}
     assert found.ambiguous[0].candidates == ("a", "b")
 
 
 def test_the_settings_reach_the_mapping() -> None:
     written = {"pattern": r"node(\d+)", "endpoint": r"ps\1", "metrics": ["delay"]}
-    config = mapping_config(Settings.model_validate({"network": {"rules": [written]}}))
+    config = Settings().changed({"network": {"rules": [written]}}).network
     assert config.rules == (rule(r"node(\d+)", r"ps\1", (Metric.DELAY,)),)
 
 

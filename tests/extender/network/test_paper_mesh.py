@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from extender.network.file.source import read_mesh
+from extender.network.meshfile import read_mesh
 from tests.fakes.mesh import Mesh, mesh_file, paper_mesh, paper_zone
 from tests.fakes.network_source import measurements
 

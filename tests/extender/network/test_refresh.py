@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.mapping import MappingConfig
 from extender.network.refresh import Polled, RefreshOptions
 from extender.ports import Batch
+from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.network.matrix import Measurement, Metric
 from tests.builders import node
@@ -207,8 +207,8 @@ async def test_aliases_of_all_sources_and_the_configured_mapping_count() -> None
     one, other = FakeNetworkSource("one"), FakeNetworkSource("other")
     one.set(value("x", "y", 0.1, metric=Metric.LOSS), aliases={"x": ("a",)})
     other.set(value("x", "y", 3.0))
-    config = MappingConfig(table={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
-    async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(mapping=config))) as world:
+    config = NetworkSettings(mapping={NodeName("b"): {Metric.LOSS: "y", Metric.DELAY: "y"}})
+    async with running(bench(Polled(one, 60.0), Polled(other, 60.0), options=RefreshOptions(network=config))) as world:
         await asyncio.sleep(1.0)
         block = world.last.block([NodeName("a")], [NodeName("b")])
         assert (block.loss_ratio[0, 0], block.delay_ms[0, 0]) == (0.1, 3.0)

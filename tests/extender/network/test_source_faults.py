@@ -11,14 +11,12 @@ import httpx
 import numpy as np
 import pytest
 
-from extender.network.maddash.client import MaddashServer
-from extender.network.maddash.source import MaddashSource
-from extender.network.opensearch.source import OpenSearchSource
-from extender.network.prometheus.source import PrometheusSource
+from extender.network.maddash import MaddashSource
+from extender.network.opensearch import OpenSearchSource
+from extender.network.prometheus import PrometheusSource
 from extender.network.refresh import Polled
-from extender.network.sources.http import HttpClient, HttpServer
 from extender.schemas.network import Source
-from extender.settings import sources as settings
+from extender.settings import network as settings
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import METRICS, Known, Metric
@@ -32,7 +30,11 @@ from tests.extender.network.world import QUICK, START_S, MovedClock, World, runn
 __all__ = ["no_server"]
 A, B = NodeName("a"), NodeName("b")
 KINDS = ("maddash", "opensearch", "prometheus")
-UNITS = {"loss": "percent", "delay": "ms", "throughput": "Gbit/s"}
+UNITS = {
+    Metric.LOSS: settings.Unit.PERCENT,
+    Metric.DELAY: settings.Unit.MILLISECONDS,
+    Metric.THROUGHPUT: settings.Unit.GIGABITS,
+}
 
 
 class Bench(World):
@@ -48,12 +50,11 @@ class Bench(World):
 
     def _source(self) -> MaddashSource | OpenSearchSource | PrometheusSource:
         if self.kind == "maddash":
-            return MaddashSource(MaddashServer("https://h"))
-        client = HttpClient(HttpServer("https://h"))
+            return MaddashSource(settings.MaddashSettings("https://h"))
         if self.kind == "opensearch":
-            return OpenSearchSource(client, settings.OpenSearchSource(kind="opensearch", url="https://h"))
-        queries = {metric: {"query": metric, "unit": unit} for metric, unit in UNITS.items()}
-        return PrometheusSource(client, settings.PrometheusSource(kind="prometheus", url="https://h", queries=queries))
+            return OpenSearchSource(settings.OpenSearchSettings("https://h"))
+        queries = {metric: settings.PrometheusQuery(metric, unit) for metric, unit in UNITS.items()}
+        return PrometheusSource(settings.PrometheusSettings("https://h", queries=queries))
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         if isinstance(self.fault, Exception):

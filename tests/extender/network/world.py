@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from extender.bootstrap.metrics import Reporting
-from extender.network.merge import NetworkStatus
+from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import Batch, Clock, NetworkSource
 from extender.runtime.telemetry import Telemetry
@@ -69,7 +69,7 @@ class World:
     def versions(self) -> list[int]:
         return [matrix.version for matrix in self.published]
 
-    def status(self) -> NetworkStatus:
+    def status(self) -> RefreshStatus:
         return self.refresh.status()
 
     @property

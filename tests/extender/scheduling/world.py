@@ -21,7 +21,7 @@ from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed, Po
 from extender.errors import ApiError
 from extender.kube.calls import NODES, PODS
 from extender.settings.settings import Settings
-from lab.testbed.netgang import limits_of, split
+from lab.testbed.netgang import split, with_limits
 from scoring.explain.gang import Explained
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import GATE, Pod
@@ -362,12 +362,12 @@ async def unfinished(
     for one in objects:
         api.add(one)
     clock = LoopClock()
-    settings, limits = split(settings)
-    chosen, rng = Settings.model_validate(settings), random.Random(0)
+    settings, given = split(settings)
+    (chosen, limits), rng = with_limits(Settings().changed(settings), given), random.Random(0)
     notes = notes_of_a_former_process()
     service = following(
         chosen, api, clock, rng, notes,
-        reviews=api.reviews, stands=stands, started_store=api.started, limits=limits_of(limits),
+        reviews=api.reviews, stands=stands, started_store=api.started, limits=limits,
     )  # fmt: skip
     work = asyncio.create_task(service.run(), name="service")
     try:

@@ -143,16 +143,16 @@ def test_a_wide_gang_takes_no_room_by_its_level() -> None:
 
 
 NEAR = {  # case: (problems, near, configured distances)
-    "a zone": (0, "a", ()),
-    "a measured endpoint": (0, "a0", ()),
-    "a configured place": (0, "office", ((("office", "b"), 3.0),)),
-    "an unknown place": (1, "office", ()),
+    "a zone": (0, "a", {}),
+    "a measured endpoint": (0, "a0", {}),
+    "a configured place": (0, "office", {"office": {"b": 3.0}}),
+    "an unknown place": (1, "office", {}),
 }
 
 
 @pytest.mark.parametrize(("want", "near", "configured"), NEAR.values(), ids=NEAR)
 def test_near_that_decides_nothing_is_said(
-    want: int, near: str, configured: tuple[tuple[tuple[ZoneName, ZoneName], float], ...]
+    want: int, near: str, configured: dict[ZoneName, dict[ZoneName, float]]
 ) -> None:
     """`near` names a zone, an endpoint or a configured place; another name is a problem, never ignored in silence."""
     wanted = gang("g", 2, options={"near": near, "selection": "pack"})

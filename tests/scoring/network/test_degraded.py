@@ -7,8 +7,20 @@ from typing import Any
 import pytest
 
 from scoring.ids import EndpointId, NodeName, ZoneName
-from scoring.network.alarms import BAD_S, GOOD_S, MOST, QUIET_S, Alarm, State, step
-from scoring.network.degraded import Degraded, Kind, Look, Subject, degraded
+from scoring.network.degraded import (
+    BAD_S,
+    GOOD_S,
+    MOST,
+    QUIET_S,
+    Alarm,
+    AlarmState,
+    Degraded,
+    DegradedLinks,
+    Subject,
+    SubjectKind,
+    degraded,
+    step,
+)
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS, Measurement, Metric
 from scoring.network.node_links import NodeLinks, links_of
@@ -27,7 +39,7 @@ def links(rows: Iterable[Measurement], zone_of: Mapping[NodeName, ZoneName]) -> 
     return links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of)
 
 
-def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> Look:
+def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> DegradedLinks:
     """A full mesh; a fault is of all links of a node, of a zone to others ("a>"), or inside it ("a")."""
 
     def value(one: str, other: str, metric: Metric) -> float:
@@ -49,7 +61,7 @@ def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType
     return degraded(links(rows, zone_of))
 
 
-def named(found: Look) -> list[tuple[Kind, str, Metric]]:
+def named(found: DegradedLinks) -> list[tuple[SubjectKind, str, Metric]]:
     return sorted((*one.about, one.metric) for one in found.degraded if one.certain)
 
 
@@ -63,7 +75,7 @@ NODE_FAULTS: dict[str, tuple[Metric, float]] = {
 @pytest.mark.parametrize("fault", NODE_FAULTS.values(), ids=NODE_FAULTS)
 def test_a_bad_node_is_named_and_no_neighbour(fault: tuple[Metric, float]) -> None:
     found = look(zones(2, 4), {"a1": fault})
-    assert named(found) == [(Kind.NODE, "a1", fault[0])]
+    assert named(found) == [(SubjectKind.NODE, "a1", fault[0])]
     assert [(one.bad, one.of, one.worst) for one in found.degraded if one.certain] == [(6, 6, fault[1])]
 
 
@@ -82,30 +94,30 @@ def test_a_bad_link_alone_names_no_node() -> None:
 
 
 def test_a_zone_whose_inner_links_are_all_bad_is_named_once() -> None:
-    assert named(look(zones(2, 6), {"a": (Metric.LOSS, 0.01)})) == [(Kind.ZONE, "a", Metric.LOSS)]
+    assert named(look(zones(2, 6), {"a": (Metric.LOSS, 0.01)})) == [(SubjectKind.ZONE, "a", Metric.LOSS)]
 
 
 def test_links_between_zones_name_nothing() -> None:
     """Distance makes them what they are; and gateways, which measure the bad node, too, are not bad for that."""
     assert look(zones(3, 3), {"b>": (Metric.LOSS, 0.5)}).degraded == ()
-    assert named(look(zones(3, 3), {"a1": (Metric.LOSS, 0.01)})) == [(Kind.NODE, "a1", Metric.LOSS)]
+    assert named(look(zones(3, 3), {"a1": (Metric.LOSS, 0.01)})) == [(SubjectKind.NODE, "a1", Metric.LOSS)]
 
 
-NODE = Subject(Kind.NODE, "n1")
+NODE = Subject(SubjectKind.NODE, "n1")
 THERE = frozenset({"n1"})
 
 
-def seen(state: str) -> Look:
+def seen(state: str) -> DegradedLinks:
     """What a look says of n1: bad, some (uncertain), good, or nothing."""
     one = Degraded(NODE, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), state == "bad")
     found = (one,) if state in ("bad", "some") else ()
-    return Look(found, frozenset({NODE}) if state != "nothing" else frozenset(), THERE)
+    return DegradedLinks(found, frozenset({NODE}) if state != "nothing" else frozenset(), THERE)
 
 
 def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> list[tuple[float, bool]]:
     """When n1 is announced, and as bad or good; each look stands until the next, the last one for an hour."""
     found: list[tuple[float, bool]] = []
-    states: dict[Subject, State] = {}
+    states: dict[Subject, AlarmState] = {}
     sequence = [*looks]
     ends = [*(at_s for at_s, _ in sequence[1:]), sequence[-1][0] + 3600.0]
     for (now_s, state), end_s in zip(sequence, ends, strict=True):
@@ -143,10 +155,10 @@ def test_when_it_is_announced(looks: list[tuple[float, str]], expected: list[tup
 
 
 def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() -> None:
-    many = [Subject(Kind.NODE, f"n{i:03}") for i in range(3 * MOST)]
+    many = [Subject(SubjectKind.NODE, f"n{i:03}") for i in range(3 * MOST)]
     there = frozenset(one.name for one in many)
     found = tuple(Degraded(one, Metric.LOSS, 4, 4, 0.1, ("x", "y"), True) for one in many)
-    bad, good = Look(found, frozenset(many), there), Look((), frozenset(many), there)
+    bad, good = DegradedLinks(found, frozenset(many), there), DegradedLinks((), frozenset(many), there)
     states: dict[Subject, Any] = {}
     sizes: list[int] = []
     alarms: list[Alarm] = []
@@ -154,7 +166,7 @@ def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() 
         states, alarms = step(states, bad, now_s=now_s)
         sizes.append(len(alarms))
     assert sizes == [0, MOST, MOST, MOST, 0]
-    gone, _ = step(states, Look(bad.degraded, bad.known, frozenset()), now_s=80.0)
+    gone, _ = step(states, DegradedLinks(bad.degraded, bad.known, frozenset()), now_s=80.0)
     assert gone == {}
     for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + QUIET_S):
         states, alarms = step(states, good, now_s=now_s)

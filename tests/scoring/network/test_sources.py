@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.network.matrix import (
+    CAUTION,
     METRICS,
     Known,
     Measurement,
@@ -20,7 +21,6 @@ from scoring.network.matrix import (
     PairCounts,
     Zones,
 )
-from scoring.network.medians import CAUTION
 from scoring.score.links import among
 from scoring.score.pairs import pair_scores
 

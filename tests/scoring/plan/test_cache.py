@@ -156,11 +156,11 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
     "near": (state(replace(WANTED, options=(("near", "a"),))), POLICY),
     "near a configured place": (
         state(replace(WANTED, options=(("near", "office"),))),
-        Policy(zone_distance_ms=(((ZoneName("office"), ZoneName("a")), 1.0),)),
+        Policy(zone_distance_ms={ZoneName("office"): {ZoneName("a"): 1.0}}),
     ),
     "near the same place, configured otherwise": (
         state(replace(WANTED, options=(("near", "office"),))),
-        Policy(zone_distance_ms=(((ZoneName("office"), ZoneName("b")), 1.0),)),
+        Policy(zone_distance_ms={ZoneName("office"): {ZoneName("b"): 1.0}}),
     ),
     "allowed zones": (state(replace(WANTED, options=(("zones", "a"),))), POLICY),
     "only one zone exists": (at(snapshot(NODES[:3], [WANTED], network=NET), 2), POLICY),

@@ -287,8 +287,7 @@ def test_the_quick_way_gives_up_those_that_are_not_needed() -> None:
     assert victims(decision) == ["b", "three"]
 
 
-SERVICE = ServicePolicy(wide_share=1.0, min_run_s=300.0)
-LEVELS = Policy(preemption=Preempting.LEVELS, service=SERVICE)
+LEVELS = Policy(preemption=Preempting.LEVELS, min_run_s=300.0, service=ServicePolicy(wide_share=1.0))
 SUSPENDABLE = {"suspendable": "true"}
 PEERS: dict[str, tuple[dict[str, Any], dict[str, Any], float, bool]] = {
     # case: (how the gang that runs is, the snapshot, when, whether it leaves for a gang of the same priority)
@@ -326,7 +325,7 @@ def test_levels(runs_as: dict[str, Any], fields: dict[str, Any], now_s: float, l
 
 def test_for_a_wide_gang_no_gang_leaves_by_level_before_it_is_starving() -> None:
     """It asks for half of the cluster; for one of a higher priority they leave all the same."""
-    policy = replace(LEVELS, service=replace(SERVICE, wide_share=0.25))
+    policy = replace(LEVELS, service=ServicePolicy(wide_share=0.25))
     for priority, now_s, leaves in ((10, 500.0, False), (10, 601.0, True), (11, 500.0, True)):
         wide = gang("wide", 1, cpu="4", priority=priority)
         long = runs("long", "n1", "n2", priority=10, options=SUSPENDABLE)

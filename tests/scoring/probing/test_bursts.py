@@ -9,8 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.burst_history import DAY_S, FAILED_REST_S, KEPT_S, REST_S, RETRY_S, SLOW_REST_S, PastBurst
-from scoring.probing.bursts import BurstReason, BurstView, next_burst
+from scoring.probing.bursts import (
+    DAY_S,
+    FAILED_REST_S,
+    KEPT_S,
+    REST_S,
+    RETRY_S,
+    SLOW_REST_S,
+    BurstReason,
+    BurstView,
+    PastBurst,
+    next_burst,
+)
 from scoring.probing.peers import Pair
 
 NODES = [NodeName(f"n{i}") for i in range(7)]

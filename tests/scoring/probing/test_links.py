@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.probing.links import HALF_LIFE_S, Attendance, LinkState, LinkValue, Window, link_value
+from scoring.probing.links import HALF_LIFE_S, Attendance, LinkState, LinkValue, LinkWindow, link_value
 
 COUNT = st.integers(0, 500)
 
@@ -16,7 +16,7 @@ def state(*windows: Mapping[str, object]) -> LinkState:
     for number, more in enumerate(windows):
         began_s = 10.0 * number
         fields = {"sent": 100, "lost": 0, "rtt_ms": 1.0, **more}
-        found = found.with_window(Window(began_s, began_s + 10.0, **fields))  # type: ignore[arg-type]
+        found = found.with_window(LinkWindow(began_s, began_s + 10.0, **fields))  # type: ignore[arg-type]
     return found
 
 
@@ -72,7 +72,7 @@ def test_no_report_gives_a_value_that_cannot_be(
 ) -> None:
     lost_out = min(lost_out, sent)
     lost_back = min(lost_back, sent - lost_out)
-    window = Window(0.0, 10.0, sent, lost_out + lost_back, lost_out, lost_back, rtt_ms, one_way_ms)
+    window = LinkWindow(0.0, 10.0, sent, lost_out + lost_back, lost_out, lost_back, rtt_ms, one_way_ms)
     state = LinkState(0.0).with_window(window)
     for found in (value(state, None), value(None, state), value(state, state)):
         assert found.loss_ratio is None or 0.0 <= found.loss_ratio <= 1.0
@@ -98,4 +98,4 @@ def test_a_link_is_blamed_only_while_the_agent_at_its_other_end_was_there(
     found = Attendance(first_s, first_s)
     for at_s, suspect_ratio in others:
         found = found.after(at_s, interval_s=10.0, suspect_ratio=suspect_ratio)
-    assert found.covers(Window(20.0, 30.0, sent=100, lost=100)) is covered
+    assert found.covers(LinkWindow(20.0, 30.0, sent=100, lost=100)) is covered

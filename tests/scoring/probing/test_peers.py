@@ -13,7 +13,7 @@ from scoring.probing.peers import (
     SMALL,
     WANTED_PEERS,
     ZONE_PEERS,
-    Turn,
+    PeerTurn,
     assign_peers,
     of_gateways,
     slots_of,
@@ -27,7 +27,7 @@ def cluster(*sizes: int) -> Zones:
 
 
 def links(zones: Zones, epoch: int = 0, **more: object) -> set[tuple[NodeName, NodeName]]:
-    found = assign_peers(zones, Turn(epoch, "seed"), **more)  # type: ignore[arg-type]
+    found = assign_peers(zones, PeerTurn(epoch, "seed"), **more)  # type: ignore[arg-type]
     return {(one, other) for one, peers in found.items() for other in peers if one < other}
 
 
@@ -38,7 +38,7 @@ ZONES = st.lists(st.integers(1, 90), min_size=1, max_size=8).map(lambda sizes: c
 def test_peers_are_mutual_bounded_and_of_the_cluster(zones: Zones, epoch: int, picks: set[int]) -> None:
     names = sorted(zones)
     wanted = {names[i] for i in picks if i < len(names)}
-    found = assign_peers(zones, Turn(epoch, "seed"), wanted=wanted)
+    found = assign_peers(zones, PeerTurn(epoch, "seed"), wanted=wanted)
     assert list(found) == names
     for node, peers in found.items():
         assert len(set(peers)) == len(peers)
@@ -48,7 +48,7 @@ def test_peers_are_mutual_bounded_and_of_the_cluster(zones: Zones, epoch: int, p
             assert sum(zones[peer] == zones[node] for peer in peers) <= ZONE_PEERS
         assert sum(zones[peer] != zones[node] for peer in peers) <= GATEWAY_PEERS
     names.sort(key=hash)  # another order of the same nodes
-    again = assign_peers({name: zones[name] for name in names}, Turn(epoch, "seed"), wanted=wanted)
+    again = assign_peers({name: zones[name] for name in names}, PeerTurn(epoch, "seed"), wanted=wanted)
     assert again == found
 
 
@@ -101,8 +101,8 @@ def test_nodes_of_gangs_measure_each_other_in_every_epoch() -> None:
 
 def test_another_seed_is_another_assignment_and_fewer_peers_can_be_asked_for() -> None:
     zones = cluster(200)
-    assert assign_peers(zones, Turn(0, "one")) != assign_peers(zones, Turn(0, "two"))
-    assert max(map(len, assign_peers(zones, Turn(0), most=6).values())) == 6
+    assert assign_peers(zones, PeerTurn(0, "one")) != assign_peers(zones, PeerTurn(0, "two"))
+    assert max(map(len, assign_peers(zones, PeerTurn(0), most=6).values())) == 6
 
 
 @given(st.sets(st.text(max_size=8), max_size=70), st.booleans())

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import RestartLimits
+from scoring.model.policy import RepairPolicy
 from scoring.repair import Crew, LossCause, due_s, not_before_s, observe, repaired, words_of
 from tests.builders import gang, pod
 
 NODES = tuple(f"n{i}" for i in range(9))
-LIMITS = RestartLimits(settle_s=10.0)
+LIMITS = RepairPolicy(settle_s=10.0)
 
 
 def worker(index: int, where: str | None = None, *, take: int = 0, at_s: float = 0.0, **fields: object) -> Pod:
@@ -164,7 +164,7 @@ def test_what_is_waited_for_is_said(seen: Gang, lost: tuple[str, ...], said: str
 @given(st.lists(st.floats(0.0, 3600.0), max_size=8).map(sorted), st.integers(1, 5), st.floats(1.0, 300.0))
 def test_restarts_become_rarer(moments: list[float], most: int, backoff_s: float) -> None:
     """Never sooner with one more in the hour, and never more than so many in any hour."""
-    limits = RestartLimits(most_per_hour=most, backoff_s=backoff_s)
+    limits = RepairPolicy(most_per_hour=most, backoff_s=backoff_s)
     history = tuple(moments)
     at_s = not_before_s(history, limits)
     assert not history or at_s > history[-1]

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
-from scoring.model.policy import Policy, Repair
+from scoring.model.policy import Policy, Repair, RepairPolicy
 from scoring.model.reasons import Reason
 from scoring.plan import Plan, plan
 from tests.builders import gang, mesh, node, pod, snapshot
@@ -54,7 +54,7 @@ def test_with_none_they_wait_their_turn() -> None:
     """`repair: none`: the gang of higher priority goes first; a gang that had not started is completed all the same."""
     other = gang("rival", 1, options={"zones": "a"}, cpu="1", priority=1000)
     taken = [pod("busy", node="a3", cpu="1")]
-    policy = Policy(repair=Repair.NONE)
+    policy = Policy(repair=RepairPolicy(Repair.NONE))
     made = plan(snapshot(NODES, [broken(), other], pods=taken), policy, now_s=100.0)
     assert placed(made) is None
     assert "default/rival" in made.admitted

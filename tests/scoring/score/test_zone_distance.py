@@ -35,7 +35,10 @@ def network(*delays: tuple[str, str, float]) -> NetworkMatrix:
 
 def distances(near: str, *delays: tuple[str, str, float], **configured: float) -> dict[str, float]:
     """Distances from `near`; `configured` names pairs as in a_b=10.0."""
-    table = tuple(((ZoneName(pair.split("_")[0]), ZoneName(pair.split("_")[1])), ms) for pair, ms in configured.items())
+    table: dict[ZoneName, dict[ZoneName, float]] = {}
+    for pair, ms in configured.items():
+        one, other = map(ZoneName, pair.split("_"))
+        table.setdefault(one, {})[other] = ms
     return {str(z): d for z, d in zone_distances(near, TABLE, network(*delays), Policy(zone_distance_ms=table)).items()}
 
 
@@ -49,6 +52,8 @@ DISTANCES = {  # case: (want, distances)
         distances("a", ("a0", "b0", 2.0), ("a1", "b1", 3.0), ("a0", "b1", 70.0))),
     "configured where nothing is measured": ({"a": 0.0, "b": 5.0, "c": 20.0, "d": INF},
         distances("a", ("a0", "b0", 5.0), a_b=99.0, c_a=20.0)),
+    "configured in both directions: the one from here": ({"a": 0.0, "b": 5.0, "c": INF, "d": INF},
+        distances("a", a_b=5.0, b_a=6.0)),
     "an endpoint of a node stands for its zone": ({"a": 0.0, "b": 6.0, "c": INF, "d": INF},
         distances("a0", ("a0", "b0", 6.0), ("a1", "c0", 1.0))),
     "an endpoint that is no node": ({"a": 2.0, "b": 8.0, "c": INF, "d": INF},

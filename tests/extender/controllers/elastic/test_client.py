@@ -349,7 +349,7 @@ netgang_report.flush()
 @asynccontextmanager
 async def served(here: Site, reports: dict[str, Any]) -> AsyncIterator[str]:
     """The service's port for reports on the loopback, as `netgang serve` has it; its address."""
-    settings = Settings.model_validate({"elastic": {"enabled": True}, "reports": reports})
+    settings = Settings().changed({"elastic": {"enabled": True}, "reports": reports})
     config = dict(configs(settings, here.world.service))["reports.port"]
     async with listening(config, setting="reports") as server:
         yield server.url

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from extender.errors import ConfigError
 from extender.settings.settings import Settings
 from tests.cli.world import Told, shown
 from tests.extender.controllers.elastic.cluster import Site, site
@@ -230,10 +231,11 @@ DOORS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("settings", "said"), DOORS.values(), ids=DOORS)
 def test_a_door_that_would_stand_open_is_refused(settings: dict[str, Any], said: str) -> None:
     elastic = {} if said.endswith("elastic.enabled") else {"elastic": {"enabled": True}}
-    with pytest.raises(ValueError, match=said):
-        Settings.model_validate({**elastic, **settings})
+    with pytest.raises(ConfigError, match=said):
+        Settings().changed({**elastic, **settings})
 
 
 def test_a_door_that_is_guarded_is_accepted() -> None:
-    reports = {"port": 8891, "plain": True}
-    assert Settings.model_validate({"host": "0.0.0.0", "elastic": {"enabled": True}, "reports": reports}).reports.port
+    tls = {"cert_file": "a.crt", "key_file": "a.key"}
+    given = {"host": "0.0.0.0", "tls": tls, "elastic": {"enabled": True}, "reports": {"port": 8891}}
+    assert Settings().changed(given).reports.port == 8891

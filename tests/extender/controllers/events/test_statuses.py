@@ -10,7 +10,7 @@ from extender.cache import ClusterCache
 from extender.controllers.events.statuses import PATIENCE_S, GroupStatuses
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import POD_GROUPS, PODS
-from extender.settings.features import StatusMode
+from extender.settings.settings import StatusMode
 from scoring.ids import gang_key
 from scoring.model import PodGroup
 from scoring.plan import Plan

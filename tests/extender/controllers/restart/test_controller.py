@@ -16,7 +16,7 @@ from tests.extender.scheduling.world import World, node_json, running, unfinishe
 pytestmark = pytest.mark.looptime
 
 NODES = [node_json(f"n{i}", cpu="1500m") for i in range(6)]
-SETTLE_S = 10.0  # see `RestartLimits.settle_s`.
+SETTLE_S = 10.0  # see `RepairPolicy.settle_s`.
 RESTART_S = SETTLE_S + 8.0  # from a loss to the gang's second start, at most
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.network.opensearch import source as opensearch
-from extender.network.opensearch.source import OpenSearchSource, search_body
-from extender.network.sources.http import HttpClient, HttpServer
+from extender.network import opensearch
+from extender.network.opensearch import OpenSearchSource, search_body
 from extender.ports import Batch
-from extender.settings.sources import OpenSearchSource as Settings
+from extender.settings.network import OpenSearchSettings as Settings
 from tests.extender.network.replies import no_server, replies
 from tests.extender.network.world import START_S as NOW_S
 from tests.extender.network.world import read
@@ -53,8 +52,7 @@ class Script:
         return answer if isinstance(answer, httpx.Response) else httpx.Response(200, json=answer)
 
     def source(self) -> OpenSearchSource:
-        url = "https://h/opensearch"
-        return OpenSearchSource(HttpClient(HttpServer(url)), Settings(kind="opensearch", url=url))
+        return OpenSearchSource(Settings("https://h/opensearch"))
 
 
 def values(batch: Batch) -> dict[str, float]:
@@ -160,14 +158,13 @@ async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None
 
 
 def test_what_is_asked() -> None:
-    settings = Settings(kind="opensearch", url="https://h", task="Lab", ip_version=6)
+    settings = Settings(kind="opensearch", url="https://h", task="Lab")
     body = search_body("throughput", settings, after=None, timeout="8000ms")
     assert body["query"]["bool"] == {
         "filter": [
             {"range": {"pscheduler.start_time": {"gte": "now-93600s"}}},
             {"term": {"result.succeeded": True}},
             {"term": {"reference.display-task-name.keyword": "Lab"}},
-            {"term": {"test.spec.ip-version": 6}},
         ],
         "must_not": [{"term": {"test.spec.udp": True}}],
     }

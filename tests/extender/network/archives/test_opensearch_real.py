@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from extender.network.opensearch.source import OpenSearchSource
-from extender.network.sources.http import HttpClient, HttpServer
+from extender.network.opensearch import OpenSearchSource
 from extender.ports import Batch
-from extender.settings.sources import OpenSearchSource as Settings
+from extender.settings.network import OpenSearchSettings as Settings
 from scoring.network.matrix import Metric
 from tests.real.servers import START_S, missing_opensearch, opensearch
 
@@ -94,8 +93,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def over(archive: str, **settings: Any) -> OpenSearchSource:
-    usual = Settings(kind="opensearch", url=archive)
-    return OpenSearchSource(HttpClient(HttpServer(f"{archive}/")), usual.model_copy(update=settings))
+    return OpenSearchSource(Settings(f"{archive}/", **settings))
 
 
 @pytest.fixture
@@ -133,7 +131,7 @@ async def test_the_same_again_is_nothing_new(source: OpenSearchSource) -> None:
 
 async def test_pages(archive: str, source: OpenSearchSource, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = await source.fetch(now_s=NOW_S)
-    monkeypatch.setattr("extender.network.opensearch.source.PAGE_PAIRS", 1)
+    monkeypatch.setattr("extender.network.opensearch.PAGE_PAIRS", 1)
     leafing = over(archive)
     batch = await leafing.fetch(now_s=NOW_S)
     for metric in Metric:

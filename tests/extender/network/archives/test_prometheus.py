@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from extender.errors import NetworkSourceError
-from extender.network.prometheus.presets import PODS_TOO, PRESETS, aliases_of, queries_of
-from extender.network.prometheus.source import PrometheusSource
-from extender.network.sources.http import HttpClient, HttpServer
+from extender.network.presets import PODS_TOO, PRESETS, aliases_of, queries_of
+from extender.network.prometheus import PrometheusSource
+from extender.settings.network import PrometheusQuery
+from extender.settings.network import PrometheusSettings as Settings
 from extender.settings.settings import Settings as Whole
-from extender.settings.sources import PrometheusSource as Settings
 from scoring.network.matrix import Metric
 from tests.extender.network.replies import no_server, replies
 from tests.extender.network.world import START_S as NOW_S
@@ -34,7 +34,8 @@ def ends(source: str = "a", target: str = "b", **more: str) -> dict[str, str]:
 
 
 def settings(queries: dict[str, dict[str, Any]] = LOSS, **more: Any) -> Settings:
-    return Settings(kind="prometheus", url="http://h:9090", queries=queries, **more)
+    asked = {Metric(metric): PrometheusQuery(**fields) for metric, fields in queries.items()}
+    return Settings("http://h:9090", queries=asked, **more)
 
 
 def source(answers: dict[str, Any], queries: dict[str, dict[str, Any]] = LOSS, **more: Any) -> PrometheusSource:
@@ -44,7 +45,7 @@ def source(answers: dict[str, Any], queries: dict[str, dict[str, Any]] = LOSS, *
         return reply if isinstance(reply, httpx.Response) else httpx.Response(200, json=reply)
 
     replies.route().mock(side_effect=answer)
-    return PrometheusSource(HttpClient(HttpServer("http://h:9090")), settings(queries, **more))
+    return PrometheusSource(settings(queries, **more))
 
 
 UNITS = {  # case: (value in our unit, metric, unit, round trip, text)
@@ -168,7 +169,7 @@ async def test_a_query_that_fails(want: str, answer: Any) -> None:
 def test_own_queries_go_before_presets() -> None:
     both = settings(presets=["smokeping", "iperf3"])
     found = queries_of(both)
-    assert [(metric, query == both.queries.loss) for metric, query in found] == [
+    assert [(metric, query == both.queries[Metric.LOSS]) for metric, query in found] == [
         (Metric.LOSS, True), (Metric.DELAY, False), (Metric.THROUGHPUT, False)
     ]  # fmt: skip
     assert queries_of(settings()) == found[:1]

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
-from extender.network.prometheus.presets import PRESETS
-from extender.network.prometheus.source import PrometheusSource
-from extender.network.sources.http import HttpClient, HttpServer
+from extender.network.presets import PRESETS
+from extender.network.prometheus import PrometheusSource
 from extender.ports import Batch
-from extender.settings.sources import Preset
-from extender.settings.sources import PrometheusSource as Settings
+from extender.settings.network import Preset
+from extender.settings.network import PrometheusSettings as Settings
 from scoring.network.matrix import Metric
 from tests.liveness import LIVENESS_S
 from tests.newcomer.document import fenced
@@ -83,17 +83,17 @@ def mesh() -> Mesh:
 
 
 @pytest.fixture(scope="module")
-def server(mesh: Mesh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
+def server(mesh: Mesh, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with scraped(mesh.text, tmp_path_factory.mktemp("prometheus")) as url:
-        yield HttpServer(url)
+        yield url
 
 
 @pytest.fixture
-async def connect(server: HttpServer) -> AsyncIterator[Connect]:
+async def connect(server: str) -> AsyncIterator[Connect]:
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> PrometheusSource:
-            source = PrometheusSource(HttpClient(server), Settings(kind="prometheus", url=server.url, **settings))
+            source = PrometheusSource(Settings(server, **settings))
             stack.push_async_callback(source.aclose)
             return source
 
@@ -147,11 +147,10 @@ async def test_times_and_reasons(connect: Connect, mesh: Mesh) -> None:
 
 async def test_presets_with_addresses_as_names(connect: Connect) -> None:
     # this Prometheus is seconds old: a step of five minutes has seen nothing yet
-    rate = PRESETS[Preset.IPERF3].throughput
-    assert rate is not None
+    rate = PRESETS[Preset.IPERF3][Metric.THROUGHPUT]
     assert rate.time_query is not None
     text, time_text = (text.replace(":5m]", ":1s]") for text in (rate.query, rate.time_query))
-    soon = rate.model_copy(update={"query": text, "time_query": time_text, "window_s": 60})
+    soon = replace(rate, query=text, time_query=time_text, window_s=60)
     source = connect(presets=["ping_exporter", "iperf3"], queries={"throughput": soon})
     # until the first scrape is there as a whole, addresses may have no node's name yet
     found = await read(
@@ -243,21 +242,19 @@ def page(until_s: float, now_s: float) -> str:
 
 
 @pytest.fixture(scope="module", params=[SOON_S, 750.0], ids=["just gone", "long gone"])
-def stored(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[float, HttpServer]]:
+def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[float, str]]:
     text = page(request.param, now_s())  # made once: the samples' times must stay
     with scraped(lambda: text, tmp_path_factory.mktemp("prometheus")) as url:
-        yield request.param, HttpServer(url)
+        yield request.param, url
 
 
-async def values(server: HttpServer, preset: str, enough: int = 4) -> dict[str, float]:
+async def values(server: str, preset: str, enough: int = 4) -> dict[str, float]:
     """Metric, source and target → value, once so many have nodes' names: addresses come before these are scraped."""
 
     def named(found: dict[str, float]) -> dict[str, float]:
         return {name: value for name, value in found.items() if "10." not in name}
 
-    source = PrometheusSource(HttpClient(server), Settings(kind="prometheus", url=server.url, presets=[preset]))
+    source = PrometheusSource(Settings(server, presets=(Preset(preset),)))
     try:
         return named(await read(source, lambda found, _: len(named(found)) >= enough))
     finally:
@@ -273,7 +270,7 @@ RECORDED = {  # preset: loss of the node that loses 5 %, half of the round trip 
 
 
 @pytest.mark.parametrize("preset", RECORDED)
-async def test_presets_find_the_faults_of_the_recording(stored: tuple[float, HttpServer], preset: str) -> None:
+async def test_presets_find_the_faults_of_the_recording(stored: tuple[float, str], preset: str) -> None:
     loss, delay_ms = RECORDED[preset]
     found = await values(stored[1], preset)
     assert loss[0] <= found[LOSS] <= loss[1]
@@ -282,7 +279,7 @@ async def test_presets_find_the_faults_of_the_recording(stored: tuple[float, Htt
     assert found["delay node28-node33"] < 0.7  # a connect that waited a second for TCP to repeat is no delay
 
 
-async def test_a_node_that_is_gone(stored: tuple[float, HttpServer]) -> None:
+async def test_a_node_that_is_gone(stored: tuple[float, str]) -> None:
     until_s, server = stored
     dead = {name: await values(server, name) for name in RECORDED}
     loss, delay = "loss node28-node35", "delay node28-node35"
@@ -294,12 +291,12 @@ async def test_a_node_that_is_gone(stored: tuple[float, HttpServer]) -> None:
         assert (dead[name][loss], delay in dead[name]) == (1.0, False)
 
 
-async def test_kubenurse_without_answers_and_without_buckets(stored: tuple[float, HttpServer]) -> None:
+async def test_kubenurse_without_answers_and_without_buckets(stored: tuple[float, str]) -> None:
     found = {name: value for name, value in (await values(stored[1], "kubenurse", 7)).items() if name[-1] in "678"}
     assert found == {"loss node28-node36": 1.0, "loss node28-node38": 0.0, "delay node28-node38": pytest.approx(0.5)}
 
 
-async def test_goldpinger(stored: tuple[float, HttpServer]) -> None:
+async def test_goldpinger(stored: tuple[float, str]) -> None:
     assert await values(stored[1], "goldpinger", enough=3) == {
         LOSS: pytest.approx(0.05),
         "delay node28-node33": pytest.approx(0.2),
@@ -313,5 +310,5 @@ async def test_the_relabelling_for_blackbox_that_the_reference_shows(tmp_path: P
         f'kube_node_info{{node="node{end}",internal_ip="10.0.0.{end}"}} 1\n' for end in (28, 33)
     )
     with scraped(lambda: page, tmp_path, jobs=lambda at: shown.replace("10.0.0.28:9115", at)) as url:
-        found = await values(HttpServer(url), "blackbox", enough=2)
+        found = await values(url, "blackbox", enough=2)
     assert found == {"loss node28-node33": 0.0, "delay node28-node33": pytest.approx(1.0)}

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Mapping
 from email.utils import formatdate
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import httpx
 
-from extender.network.maddash.client import MaddashServer
-from extender.network.maddash.grid_choice import Wanted
-from extender.network.maddash.source import MaddashSource
+from extender.network.answers import SourceAnswer as ReadAnswer
+from extender.network.maddash import MaddashSource
+from extender.network.maddash_grid import read_grid
 from extender.ports import Batch
+from extender.settings.network import MaddashSettings
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded, world
 from tests.extender.network.replies import replies
@@ -35,8 +37,8 @@ class Script:
     def asked(self) -> list[str]:
         return [one.url.raw_path.decode().removeprefix("/maddash/") for one in self.seen]
 
-    def source(self, wanted: Wanted | None = None, **server: Any) -> MaddashSource:
-        return MaddashSource(MaddashServer("http://maddash.lab.example/maddash", **server), wanted)
+    def source(self, **settings: Any) -> MaddashSource:
+        return MaddashSource(MaddashSettings("http://maddash.lab.example/maddash", **settings))
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         self.seen.append(request)
@@ -50,6 +52,16 @@ class Script:
 
 async def read(one: MaddashSource, now_s: float = NOW_S) -> Batch:
     return await world.read(one, now_s)
+
+
+def path(name: str) -> str:
+    """Of a grid: the server decodes its name twice."""
+    return f"grids/{quote(quote_plus(name), safe='')}"
+
+
+def reading(body: bytes) -> ReadAnswer:
+    """What a grid says if all its checks count."""
+    return read_grid(body, counts=lambda *_, **__: True, now_s=2e9)
 
 
 def values(batch: Batch, metric: Metric = Metric.LOSS) -> dict[tuple[str, str], float]:

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.grid import GridReading, read_grid
-from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
+from extender.network.answers import SourceAnswer
+from extender.network.maddash_messages import CheckKind, Reading, Rejection, read_message
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
-from tests.extender.network.maddash.scripted import Script, grids, read
+from tests.extender.network.maddash.scripted import Script, grids, read, reading
 from tests.fakes.maddash_server import grid_document
 
 # Names
@@ -54,8 +54,10 @@ def document(name: str, ends: list[str], checks: list[str], cells: Mapping[tuple
     return json.dumps(grid_document(name, {end: f"label {end}" for end in ends}, checks, cell)).encode()
 
 
-def found_in(reading: GridReading) -> dict[tuple[str, str, str], float]:
-    return {(key.check, key.source, key.target): value.value for key, value in reading.values.items()}
+def found_in(answer: SourceAnswer) -> list[tuple[str, str, str, float]]:
+    """(metric, from, to, value) of each check with a value."""
+    tables = (*answer.table, *answer.round_trips)
+    return sorted((str(one.metric), str(one.source), str(one.target), one.value) for one in tables)
 
 
 @given(NAMES, ENDS, CHECKS, st.booleans())
@@ -66,14 +68,13 @@ def test_any_names_come_back_as_they_are(name: str, ends: list[str], checks: lis
         for number, (row, column, check) in enumerate((a, b, c) for a in ends for b in ends for c in checks if a != b)
     }
     messages = {key: f" Average minimum delay is {value:.3f}ms " for key, value in values.items()}
-    reading = read_grid(document(name, ends, checks, messages), name=name)
-    wanted = {
-        (check, column, row) if check.endswith("- Reverse") else (check, row, column): value
+    answer = reading(document(name, ends, checks, messages))
+    wanted = [
+        ("delay", column, row, value) if check.endswith("- Reverse") else ("delay", row, column, value)
         for (row, column, check), value in values.items()
-    }
-    assert found_in(reading) == pytest.approx(wanted)
-    labels = {end: f"label {end}".strip() for end in ends}
-    assert {one.id: one.aliases for one in reading.endpoints} == {end: (label,) for end, label in labels.items()}
+    ]
+    assert found_in(answer) == [(*ends, pytest.approx(value)) for *ends, value in sorted(wanted)]
+    assert answer.aliases == {end: (f"label {end}".strip(),) for end in ends if end.strip()}
 
 
 @given(NAMES)
@@ -90,9 +91,9 @@ async def test_a_grid_of_any_name_is_found(name: str) -> None:
 
 # Numbers and units
 
-SCALES: dict[Kind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, unit → factor to ours)
-    Kind.LOSS: ("packet loss", {"%": Fraction(1, 100)}),
-    Kind.ONE_WAY_DELAY: (
+SCALES: dict[CheckKind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, unit → factor to ours)
+    CheckKind.LOSS: ("packet loss", {"%": Fraction(1, 100)}),
+    CheckKind.ONE_WAY_DELAY: (
         "median delay",
         {
             "ms": Fraction(1),
@@ -102,8 +103,8 @@ SCALES: dict[Kind, tuple[str, dict[str, Fraction]]] = {  # kind: (phrase, unit �
             "s": Fraction(1000),
         },
     ),
-    Kind.ROUND_TRIP: ("minimum rtt", {"ms": Fraction(1), "us": Fraction(1, 1000), "s": Fraction(1000)}),
-    Kind.THROUGHPUT: (
+    CheckKind.ROUND_TRIP: ("minimum rtt", {"ms": Fraction(1), "us": Fraction(1, 1000), "s": Fraction(1000)}),
+    CheckKind.THROUGHPUT: (
         "throughput",
         {"bps": Fraction(1), "Kbps": Fraction(10**3), "Mbps": Fraction(10**6), "Gbps": Fraction(10**9)},
     ),
@@ -114,7 +115,7 @@ SPACE = st.sampled_from(["", " ", "  ", "\t", "\n"])
 
 @given(st.sampled_from(sorted(SCALES)), st.data(), NUMBERS, SPACE, SPACE, SPACE, st.sampled_from([0, 1, 2]))
 def test_any_number_in_any_unit(
-    kind: Kind, data: st.DataObject, number: str, before: str, between: str, after: str, status: int
+    kind: CheckKind, data: st.DataObject, number: str, before: str, between: str, after: str, status: int
 ) -> None:
     phrase, units = SCALES[kind]
     unit = data.draw(st.sampled_from(sorted(units)))
@@ -158,14 +159,12 @@ def test_anything_anywhere_in_a_recorded_grid(file: str, data: st.DataObject, ot
     else:
         at[place[-1]] = other
     try:
-        reading = read_grid(json.dumps(broken).encode(), name="any")
+        answer = reading(json.dumps(broken).encode())
     except NetworkSourceError:
         assert place[0] in ("grid", "rows")
         assert len(place) == 1
         return
-    wanted = found_in(read_grid(recorded.body(file), name="any"))
-    found = found_in(reading)
-    assert all(0.0 <= value <= 1e15 or "Delay" in check for (check, _, _), value in found.items())
+    wanted, found = found_in(reading(recorded.body(file))), found_in(answer)
     if place[0] != "grid":
         assert found == wanted
         return
@@ -175,14 +174,8 @@ def test_anything_anywhere_in_a_recorded_grid(file: str, data: st.DataObject, ot
     touched = [row[place[2]]] if len(place) > 2 and isinstance(place[2], int) else row
     uris = [check["uri"].rsplit("/", 3) for cell in touched for check in cell or () if check]
     rows, columns = ({unquote_plus(uri[part]) for uri in uris} for part in (1, 2))
-    lost = {key for key in wanted if key not in found or found[key] != wanted[key]}
-    assert all(_in(key, rows, columns) for key in lost)
-
-
-def _in(key: tuple[str, str, str], rows: set[str], columns: set[str]) -> bool:
-    check, source, target = key
-    row, column = (target, source) if "Reverse" in check else (source, target)
-    return row in rows and column in columns
+    ends = [{source, target} for _, source, target, _ in set(wanted) - set(found)]
+    assert all(pair & rows and pair & columns for pair in ends)
 
 
 @given(st.sampled_from(RECORDED), st.integers(0, 20_000), st.binary(max_size=6), st.integers(0, 6))
@@ -190,17 +183,16 @@ def test_bytes_gone_wrong(file: str, at: int, inserted: bytes, removed: int) -> 
     body = recorded.body(file)
     at %= len(body)
     try:
-        reading = read_grid(body[:at] + inserted + body[at + removed :], name="any")
+        answer = reading(body[:at] + inserted + body[at + removed :])
     except NetworkSourceError:
         return
-    for value in reading.values.values():
-        low, high = (0.0, 1.0) if value.kind is Kind.LOSS else (-1e12, 1e15)
-        assert low <= value.value <= high
-        assert value.checked_at_s > 0.0
+    for one in answer.table:
+        assert 0.0 <= one.value <= (1.0 if one.metric is Metric.LOSS else 1e15)
+        assert one.measured_at_s > 0.0
 
 
 @given(st.sampled_from(RECORDED), st.integers(0, 20_000))
 def test_a_grid_cut_off_anywhere_is_no_grid(file: str, at: int) -> None:
     body = recorded.body(file).rstrip()
     with pytest.raises(NetworkSourceError):
-        read_grid(body[: at % len(body)], name="any")
+        reading(body[: at % len(body)])

@@ -6,40 +6,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.network.maddash.messages import MAX_MESSAGE_CHARS, Kind, Reading, Rejection, read_message
+from extender.network.maddash_messages import MAX_MESSAGE_CHARS, CheckKind, Reading, Rejection, read_message
 
 VALUES = {  # case: (kind, value, message)
-    "throughput of zero": (Kind.THROUGHPUT, 0.0, " Average throughput is 0.000Gbps "),
-    "owamp loss": (Kind.LOSS, 0.00012, " Average packet loss is 0.012% "),
-    "ping loss": (Kind.LOSS, 0.0, "Average loss is 0.00%"),
-    "owdelay -l -p": (Kind.LOSS, 0.0, "Average Loss is 0.000%"),
-    "all packets lost": (Kind.LOSS, 1.0, " Average packet loss is 100.000% "),
-    "loss with an exponent": (Kind.LOSS, 1e-7, "Average packet loss is 1e-05%"),
-    "median delay": (Kind.ONE_WAY_DELAY, 2.5, "Average median delay is 2.5ms"),
-    "95th percentile": (Kind.ONE_WAY_DELAY, 7.0, "Average 95th percentile of delay is 7ms"),
-    "delay in msec": (Kind.ONE_WAY_DELAY, 2.5, "Average delay is 2.5 msec"),
-    "delay in words": (Kind.ONE_WAY_DELAY, 2.5, "Average one-way latency is 2.5 milliseconds"),
-    "delay in microseconds, a word": (Kind.ONE_WAY_DELAY, 0.25, "Mean one-way delay is 250 microseconds"),
-    "delay in seconds, a word": (Kind.ROUND_TRIP, 2000.0, "Average ping time is 2 seconds."),
-    "delay in msecs": (Kind.ONE_WAY_DELAY, 2.5, "Median delay is 2.5msecs"),
-    "loss in words": (Kind.LOSS, 0.00012, "Avg packet loss is 0.012 percent."),
-    "loss of a round trip is a loss": (Kind.LOSS, 0.1, "Average round trip packet loss is 10%"),
-    "lost packets in percent": (Kind.LOSS, 0.1, "Average packets lost is 10 %"),
-    "bandwidth": (Kind.THROUGHPUT, 9.4e9, "Average TCP bandwidth is 9.4 Gb/s"),
-    "throughput in Gbit/s": (Kind.THROUGHPUT, 9.1e9, "Average throughput is 9.1 Gbit/s"),
-    "throughput in Mbits/sec": (Kind.THROUGHPUT, 94e6, "Average throughput is 94 Mbits/sec"),
-    "throughput in Gb/s": (Kind.THROUGHPUT, 9.1e9, "Average throughput is 9.1Gb/s"),
-    "throughput in capitals": (Kind.THROUGHPUT, 9.1e9, "AVERAGE THROUGHPUT IS 9.1GBPS"),
+    "throughput of zero": (CheckKind.THROUGHPUT, 0.0, " Average throughput is 0.000Gbps "),
+    "owamp loss": (CheckKind.LOSS, 0.00012, " Average packet loss is 0.012% "),
+    "ping loss": (CheckKind.LOSS, 0.0, "Average loss is 0.00%"),
+    "owdelay -l -p": (CheckKind.LOSS, 0.0, "Average Loss is 0.000%"),
+    "all packets lost": (CheckKind.LOSS, 1.0, " Average packet loss is 100.000% "),
+    "loss with an exponent": (CheckKind.LOSS, 1e-7, "Average packet loss is 1e-05%"),
+    "median delay": (CheckKind.ONE_WAY_DELAY, 2.5, "Average median delay is 2.5ms"),
+    "95th percentile": (CheckKind.ONE_WAY_DELAY, 7.0, "Average 95th percentile of delay is 7ms"),
+    "delay in msec": (CheckKind.ONE_WAY_DELAY, 2.5, "Average delay is 2.5 msec"),
+    "delay in words": (CheckKind.ONE_WAY_DELAY, 2.5, "Average one-way latency is 2.5 milliseconds"),
+    "delay in microseconds, a word": (CheckKind.ONE_WAY_DELAY, 0.25, "Mean one-way delay is 250 microseconds"),
+    "delay in seconds, a word": (CheckKind.ROUND_TRIP, 2000.0, "Average ping time is 2 seconds."),
+    "delay in msecs": (CheckKind.ONE_WAY_DELAY, 2.5, "Median delay is 2.5msecs"),
+    "loss in words": (CheckKind.LOSS, 0.00012, "Avg packet loss is 0.012 percent."),
+    "loss of a round trip is a loss": (CheckKind.LOSS, 0.1, "Average round trip packet loss is 10%"),
+    "lost packets in percent": (CheckKind.LOSS, 0.1, "Average packets lost is 10 %"),
+    "bandwidth": (CheckKind.THROUGHPUT, 9.4e9, "Average TCP bandwidth is 9.4 Gb/s"),
+    "throughput in Gbit/s": (CheckKind.THROUGHPUT, 9.1e9, "Average throughput is 9.1 Gbit/s"),
+    "throughput in Mbits/sec": (CheckKind.THROUGHPUT, 94e6, "Average throughput is 94 Mbits/sec"),
+    "throughput in Gb/s": (CheckKind.THROUGHPUT, 9.1e9, "Average throughput is 9.1Gb/s"),
+    "throughput in capitals": (CheckKind.THROUGHPUT, 9.1e9, "AVERAGE THROUGHPUT IS 9.1GBPS"),
     "as the plugin prints it": (
-        Kind.LOSS,
+        CheckKind.LOSS,
         0.00012,
         "PS_CHECK_LOSS WARNING - Average packet loss is 0.012% | Count=4;; Min=0;; Max=0.1;; Average=0.012;;",
     ),
-    "throughput in Tbps": (Kind.THROUGHPUT, 1.2e12, "Average throughput is 1.2Tbps"),
-    "negative delay": (Kind.ONE_WAY_DELAY, -0.35, " Average minimum delay is -0.350ms "),
-    "delay of zero": (Kind.ONE_WAY_DELAY, 0.0, " Average minimum delay is 0.000ms "),
-    "other case": (Kind.ROUND_TRIP, 3.0, "average RTT is 3MS"),
-    "no digit before the point": (Kind.ONE_WAY_DELAY, 0.5, "Average minimum delay is .5ms"),
+    "throughput in Tbps": (CheckKind.THROUGHPUT, 1.2e12, "Average throughput is 1.2Tbps"),
+    "negative delay": (CheckKind.ONE_WAY_DELAY, -0.35, " Average minimum delay is -0.350ms "),
+    "delay of zero": (CheckKind.ONE_WAY_DELAY, 0.0, " Average minimum delay is 0.000ms "),
+    "other case": (CheckKind.ROUND_TRIP, 3.0, "average RTT is 3MS"),
+    "no digit before the point": (CheckKind.ONE_WAY_DELAY, 0.5, "Average minimum delay is .5ms"),
 }
 
 REJECTED = {  # case: (reason, status, message)
@@ -99,7 +99,7 @@ REJECTED = {  # case: (reason, status, message)
 
 @pytest.mark.parametrize("status", [0, 1, 2])
 @pytest.mark.parametrize(("kind", "value", "message"), VALUES.values(), ids=VALUES)
-def test_values(kind: Kind, value: float, message: str, status: int) -> None:
+def test_values(kind: CheckKind, value: float, message: str, status: int) -> None:
     """Every format gives its exact value in our unit, whatever colour the threshold gave it."""
     assert Reading(kind, value) == read_message(message, status=status)
 

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from extender.errors import NetworkSourceError
-from extender.network.maddash.client import MaddashClient, grid_path
-from extender.network.maddash.client import MaddashServer as Address
+from extender.network.http import HttpClient
 from extender.ports import Batch
+from extender.settings.network import MaddashSettings
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.maddash import scripted
@@ -32,7 +32,7 @@ REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("reque
 async def read(grids: Mapping[str, bytes | dict[str, Any]]) -> Batch:
     """What the source makes of a site with these grids."""
     bodies = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in grids.items()}
-    answers = {grid_path(name).removeprefix("/"): httpx.Response(200, content=body) for name, body in bodies.items()}
+    answers = {scripted.path(name): httpx.Response(200, content=body) for name, body in bodies.items()}
     return await scripted.read(Script({"grids": scripted.grids(*grids), **answers}).source())
 
 
@@ -42,14 +42,14 @@ async def test_bodies_arrive_byte_for_byte(request_: dict[str, Any]) -> None:
     body = recorded.body(request_["file"])
     replies.route().pass_through()
     with RawServer({request_["path"]: ok(body, status=request_["status"])}) as server:
-        client = MaddashClient(Address(server.url))
-        async with aclosing(client.http):
+        client = HttpClient(MaddashSettings(server.url))
+        async with aclosing(client):
             path = request_["path"].removeprefix("/maddash")
             if request_["status"] == 200:
-                assert body == bytes((await client.get(path, now_s=NOW_S)).body)
+                assert body == bytes((await client.ask("GET", path)).body)
             else:
                 with pytest.raises(NetworkSourceError) as caught:
-                    await client.get(path, now_s=NOW_S)
+                    await client.ask("GET", path)
                 assert f"{server.url}{request_['path']}: status {request_['status']}: " in str(caught.value)
                 assert body.decode()[:80].strip() in str(caught.value)
 

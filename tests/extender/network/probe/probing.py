@@ -6,15 +6,14 @@ from typing import Any
 
 import msgspec
 
-from extender.network.probe.agent_pods import AgentPod
-from extender.network.probe.agent_state import Refusal
+from extender.network.probe.agent_state import AgentPod, ReportRefusal
 from extender.network.probe.agents import Agents, ProbeOptions
 from extender.network.probe.bursts import BurstOptions, Bursts
 from extender.network.probe.source import ProbeSource
 from extender.ports import Batch
 from extender.schemas.probe import ProbeOrders, ProbeReport
 from probe.documents import read_assignment
-from probe.memory import BURSTS_KEPT_S, LINKS_KEPT_S, Memory
+from probe.window import BURSTS_KEPT_S, LINKS_KEPT_S, LastKnown
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock
@@ -43,8 +42,8 @@ class Mesh:
         self.with_gangs: frozenset[NodeName] = frozenset()
         self.outcomes = Counter[str]()
         self.lead()
-        self.memories = defaultdict[str, Memory[Sequence[float]]](lambda: Memory(LINKS_KEPT_S))
-        self.burst_memories = defaultdict[str, Memory[Mapping[str, Any]]](lambda: Memory(BURSTS_KEPT_S))
+        self.memories = defaultdict[str, LastKnown[Sequence[float]]](lambda: LastKnown(LINKS_KEPT_S))
+        self.burst_memories = defaultdict[str, LastKnown[Mapping[str, Any]]](lambda: LastKnown(BURSTS_KEPT_S))
         self.given = Counter[tuple[str, str]]()  # (node, id) → in how many answers an ended burst was
         self.resends: set[str] = set()
         self.orders: dict[str, ProbeOrders] = {}
@@ -81,7 +80,7 @@ class Mesh:
         self.values: dict[tuple[str, str, Metric], float] = {}
         self.table_s: dict[tuple[str, str, Metric], float] = {}
 
-    def send(self, document: Mapping[str, Any], **pod: str) -> ProbeOrders | Refusal:
+    def send(self, document: Mapping[str, Any], **pod: str) -> ProbeOrders | ReportRefusal:
         found = msgspec.convert(document, ProbeReport)
         return self.agents.take(found, pod_of(**{"node": found.node, **pod}))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.network.probe.agent_state import Refusal
+from extender.network.probe.agent_state import ReportRefusal
 from extender.network.probe.agents import ProbeOptions
 from extender.schemas.network import AgentsAmiss
 from extender.schemas.probe import ProbeOrders
@@ -270,7 +270,7 @@ async def test_a_wrong_report_is_refused_and_changes_nothing(
     await found.rounds(10)
     before = dict(found.values)
     answer = found.send({**report("n1", 10), **fields}, **pod)
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, ReportRefusal)
     assert answer.status is status
     await found.rounds(4)
     assert found.values == before

@@ -1,8 +1,7 @@
 """From reports to an announcement, in virtual time: a bad node is announced and ends, a late agent never is."""
 
 from scoring.ids import EndpointId
-from scoring.network.alarms import State, step
-from scoring.network.degraded import Kind, Subject, degraded
+from scoring.network.degraded import AlarmState, Subject, SubjectKind, degraded, step
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS
 from scoring.network.node_links import links_of
@@ -18,7 +17,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.mesh = Mesh(*NODES)
-        self.states: dict[Subject, State] = {}
+        self.states: dict[Subject, AlarmState] = {}
         self.announced: list[tuple[float, Subject, bool]] = []  # When, about what, whether as bad
 
     async def rounds(self, count: int) -> None:
@@ -42,7 +41,7 @@ async def test_a_bad_node_is_announced_within_three_minutes_and_when_it_is_good_
     began_s = watched.mesh.clock.now_s()
     watched.all_links_of("n2", {**LOSSY})
     await watched.rounds(70)
-    node = Subject(Kind.NODE, "n2")
+    node = Subject(SubjectKind.NODE, "n2")
     [(bad_s, about, bad)] = watched.announced
     assert (about, bad) == (node, True)
     assert bad_s - began_s <= 180.0

@@ -13,7 +13,7 @@ from extender.network.probe.bursts import PORTS, BurstOptions, Bursts
 from extender.schemas.probe import BurstResult, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
-from scoring.probing.burst_history import DAY_S, RETRY_S
+from scoring.probing.bursts import DAY_S, RETRY_S
 from tests.extender.network.probe.probing import GOOD, Mesh
 from tests.fakes.clock import FakeClock
 

@@ -1,10 +1,11 @@
 """Of a pair that the probe and another source measure: perfSONAR first while fresh, then the newer value."""
 
 import pytest
+from msgspec.structs import replace
 
-from extender.network.mapping import MappingConfig
 from extender.network.merge import Given, build
 from extender.ports import EndpointInfo
+from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model.policy import Ttl
 from scoring.network.matrix import Known, NetworkMatrix
@@ -24,12 +25,14 @@ def table(*rows: tuple[str, str, float, float], metric: Metric = Metric.DELAY) -
     )
 
 
-def matrix(probe: MeasurementTable, other: MeasurementTable, config: MappingConfig = MappingConfig()) -> NetworkMatrix:
+def matrix(
+    probe: MeasurementTable, other: MeasurementTable, config: NetworkSettings = NetworkSettings()
+) -> NetworkMatrix:
     """perfSONAR's hosts ps1 and ps2 have the addresses of n1 and n2; n3 has none."""
     ends = (EndpointInfo(EndpointId("ps1"), ("10.0.0.1",)), EndpointInfo(EndpointId("ps2"), ("10.0.0.2",)))
     nodes = tuple(node(name, addresses=(address,)) for name, address in ADDRESSES.items())
     given = Given({"maddash": other, "probe": probe}, (ends, ()), nodes)
-    return build(given, None, config, zone_ttl_s=None, now_s=NOW_S, soft_ttl_s=SOFT).matrix
+    return build(given, None, replace(config, soft_ttl_s=SOFT), zone_fallback=False, now_s=NOW_S).matrix
 
 
 def known(found: NetworkMatrix, one: str = "n1", other: str = "n2", metric: Metric = Metric.DELAY) -> Known | None:
@@ -72,7 +75,7 @@ def test_a_metric_that_perfsonar_does_not_measure_is_the_probe_s(metric: Metric)
 
 def test_nodes_that_share_a_site_s_endpoint_are_measured_there() -> None:
     site = {Metric.DELAY: "ps1"}
-    config = MappingConfig(table={NodeName("n1"): site, NodeName("n3"): site})
+    config = NetworkSettings(mapping={NodeName("n1"): site, NodeName("n3"): site})
     found = matrix(table(("n1", "n2", 2.0, 10.0), ("n2", "n3", 2.0, 10.0)), table(("ps1", "ps2", 1.0, 700.0)), config)
     assert known(found) == Known(1.0, 700.0, "maddash")
     assert known(found, "n2", "n3") is None

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from extender import bootstrap
 from extender.bootstrap import Service
@@ -160,7 +161,7 @@ async def test_another_authority_counts_for_new_connections(certificates: Certif
     authority.write_bytes(certificates.ours.cert.read_bytes())
     renewed = certificates.theirs.issue("system:kube-scheduler", file=str(tmp_path / "new"))
     old, new = (client_context(certificates, one) for one in (certificates.client, renewed))
-    settings = certificates.settings().model_copy(update={"client_ca_file": authority})
+    settings = replace(certificates.settings(), client_ca_file=authority)
     async with served(settings) as ports, client(ports, old) as scheduler:
         call = await held_bind(ports, scheduler)
         authority.write_bytes(certificates.theirs.cert.read_bytes())
@@ -221,7 +222,7 @@ async def test_an_expiry_is_shown(certificates: Certificates) -> None:
 
 async def test_a_broken_pair_at_the_start_is_refused(certificates: Certificates) -> None:
     """There is no old one that could stay: the process does not start."""
-    tls = certificates.settings().model_copy(update={"key_file": certificates.client.key})
+    tls = replace(certificates.settings(), key_file=certificates.client.key)
     with pytest.raises(ConfigError, match="is not the key of the certificate"):
         async with bootstrap.embedded(Settings(snapshot=CLUSTER, health_port=0, tls=tls)):
             pass
@@ -369,13 +370,13 @@ UNUSABLE: dict[str, tuple[str, Made]] = {  # case: (what the refusal says; setti
 
 @pytest.mark.parametrize(("want", "made"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_file_that_cannot_be_used_is_named(want: str, made: Made, certificates: Certificates, tmp_path: Path) -> None:
-    settings = certificates.settings().model_copy(update=made(certificates, tmp_path))
+    settings = replace(certificates.settings(), **made(certificates, tmp_path))
     assert re.search(re.escape(want).replace("…", ".+"), _refusal(settings))
 
 
 def test_no_secret_is_in_a_refusal(certificates: Certificates) -> None:
     """Texts go to logs: not a line of a key is in them."""
-    settings = certificates.settings().model_copy(update={"key_file": certificates.client.key})
+    settings = replace(certificates.settings(), key_file=certificates.client.key)
     lines = certificates.client.key.read_text().splitlines()[1:-1]
     assert not [line for line in lines if line in _refusal(settings)]
 

@@ -7,8 +7,8 @@ Values that hide a failure as a number (0 seconds, −1) are left out by the que
 from functools import partial
 from typing import Final
 
-from extender.settings.sources import Preset, PrometheusQueries, PrometheusQuery, PrometheusSource, Unit
-from scoring.network.measurement import METRICS, Metric
+from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
+from scoring.network.measurement import Metric
 
 _GOLDPINGER: Final = partial(PrometheusQuery, source_label="goldpinger_instance", target_label="host_ip")
 _PINGED: Final = partial(PrometheusQuery, source_label="instance", target_label="ip")
@@ -41,33 +41,33 @@ def _to_node(query: str) -> str:
     return f'label_replace({query}, "target", "$1", "type", "path_(.+)")'
 
 
-PRESETS: Final[dict[Preset, PrometheusQueries]] = {
+PRESETS: Final[dict[Preset, dict[Metric, PrometheusQuery]]] = {
     # UDP where it is switched on, else HTTP between pods: an application's delay, timeouts included, so never mix that
     # with another source. Its histogram begins at 5 ms, therefore sum by count. Older versions go on with the last loss
     # of a pod that is gone: it counts while the pod is pinged.
-    Preset.GOLDPINGER: PrometheusQueries(
-        delay=_GOLDPINGER(
+    Preset.GOLDPINGER: {
+        Metric.DELAY: _GOLDPINGER(
             query=f"{_goldpinger_mean('udp_rtt_s')} or "
             f"""{_goldpinger_mean("response_time_s", '{call_type="ping"}')} unless """
             "max by (goldpinger_instance,host_ip)(last_over_time(goldpinger_peers_loss_pct[$window]))",
             unit=Unit.SECONDS,
             round_trip=True,
         ),
-        loss=_GOLDPINGER(
+        Metric.LOSS: _GOLDPINGER(
             query="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window])"
             " and on (goldpinger_instance,host_ip,pod_ip)"
             ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
             unit=Unit.PERCENT,
         ),
-    ),
+    },
     # kubenurse from 1.13 on. Connects that failed or were repeated are the loss; the seconds that they waited are taken
     # off the delay. Without a bucket of 1 s (its default has one) there is neither.
-    Preset.KUBENURSE: PrometheusQueries(
-        loss=_NURSED(
+    Preset.KUBENURSE: {
+        Metric.LOSS: _NURSED(
             query=_to_node(f"1 - ({_WITHIN_1_S} or {_STARTED} * 0 unless {_COUNT} > 0) / ({_STARTED} > 0)"),
             unit=Unit.RATIO,
         ),
-        delay=_NURSED(
+        Metric.DELAY: _NURSED(
             query=_to_node(
                 f"({_SUM} - ({_COUNT} - {_WITHIN_1_S}) - 2 * ({_COUNT} - ({_WITHIN_2_5_S} or {_COUNT})))"
                 f" / ({_COUNT} > 0) - {_START_SUM} / ({_STARTED} > 0)"
@@ -75,50 +75,50 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
             unit=Unit.SECONDS,
             round_trip=True,
         ),
-    ),
+    },
     # smokeping_prober (SuperQ): ICMP; late answers can make a little less than no loss, which is clamped.
-    Preset.SMOKEPING: PrometheusQueries(
-        loss=_PINGED(
+    Preset.SMOKEPING: {
+        Metric.LOSS: _PINGED(
             query="1 - sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]))"
             " / sum by (instance,ip)(rate(smokeping_requests_total[$window]) > 0)",
             unit=Unit.RATIO,
         ),
-        delay=_PINGED(
+        Metric.DELAY: _PINGED(
             query="sum by (instance,ip)(rate(smokeping_response_duration_seconds_sum[$window]))"
             " / sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]) > 0)",
             unit=Unit.SECONDS,
             round_trip=True,
         ),
-    ),
+    },
     # ping_exporter (czerwonk) from 1.0 on, when it went from milliseconds to seconds.
-    Preset.PING_EXPORTER: PrometheusQueries(
-        loss=_PINGED(query="max by (instance,ip)(avg_over_time(ping_loss_ratio[$window]))", unit=Unit.RATIO),
-        delay=_PINGED(
+    Preset.PING_EXPORTER: {
+        Metric.LOSS: _PINGED(query="max by (instance,ip)(avg_over_time(ping_loss_ratio[$window]))", unit=Unit.RATIO),
+        Metric.DELAY: _PINGED(
             query="max by (instance,ip)(avg_over_time(ping_rtt_mean_seconds[$window]))",
             unit=Unit.SECONDS,
             round_trip=True,
         ),
-    ),
+    },
     # blackbox_exporter, module icmp alone; the site's relabelling sets `source` (which exporter) beside `instance` (the
     # target). A failed probe exports 0 seconds, so the sum is divided by the number of those that succeeded.
-    Preset.BLACKBOX: PrometheusQueries(
-        loss=PrometheusQuery(
+    Preset.BLACKBOX: {
+        Metric.LOSS: PrometheusQuery(
             query='max by (source,instance)(1 - avg_over_time(probe_success{source!=""}[$window])'
             ' and ignoring (phase) count_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window]))',
             unit=Unit.RATIO,
             target_label="instance",
         ),
-        delay=PrometheusQuery(
+        Metric.DELAY: PrometheusQuery(
             query='max by (source,instance)(sum_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window])'
             ' / ignoring (phase) (sum_over_time(probe_success{source!=""}[$window]) > 0))',
             unit=Unit.SECONDS,
             target_label="instance",
             round_trip=True,
         ),
-    ),
+    },
     # iperf3_exporter (edgard): one test per scrape, hours apart; gauges stay after it, a failed test exports 0.
-    Preset.IPERF3: PrometheusQueries(
-        throughput=PrometheusQuery(
+    Preset.IPERF3: {
+        Metric.THROUGHPUT: PrometheusQuery(
             query="last_over_time((iperf3_received_bytes / (iperf3_received_seconds > 0)"
             " and on (instance,target,port) iperf3_up == 1)[$window:5m])",
             unit=Unit.BYTES,
@@ -126,10 +126,10 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
             window_s=93_600,
             time_query="max_over_time(timestamp(iperf3_up == 1)[$window:5m])",
         )
-    ),
+    },
     # Cilium's health probes, as long as they are exported per pair of nodes; −1 means none.
-    Preset.CILIUM: PrometheusQueries(
-        delay=PrometheusQuery(
+    Preset.CILIUM: {
+        Metric.DELAY: PrometheusQuery(
             query="max by (source_node_name,target_node_name)(cilium_node_connectivity_latency_seconds"
             '{protocol="icmp",type="node",address_type="primary"} >= 0)',
             unit=Unit.SECONDS,
@@ -137,7 +137,7 @@ PRESETS: Final[dict[Preset, PrometheusQueries]] = {
             target_label="target_node_name",
             round_trip=True,
         )
-    ),
+    },
 }
 BY_ADDRESS: Final = frozenset(PRESETS) - {Preset.CILIUM}
 """Presets that name an end once by name and once by address, or by the address of a pod in the host's network."""
@@ -149,21 +149,15 @@ PODS_TOO: Final = (
 )  # kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is
 
 
-def queries_of(settings: PrometheusSource) -> tuple[tuple[Metric, PrometheusQuery], ...]:
+def queries_of(settings: PrometheusSettings) -> tuple[tuple[Metric, PrometheusQuery], ...]:
     """The queries of presets, and one's own in place of all presets' for their metrics."""
-    own = _asked(settings.queries)
-    replaced = {metric for metric, _ in own}
-    presets = (one for name in settings.presets for one in _asked(PRESETS[name]) if one[0] not in replaced)
-    return (*own, *presets)
+    own = settings.queries
+    presets = (one for name in settings.presets for one in PRESETS[name].items() if one[0] not in own)
+    return (*own.items(), *presets)
 
 
-def aliases_of(settings: PrometheusSource) -> str | None:
+def aliases_of(settings: PrometheusSettings) -> str | None:
     """The query that joins names and addresses, where a preset needs one."""
     if not BY_ADDRESS.intersection(settings.presets):
         return None
     return PODS_TOO if Preset.KUBENURSE in settings.presets else NODES
-
-
-def _asked(queries: PrometheusQueries) -> list[tuple[Metric, PrometheusQuery]]:
-    found = [(metric, getattr(queries, metric.value)) for metric in METRICS]
-    return [(metric, query) for metric, query in found if query is not None]

@@ -15,13 +15,11 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import DUPLICATE, OUT_OF_RANGE, decoded, off_loop
-from extender.network.prometheus.presets import aliases_of, queries_of
-from extender.network.sources.answers import Answer, Found, LastAnswers
-from extender.network.sources.http import HttpClient
+from extender.network.answers import OUT_OF_RANGE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.http import HttpClient
+from extender.network.presets import aliases_of, queries_of
 from extender.ports import Batch
-from extender.settings.sources import PrometheusQuery, Unit
-from extender.settings.sources import PrometheusSource as PrometheusSettings
+from extender.settings.network import PrometheusQuery, PrometheusSettings, Unit
 from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
 
@@ -77,10 +75,10 @@ class _Vector(msgspec.Struct, frozen=True):
 class PrometheusSource:
     """A NetworkSource over one Prometheus. `fetch` is called by one task at a time."""
 
-    def __init__(self, client: HttpClient, settings: PrometheusSettings, *, name: str = "prometheus") -> None:
+    def __init__(self, settings: PrometheusSettings, *, name: str = "prometheus") -> None:
         self.name = name
-        self.client = client
-        self.aclose = client.aclose
+        self.client = HttpClient(settings)
+        self.aclose = self.client.aclose
         self.queries = queries_of(settings)
         self.aliases = aliases_of(settings)
         self._answers = LastAnswers(name)
@@ -108,7 +106,7 @@ class PrometheusSource:
                 found[_without_port(alias)] = min(name, found.get(_without_port(alias), name))
         return found
 
-    async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> Answer:
+    async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> SourceAnswer:
         vector = await self._vector(query.query, query.window_s)
         clock = None if query.time_query is None else await self._vector(query.time_query, query.window_s)
         said = (*problems, *(f"Prometheus warns: {text[:160]}" for text in vector.warnings[:3]))
@@ -123,7 +121,6 @@ class PrometheusSource:
             if ends is not None and math.isfinite(time_s):
                 times[ends] = max(time_s, times.get(ends, time_s))
         found = Found(now_s)
-        worst: dict[tuple[str, str], tuple[float, float]] = {}  # ends → value, time
         for series in vector.series():
             ends = self._ends(series, query)
             if ends is None:
@@ -135,14 +132,8 @@ class PrometheusSource:
             at_s = series.value[0] if clock is None else times.get(ends)
             if isinstance(value, str) or at_s is None:
                 found.rejected[value if isinstance(value, str) else NO_TIME] += 1
-                continue
-            if (known := worst.get(ends)) is not None:
-                found.rejected[DUPLICATE] += 1
-                if (value < known[0]) != (metric is Metric.THROUGHPUT):
-                    continue
-            worst[ends] = value, at_s
-        for (source, target), (value, at_s) in worst.items():
-            found.add(EndpointId(source), EndpointId(target), metric, value, at_s)
+            else:
+                found.add(EndpointId(ends[0]), EndpointId(ends[1]), metric, value, at_s)
         for alias, name in sorted(self._names.items()):
             found.end(name, alias)
         return found
@@ -155,7 +146,7 @@ class PrometheusSource:
     async def _vector(self, query: str, window_s: int = 0) -> _Vector:
         text = query.replace("$window", f"{window_s}s")
         fields = {"query": text, "timeout": self.client.server.server_timeout}
-        body = await self.client.ask("POST", "/api/v1/query", data=fields)
+        body = (await self.client.ask("POST", "/api/v1/query", data=fields)).body
         where = f"{self.client.url}: query {text[:80]!r}"
         reply = decoded(_REPLY, body, f"{where}: the answer is not Prometheus's")
         if reply.status != "success" or reply.data is None:

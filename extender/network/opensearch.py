@@ -13,12 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import NO_VALUE, decoded, off_loop
-from extender.network.sources.answers import Answer, Found, LastAnswers
-from extender.network.sources.http import HttpClient
+from extender.network.answers import NO_VALUE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.http import HttpClient
 from extender.ports import Batch
-from extender.settings.sources import OpenSearchSource as OpenSearchSettings
-from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from extender.settings.network import OpenSearchSettings
+from scoring.network.measurement import Metric
 
 DEFAULT_WIDTH_S: Final = 0.001  # Unit of a latency test's figures where the test does not say its bucket width
 PAGE_PAIRS: Final = 1000  # Pairs in one answer: about a megabyte
@@ -37,8 +36,6 @@ def search_body(
     ]
     if settings.task is not None:
         wanted.append({"term": {"reference.display-task-name.keyword": settings.task}})
-    if settings.ip_version is not None:
-        wanted.append({"term": {"test.spec.ip-version": settings.ip_version}})
     matching: dict[str, Any] = {"filter": wanted}
     if kind == "throughput":
         matching["must_not"] = [{"term": {"test.spec.udp": True}}]  # sent at a chosen rate: no limit of the link
@@ -113,7 +110,7 @@ class _Hits(msgspec.Struct):
     hits: _HitList = msgspec.field(default_factory=_HitList)
 
 
-class _Bucket(msgspec.Struct):
+class _PairBucket(msgspec.Struct):
     key: dict[str, str | None]
     at: _Number = msgspec.field(default_factory=_Number)
     last: _Hits = msgspec.field(default_factory=_Hits)
@@ -126,15 +123,15 @@ class _Bucket(msgspec.Struct):
     throughput: dict[str, dict[str, float | None]] = {}
 
 
-class _Pairs(msgspec.Struct):
-    buckets: list[_Bucket]
+class _PairBuckets(msgspec.Struct):
+    buckets: list[_PairBucket]
     after_key: dict[str, str | None] | None = None
 
 
 class _Page(msgspec.Struct):
     timed_out: bool
     shards: dict[str, Any] = msgspec.field(name="_shards")
-    aggregations: dict[str, _Pairs] | None = None
+    aggregations: dict[str, _PairBuckets] | None = None
 
 
 _PAGE: Final = msgspec.json.Decoder(_Page)
@@ -143,27 +140,27 @@ _PAGE: Final = msgspec.json.Decoder(_Page)
 class OpenSearchSource:
     """A NetworkSource over one archive. `fetch` is called by one task at a time."""
 
-    def __init__(self, client: HttpClient, settings: OpenSearchSettings, *, name: str = "opensearch") -> None:
+    def __init__(self, settings: OpenSearchSettings, *, name: str = "opensearch") -> None:
         self.name = name
-        self.client = client
-        self.aclose = client.aclose
+        self.client = HttpClient(settings)
+        self.aclose = self.client.aclose
         self._settings = settings
-        self._answers = LastAnswers(name, choose=_one_kind_of_delay)
+        self._answers = LastAnswers(name)
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Ask for latency, round-trip and throughput tests; `None`: nothing new. Errors: NetworkSourceError."""
         questions = {kind: partial(self._ask, kind, now_s) for kind in ("latency", "rtt", "throughput")}
         return await self._answers.ask(questions, now_s=now_s)
 
-    async def _ask(self, kind: str, now_s: float) -> Answer:
+    async def _ask(self, kind: str, now_s: float) -> SourceAnswer:
         path = f"/pscheduler_{kind}*/_search?ignore_unavailable=true&allow_no_indices=true"
         found = Found(now_s)
         problems = []
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
-            body = search_body(kind, self._settings, after=after, timeout=self.client.server.server_timeout)
-            page = self._page(await self.client.ask("POST", path, json=body), kind)
-            pairs = page.aggregations["pairs"] if page.aggregations else _Pairs([])
+            body = search_body(kind, self._settings, after=after, timeout=self._settings.server_timeout)
+            page = self._page((await self.client.ask("POST", path, json=body)).body, kind)
+            pairs = page.aggregations["pairs"] if page.aggregations else _PairBuckets([])
             for bucket in pairs.buckets:
                 _add(found, bucket, kind)
             if pairs.after_key is None or not pairs.buckets or pairs.after_key == after:
@@ -186,7 +183,7 @@ class OpenSearchSource:
         return page
 
 
-def _add(found: Found, bucket: _Bucket, kind: str) -> None:
+def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
     hits = bucket.last.hits.hits
     meta = hits[0].found.get("meta", {}) if hits else {}
@@ -199,10 +196,10 @@ def _add(found: Found, bucket: _Bucket, kind: str) -> None:
     values = list(_values(bucket, kind, found))
     found.rejected[NO_VALUE] += not values
     for metric, value in values:
-        found.add(source, target, metric, value, bucket.at.value / 1000.0)
+        found.add(source, target, metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")
 
 
-def _values(bucket: _Bucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
+def _values(bucket: _PairBucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
     for median in [*bucket.throughput.get("values", {}).values()][:1]:
         if median is not None:
             yield Metric.THROUGHPUT, median
@@ -219,21 +216,3 @@ def _values(bucket: _Bucket, kind: str, found: Found) -> Iterator[tuple[Metric, 
         found.rejected[MIXED_WIDTHS] += 1
     else:
         yield Metric.DELAY, bucket.delay.value * (bucket.widest.value or DEFAULT_WIDTH_S) * 1000.0
-
-
-def _one_kind_of_delay(answers: Mapping[str, Answer]) -> MeasurementTable:
-    """Half round-trip times only where there is no one-way delay at all: beside it they would mislead."""
-    latency = answers["latency"].table if "latency" in answers else MeasurementTable()
-    one_way = bool(latency.measured_ends(Metric.DELAY))
-    lossy = {(m.source, m.target) for m in latency if m.metric is Metric.LOSS}
-
-    def chosen() -> Iterator[Measurement]:
-        for kind, answer in sorted(answers.items()):
-            for one in answer.table:
-                if kind == "rtt" and one.metric is Metric.DELAY and one_way:
-                    continue
-                if kind == "rtt" and one.metric is Metric.LOSS and (one.source, one.target) in lossy:
-                    continue
-                yield one
-
-    return MeasurementTable.of(chosen())

@@ -9,7 +9,7 @@ an exchanged one works at once, and appears in no text.
 import asyncio
 import base64
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import httpx
 import msgspec
 
 from extender.errors import ConfigError, NetworkSourceError
+from extender.settings.network import HttpSource
 
 _SHOWN_CHARS: Final = 160
 _READ_OF_ERRORS: Final = 8192
@@ -37,28 +38,7 @@ def verification(*, ca_file: Path | None, insecure: bool) -> ssl.SSLContext:
     return context
 
 
-class HttpServer(msgspec.Struct, frozen=True):
-    """Where a server is and how it is spoken to."""
-
-    url: str  # Base address, without query and fragment; a user name only where `user_in_url`
-    ca_file: Path | None = None
-    insecure: bool = False
-    username: str = ""
-    password_file: Path | None = None
-    token_file: Path | None = None  # Of a bearer token, which goes before a password
-    timeout_s: float = 30.0  # For one whole answer
-    connect_timeout_s: float = 10.0
-    body_limit_bytes: int = 16 * 2**20  # After decompression
-    in_flight: int = 4
-    user_in_url: bool = False
-
-    @property
-    def server_timeout(self) -> str:
-        """How long the server may work on a question: a fifth less than we wait, so that it says why it gave up."""
-        return f"{max(round(self.timeout_s * 800.0), 1)}ms"
-
-
-class Reply(msgspec.Struct, frozen=True):
+class HttpReply(msgspec.Struct, frozen=True):
     """An answer of any status; of one that is no 200 only the beginning of the body."""
 
     status: int
@@ -78,13 +58,16 @@ class Reply(msgspec.Struct, frozen=True):
 class HttpClient:
     """Keeps the connections to one server; `aclose` ends them."""
 
-    def __init__(self, server: HttpServer) -> None:
-        """Prepare; nothing is sent. Errors: ConfigError for a bad `url` or `ca_file`."""
+    def __init__(self, server: HttpSource) -> None:
+        """Prepare; nothing is sent. Errors: ConfigError for an address or a `ca_file` that cannot be used."""
         self.server = server
-        self._base = _base_url(server)
+        try:
+            self.url = str(httpx.URL(server.base_url))
+        except httpx.InvalidURL as error:
+            raise ConfigError(f"url {server.url!r}: {error}; accepted: https://HOST/PATH") from error
         self._slots = asyncio.Semaphore(server.in_flight)
         # without TLS there is no certificate to trust, and reading the system's takes 25 ms
-        if self._base.scheme == "http" and server.ca_file is None:
+        if self.url.startswith("http:") and server.ca_file is None:
             trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         else:
             trusted = verification(ca_file=server.ca_file, insecure=server.insecure)
@@ -95,32 +78,23 @@ class HttpClient:
             trust_env=False,  # no proxy or certificate settings from the environment: settings are in one place
         )
 
-    @property
-    def url(self) -> str:
-        """The base address for texts, without user and password."""
-        return str(self._base.copy_with(username="", password="")).rstrip("/")
-
-    async def ask(self, method: str, path: str, **content: Any) -> bytearray:
-        """The body of a good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
+    async def ask(self, method: str, path: str, **content: Any) -> HttpReply:
+        """A good answer, with our credentials. Errors: NetworkSourceError names address and cause."""
         headers, secrets = self._authorization()
-        reply = await self.exchange(method, path, headers=headers, **content)
-        if reply.status != httpx.codes.OK:
-            hint = _HINTS.get(reply.status, "")
-            raise NetworkSourceError(f"{self.where(path)}: status {reply.status}{hint}: {reply.shown(secrets)}")
-        return reply.body
-
-    async def exchange(self, method: str, path: str, *, headers: Mapping[str, str], **content: Any) -> Reply:
-        """One request and its answer of any status. NetworkSourceError: none in time, or beyond the limit."""
         server, where = self.server, self.where(path)
         try:
             async with self._slots, asyncio.timeout(server.timeout_s):
-                address = str(self._base).rstrip("/") + path
-                reply = await self._read(self._client.build_request(method, address, headers=headers, **content))
+                reply = await self._read(
+                    self._client.build_request(method, self.url + path, headers=headers, **content)
+                )
         except TimeoutError as error:
             raise NetworkSourceError(f"{where}: no complete answer within {server.timeout_s:g} s") from error
         except httpx.HTTPError as error:
             raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}") from error
-        if reply.status == httpx.codes.OK and len(reply.body) > server.body_limit_bytes:
+        if reply.status != httpx.codes.OK:
+            hint = _HINTS.get(reply.status, "")
+            raise NetworkSourceError(f"{where}: status {reply.status}{hint}: {reply.shown(secrets)}")
+        if len(reply.body) > server.body_limit_bytes:
             raise NetworkSourceError(f"{where}: the answer has more than {server.body_limit_bytes} bytes")
         return reply
 
@@ -144,7 +118,7 @@ class HttpClient:
             return {"Authorization": f"Basic {encoded}"}, (encoded, password)
         return {}, ()
 
-    async def _read(self, request: httpx.Request) -> Reply:
+    async def _read(self, request: httpx.Request) -> HttpReply:
         """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
         body = bytearray()
@@ -157,7 +131,7 @@ class HttpClient:
         finally:
             await response.aclose()
             self._client.cookies.clear()
-        return Reply(response.status_code, response.headers, body)
+        return HttpReply(response.status_code, response.headers, body)
 
 
 def _secret(file: Path) -> str:
@@ -169,14 +143,3 @@ def _secret(file: Path) -> str:
     if not text or not text.isprintable() or not text.isascii():
         raise NetworkSourceError(f"secret file {file} is empty or no line of plain characters")
     return text
-
-
-def _base_url(server: HttpServer) -> httpx.URL:
-    try:
-        url = httpx.URL(server.url.strip().rstrip("/"))
-    except httpx.InvalidURL as error:
-        raise ConfigError(f"url {server.url!r}: {error}; accepted: https://HOST/PATH") from error
-    user = "" if server.user_in_url else "; a user name has its own setting"
-    if url.scheme not in ("http", "https") or not url.host or url.query or url.fragment or (user and url.userinfo):
-        raise ConfigError(f"url: accepted is http:// or https://, a host and a path{user}")
-    return url

@@ -34,7 +34,7 @@ import msgspec
 import yaml
 
 from extender.errors import ConfigError, NetworkSourceError
-from extender.network.batches import FUTURE_TIME, NO_VALUE, UNREADABLE
+from extender.network.answers import FUTURE_TIME, NO_VALUE, UNREADABLE
 from extender.ports import Batch, EndpointInfo
 from scoring.ids import EndpointId
 from scoring.network.matrix import Measurement, Metric

@@ -8,61 +8,18 @@ row, so that a thread that does it lets the event loop run.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.batches import UNREADABLE, decoded, merged
-from extender.network.maddash.messages import Kind, Reading, Rejection, read_message
-from extender.ports import EndpointInfo
+from extender.network.answers import UNREADABLE, Found, SourceAnswer, decoded
+from extender.network.maddash_messages import METRIC_OF, CheckKind, Rejection, read_message
 from scoring.ids import EndpointId
-
-
-class CheckKey(msgspec.Struct, frozen=True, gc=False):
-    """Names a check: its own name and the direction it measures.
-
-    Keys and values are unknown to the garbage collector (they hold nothing but texts and numbers): those of a large
-    mesh would keep it, and with it the event loop, busy for 30 ms at a time.
-    """
-
-    check: str
-    source: EndpointId
-    target: EndpointId
-
-
-class CellValue(msgspec.Struct, frozen=True, gc=False):
-    """The value of one check: ratio, ms (possibly negative) or bit/s; `checked_at_s` in Unix seconds."""
-
-    kind: Kind
-    value: float
-    checked_at_s: float
-
-
-class GridReading(msgspec.Struct, dict=True):
-    """What a grid says; once it is read nothing of it changes."""
-
-    name: str
-    values: dict[CheckKey, CellValue] = {}
-    empty: dict[CheckKey, Rejection] = {}
-    """checks between two endpoints that have no value → why"""
-    cells: int = 0  # Checks in the grid, with and without value: fewer than before means that the server is reloading
-    endpoints: tuple[EndpointInfo, ...] = ()
-    rejected: Counter[Rejection] = msgspec.field(default_factory=Counter)
-
-    @cached_property
-    def shows(self) -> frozenset[tuple[str, Kind]]:
-        """Each check and what its messages are about: names are every site's own."""
-        return frozenset((key.check, value.kind) for key, value in self.values.items())
-
-    def refuse(self, reason: Rejection) -> None:
-        """Count a check without a value."""
-        self.cells += 1
-        self.rejected[reason] += 1
+from scoring.network.measurement import Metric
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -93,27 +50,36 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
-def read_grid(body: bytes | bytearray, *, name: str) -> GridReading:
-    """Parse a grid.
+def read_grid(
+    body: bytes | bytearray, *, counts: Callable[..., bool], now_s: float, ahead_s: float = 0.0
+) -> SourceAnswer:
+    """Parse a grid; `counts`: whether a metric (and its `check`) is taken from it, `ahead_s`: of the server's clock.
 
     Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
     """
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
-    reading = GridReading(name)
+    found = Found(now_s)
     columns: dict[int, EndpointId] = {}  # column number → id
-    nonsense = ""
+    cells, nonsense = 0, ""
     for raw in document.grid:
         for number, check in _checks(raw):
+            if check is None:
+                continue
+            cells += 1
             if isinstance(check, _Check):
-                _read_check(check, number, reading, columns)
-            elif check is not None:
-                reading.refuse(Rejection.BAD_CELL)
-                nonsense = nonsense or check
-    if nonsense and reading.rejected[Rejection.BAD_CELL] == reading.cells:
+                refusal = _read_check(check, number, found, columns, counts=counts, ahead_s=ahead_s)
+            else:
+                refusal, nonsense = Rejection.BAD_CELL, nonsense or check
+            if refusal is not None:
+                found.rejected[refusal.value] += 1
+    if nonsense and found.rejected[Rejection.BAD_CELL] == cells:
         raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
-    reading.endpoints = merged(_described(document, columns))
-    return reading
+    for end, *names in _described(document, columns):
+        found.end(end, *names)
+    halved = any(one.metric is Metric.DELAY for one in found.round_trips)
+    said = ("some delays are round-trip times: half of each is used where no one-way delay is known",) if halved else ()
+    return found.answer(*said)
 
 
 def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
@@ -139,27 +105,37 @@ def _checks(raw_row: msgspec.Raw) -> Iterator[tuple[int, _Check | str | None]]:
 _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; one string, however many cells have it
 
 
-def _read_check(check: _Check, number: int, grid: GridReading, columns: dict[int, EndpointId]) -> None:
+def _read_check(
+    check: _Check,
+    number: int,
+    found: Found,
+    columns: dict[int, EndpointId],
+    *,
+    counts: Callable[..., bool],
+    ahead_s: float,
+) -> Rejection | None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):
-        grid.refuse(Rejection.BAD_CELL)
-        return
+        return Rejection.BAD_CELL
     row, column, name = EndpointId(_decode(parts[1])), EndpointId(_decode(parts[2])), _decode(parts[3])
     columns.setdefault(number, column)
     if row == column:
-        grid.refuse(Rejection.SELF_PAIR)
-        return
-    key = CheckKey(name, column, row) if is_reverse(name) else CheckKey(name, row, column)
+        return Rejection.SELF_PAIR
+    source, target = (column, row) if is_reverse(name) else (row, column)
     reading = read_message(check.message, status=check.status)
-    if isinstance(reading, Reading):
-        checked_at_s = check.prev_check_time or 0.0
-        if checked_at_s > 0.0:
-            grid.cells += 1
-            grid.values[key] = CellValue(reading.kind, reading.value, checked_at_s)
-            return
-        reading = Rejection.NEVER_CHECKED
-    grid.refuse(reading)
-    grid.empty[key] = reading
+    if isinstance(reading, Rejection):
+        if reading is not Rejection.NOT_RUN:  # made anew by a reload
+            found.silent.add((source, target))
+        return reading
+    if (checked_at_s := check.prev_check_time or 0.0) <= 0.0:
+        return Rejection.NEVER_CHECKED
+    metric = METRIC_OF[reading.kind]
+    if not counts(metric, check=name):
+        return None
+    round_trip = reading.kind is CheckKind.ROUND_TRIP
+    value = reading.value / 2.0 if round_trip else reading.value
+    found.add(source, target, metric, value, checked_at_s - ahead_s, round_trip=round_trip)
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -174,19 +150,19 @@ def is_reverse(check: str) -> bool:
     return _REVERSE.fullmatch(check) is not None
 
 
-def _described(document: _Document, columns: Mapping[int, EndpointId]) -> Iterator[EndpointInfo]:
+def _described(document: _Document, columns: Mapping[int, EndpointId]) -> Iterator[tuple[str, ...]]:
+    """Each end's id, and its other names."""
     for raw in document.rows:
         try:
             row = _ROW.decode(raw)
         except UNREADABLE:
             continue  # its cells are read all the same, only its label is lost
-        encoded = row.uri.rsplit("/", 1)[-1]
-        if encoded:
-            yield EndpointInfo(EndpointId(unquote_plus(encoded)), _names(row.name, row.props))
+        if encoded := row.uri.rsplit("/", 1)[-1]:
+            yield unquote_plus(encoded), *_names(row.name, row.props)
     labels, props = _any_list(document.column_names), _any_list(document.column_props)
     for number, column in columns.items():
         label = labels[number] if number < len(labels) else None
-        yield EndpointInfo(column, _names(label, props[number] if number < len(props) else None))
+        yield column, *_names(label, props[number] if number < len(props) else None)
 
 
 def _any_list(raw: msgspec.Raw) -> list[Any]:

@@ -13,16 +13,26 @@ from typing import Final
 
 import msgspec
 
+from scoring.network.measurement import Metric
+
 MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000
 
 
-class Kind(StrEnum):
+class CheckKind(StrEnum):
     """What a message is about. Round-trip time is kept apart: it must never mix with one-way delay."""
 
     LOSS = "loss"
     ONE_WAY_DELAY = "one_way_delay"
     ROUND_TRIP = "round_trip"
     THROUGHPUT = "throughput"
+
+
+METRIC_OF: Final = {
+    CheckKind.LOSS: Metric.LOSS,
+    CheckKind.ONE_WAY_DELAY: Metric.DELAY,
+    CheckKind.ROUND_TRIP: Metric.DELAY,
+    CheckKind.THROUGHPUT: Metric.THROUGHPUT,
+}
 
 
 class Rejection(StrEnum):
@@ -49,7 +59,7 @@ class Rejection(StrEnum):
 class Reading(msgspec.Struct, frozen=True):
     """One value: loss as ratio 0..1, delays in ms (one-way delay may be negative: clock skew), throughput in bit/s."""
 
-    kind: Kind
+    kind: CheckKind
     value: float
 
 
@@ -68,10 +78,10 @@ _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", r
 _NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)
 """How a value varies is not that value."""
 _METRICS: Final = (
-    (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), Kind.THROUGHPUT),
-    (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), Kind.LOSS),
-    (re.compile(r"\brtt\b|round[ -]?trip|\bping\b", re.IGNORECASE), Kind.ROUND_TRIP),
-    (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), Kind.ONE_WAY_DELAY),
+    (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), CheckKind.THROUGHPUT),
+    (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), CheckKind.LOSS),
+    (re.compile(r"\brtt\b|round[ -]?trip|\bping\b", re.IGNORECASE), CheckKind.ROUND_TRIP),
+    (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), CheckKind.ONE_WAY_DELAY),
 )
 _TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
 _RATES: Final = {
@@ -89,16 +99,16 @@ _SPELLINGS: Final = (  # what may stand for a unit → its usual form
     (re.compile(r"^percent$"), "%"),
 )
 _SCALES: Final = {  # kind → unit → factor to our unit
-    Kind.LOSS: {"%": Decimal("0.01")},
-    Kind.ONE_WAY_DELAY: _TIMES,
-    Kind.ROUND_TRIP: _TIMES,
-    Kind.THROUGHPUT: _RATES,
+    CheckKind.LOSS: {"%": Decimal("0.01")},
+    CheckKind.ONE_WAY_DELAY: _TIMES,
+    CheckKind.ROUND_TRIP: _TIMES,
+    CheckKind.THROUGHPUT: _RATES,
 }
 _RANGES: Final = {  # kind → lowest and highest possible value
-    Kind.LOSS: (0.0, 1.0),
-    Kind.ONE_WAY_DELAY: (-1e12, 1e12),
-    Kind.ROUND_TRIP: (0.0, 1e12),
-    Kind.THROUGHPUT: (0.0, 1e15),
+    CheckKind.LOSS: (0.0, 1.0),
+    CheckKind.ONE_WAY_DELAY: (-1e12, 1e12),
+    CheckKind.ROUND_TRIP: (0.0, 1e12),
+    CheckKind.THROUGHPUT: (0.0, 1e15),
 }
 _STATUSES: Final = {3: Rejection.UNKNOWN_STATUS, 4: Rejection.NOT_RUN, 5: Rejection.MAINTENANCE}
 
@@ -110,7 +120,7 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
     if the message looks like one. Numbers are scaled in decimal, so that 8.977Gbps is exactly 8977000000 bit/s.
 
     >>> read_message("Average throughput is 8.977Gbps", status=0)
-    Reading(kind=<Kind.THROUGHPUT: 'throughput'>, value=8977000000.0)
+    Reading(kind=<CheckKind.THROUGHPUT: 'throughput'>, value=8977000000.0)
     """
     if not 0 <= status <= 2:
         return _STATUSES.get(status, Rejection.CUSTOM_STATUS if status > 5 else Rejection.UNKNOWN_STATUS)
@@ -133,7 +143,7 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
 
 
 @lru_cache(maxsize=256)
-def metric_kind(text: str) -> Kind | None:
+def metric_kind(text: str) -> CheckKind | None:
     """What a phrase such as `95th percentile of delay` is about; `None`: nothing of ours."""
     if _NOT_OURS.search(text):
         return None

@@ -1,0 +1,258 @@
+"""What the questions that a source asks its server gave, the last good answer of each, and the words they share.
+
+Why: an archive may answer for loss and fail for throughput, and a test that did not run leaves a hole in the next
+answer. Rule: a question that fails keeps its last answer and is named in the batch's problems; a pair missing from an
+answer keeps its last value, which ages, until `FORGET_S`, unless it is said to be silent; only when every question
+fails is the source in error. Of two values of one pair that are about as old the worse counts (IPv4 and IPv6, two
+tests); one-way delays and halves of round trips never appear in one batch.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from extender.errors import NetworkSourceError
+from extender.ports import Batch, EndpointInfo
+from scoring.ids import EndpointId
+from scoring.network.measurement import METRICS, Ints, Measurement, MeasurementTable, Metric
+
+DUPLICATE: Final = "duplicate"
+FUTURE_TIME: Final = "future_time"
+NEGATIVE_DELAY: Final = "negative_delay"
+NO_VALUE: Final = "no_value"
+OUT_OF_RANGE: Final = "out_of_range"
+ROUND_TRIP: Final = "round_trip"
+TOLERANCE_S: Final = 60.0  # Closer clocks are taken for equal: answers take time, and MaDDash counts in seconds
+TWIN_WINDOW_S: Final = 1800.0  # Values of one link closer in time are equally new; the usual interval of checks
+FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # Of msgspec, for another document
+_SENTENCES: Final = {
+    DUPLICATE: "some links are measured by several tests: the worse of two recent values counts",
+    FUTURE_TIME: "some times lie in the future (clocks differ): they are taken as now",
+    NEGATIVE_DELAY: "some one-way delays are negative (clocks differ): they are used as 0",
+}
+_MAX_PROBLEMS: Final = 20
+_INLINE_ITEMS: Final = 5000  # Up to this many values are handled on the event loop (about 10 ms), more in a thread
+_T = TypeVar("_T")
+
+
+async def off_loop(size: int, work: Callable[[], _T]) -> _T:
+    """Do `work` over `size` values at once, or in a thread where it would hold the event loop up."""
+    return work() if size <= _INLINE_ITEMS else await asyncio.to_thread(work)
+
+
+def decoded(decoder: msgspec.json.Decoder[_T], body: bytes | bytearray | memoryview | msgspec.Raw, what: str) -> _T:
+    """The document in `body`. Errors: NetworkSourceError, `what` is wrong and why."""
+    try:
+        return decoder.decode(body)
+    except UNREADABLE as error:
+        raise NetworkSourceError(f"{what}: {error}") from error
+
+
+def row_keys(metric: NDArray[Any], source: NDArray[Any], target: NDArray[Any], *, of: int) -> Ints:
+    """A number for each row, the same for rows of the same pair and metric; the ends are numbers below `of`."""
+    return np.asarray((source.astype(np.int64) * of + target) * len(METRICS) + metric, np.int64)
+
+
+def merged(described: Iterable[EndpointInfo]) -> tuple[EndpointInfo, ...]:
+    """Each endpoint once, by id, with the other names that any description gives it, in their order."""
+    aliases: dict[EndpointId, dict[str, None]] = {}
+    for one in described:
+        aliases.setdefault(one.id, {}).update(dict.fromkeys(one.aliases))
+    return tuple(EndpointInfo(one, tuple(n for n in names if n != one)) for one, names in sorted(aliases.items()))
+
+
+class SourceAnswer(msgspec.Struct, frozen=True):
+    """What one question gave."""
+
+    table: MeasurementTable
+    round_trips: MeasurementTable = MeasurementTable()
+    """Loss where the pair has no other, halves of delays where the source knows no one-way delay at all."""
+    aliases: Mapping[EndpointId, tuple[str, ...]] = {}  # endpoint → other names of it
+    silent: Set[tuple[EndpointId, EndpointId]] = frozenset()
+    """Pairs that were tested and gave nothing: they have no last value, unless no pair gave any"""
+    problems: tuple[str, ...] = ()
+    rejected: Mapping[str, int] = {}
+
+
+class Found:
+    """What an answer's entries gave so far; a value that cannot be used is counted under its reason."""
+
+    def __init__(self, now_s: float) -> None:
+        self.measurements: list[Measurement] = []
+        self.round_trips: list[Measurement] = []
+        self.silent: set[tuple[EndpointId, EndpointId]] = set()
+        self.rejected = Counter[str]()
+        self._now_s = now_s
+        self._names: dict[EndpointId, dict[str, None]] = {}
+
+    def end(self, *names: str | None) -> EndpointId | None:
+        """The end of these names: the first that is not blank is its id, the others become aliases."""
+        given = [name for name in names if name and name.strip()]
+        if not given:
+            return None
+        others = (name.strip() for name in given[1:] if name != given[0])
+        self._names.setdefault(EndpointId(given[0]), {}).update(dict.fromkeys(others))
+        return EndpointId(given[0])
+
+    def add(
+        self,
+        source: EndpointId,
+        target: EndpointId,
+        metric: Metric,
+        value: float,
+        at_s: float,
+        *,
+        round_trip: bool = False,
+    ) -> None:
+        """Take a value in our units over; a negative delay counts as 0, a time ahead of ours as now."""
+        if metric is Metric.DELAY and value < 0.0:  # clocks differ; the other direction is too long by as much
+            self.rejected[NEGATIVE_DELAY] += 1
+            value = 0.0
+        try:
+            one = Measurement(source, target, metric, value, min(at_s, self._now_s))
+        except ValueError:
+            self.rejected[OUT_OF_RANGE] += 1
+            return
+        (self.round_trips if round_trip else self.measurements).append(one)
+        self.rejected[FUTURE_TIME] += at_s > self._now_s + TOLERANCE_S
+
+    def answer(self, *problems: str) -> SourceAnswer:
+        """All of it. Cost: O(measurements)."""
+        table, round_trips = MeasurementTable.of(self.measurements), MeasurementTable.of(self.round_trips)
+        aliases = {end: tuple(names) for end, names in self._names.items()}
+        return SourceAnswer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
+
+
+Question = Callable[[], Awaitable[SourceAnswer]]
+
+
+class LastAnswers:
+    """The last good answers of one source. `ask` is called by one task at a time."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._answers: dict[str, SourceAnswer] = {}
+        self._failed_s: dict[str, float] = {}  # question → when it failed last, unless it was answered since
+        self._reported: tuple[tuple[str, ...], dict[str, SourceAnswer]] | None = None
+
+    async def ask(
+        self,
+        questions: Mapping[str, Question],
+        *,
+        now_s: float,
+        at_once: int = 1,
+        within_s: float | None = None,
+        problems: Sequence[str] = (),
+    ) -> Batch | None:
+        """Ask `at_once` at a time, those that failed last after the others; `None`: all is as it was.
+
+        What is not answered `within_s` has failed; `problems`: others of the source. Errors: NetworkSourceError, when
+        all fail.
+        """
+        since_s, left = now_s - FORGET_S, iter(sorted(questions, key=lambda name: self._failed_s.get(name, 0.0)))
+        answers = {one: said for one, said in self._answers.items() if one in questions or _newest_s(said) >= since_s}
+        failures = dict.fromkeys(questions, f"was not reached within {within_s} s")
+
+        async def work() -> None:
+            for name in left:
+                self._failed_s[name] = now_s  # until it is answered
+                try:
+                    answer = await questions[name]()
+                except NetworkSourceError as error:
+                    failures[name] = str(error)
+                    continue
+                if (last := self._answers.get(name)) is not None:
+                    size = len(answer.table) + len(answer.round_trips)
+                    answer = await off_loop(size, partial(_with_last, answer, last, since_s=since_s))
+                answers[name] = answer
+                del failures[name], self._failed_s[name]
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s), asyncio.TaskGroup() as group:
+                for _ in range(min(at_once, len(questions))):
+                    group.create_task(work())
+        self._answers = answers
+        if len(failures) == len(questions):
+            raise NetworkSourceError(f"{self._source}: {'; '.join(dict.fromkeys((*failures.values(), *problems)))}")
+        kept = dict.fromkeys(answers, ", its last values stay")
+        said = [f"{name} failed{kept.get(name, '')}: {text}" for name, text in failures.items()]
+        said += [problem for name in questions if name in answers for problem in answers[name].problems]
+        reported = ((*problems, *said), dict(answers))
+        if reported == self._reported:
+            return None
+        self._reported = reported
+        size = sum(len(one.table) + len(one.round_trips) for one in answers.values())
+        return await off_loop(size, partial(_batch, answers, reported[0], now_s))
+
+
+def _newest_s(answer: SourceAnswer) -> float:
+    return max(float(table.measured_at_s.max(initial=-np.inf)) for table in (answer.table, answer.round_trips))
+
+
+def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: float) -> Batch:
+    rejected = sum((Counter(one.rejected) for one in answers.values()), Counter[str]())
+    best: dict[tuple[EndpointId, EndpointId, Metric], Measurement] = {}
+    one_way = any(one.table.measured_ends(Metric.DELAY) for one in answers.values())
+    for one in (row for _, answer in sorted(answers.items()) for row in answer.table):
+        if (before := best.setdefault((one.source, one.target, one.metric), one)) is not one:
+            rejected[DUPLICATE] += 1
+            if _goes_before(one, before):
+                best[one.source, one.target, one.metric] = one
+    for one in (row for _, answer in sorted(answers.items()) for row in answer.round_trips):
+        if one.metric is Metric.DELAY and one_way:
+            rejected[ROUND_TRIP] += 1
+        else:
+            best.setdefault((one.source, one.target, one.metric), one)
+    table = MeasurementTable.of(best.values())
+    ends = merged(EndpointInfo(end, one.aliases.get(end, ())) for one in answers.values() for end in table.ends)
+    said = [*dict.fromkeys(problems), *(text for reason, text in _SENTENCES.items() if rejected[reason])]
+    more = len(said) - _MAX_PROBLEMS
+    shown = said if more <= 0 else [*said[:_MAX_PROBLEMS], f"and {more} more"]
+    return Batch(table, ends, now_s, tuple(shown), dict(+rejected))
+
+
+def _goes_before(one: Measurement, other: Measurement) -> bool:
+    if abs(one.measured_at_s - other.measured_at_s) > TWIN_WINDOW_S:
+        return one.measured_at_s > other.measured_at_s
+    return one.value < other.value if one.metric is Metric.THROUGHPUT else one.value > other.value
+
+
+def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> SourceAnswer:
+    silent = answer.silent if len(answer.table) + len(answer.round_trips) else frozenset()
+    table, round_trips = (
+        carried(new, old.without(silent), since_s=since_s)
+        for new, old in ((answer.table, last.table), (answer.round_trips, last.round_trips))
+    )
+    ends = {*table.ends, *round_trips.ends}
+    aliases = {end: names for end, names in {**last.aliases, **answer.aliases}.items() if end in ends}
+    return replace(answer, table=table, round_trips=round_trips, aliases=aliases)
+
+
+def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> MeasurementTable:
+    """`new`, and rows of `old` for other pairs, unless from before `since_s`. Cost: O((n + o) log n)."""
+    ends = tuple(dict.fromkeys((*new.ends, *old.ends)))
+    number = {end: i for i, end in enumerate(ends)}
+    place = np.array([number[end] for end in old.ends], np.int32)
+    source, target = (place[column] if len(place) else column for column in (old.source, old.target))
+    there = row_keys(new.metric, new.source, new.target, of=len(ends))
+    rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
+    if not rows.any():
+        return new
+    joined = MeasurementTable(
+        ends,
+        np.concatenate([new.metric, old.metric[rows]]),
+        np.concatenate([new.source, source[rows]]),
+        np.concatenate([new.target, target[rows]]),
+        np.concatenate([new.value, old.value[rows]]),
+        np.concatenate([new.measured_at_s, old.measured_at_s[rows]]),
+    )
+    return joined.compact()

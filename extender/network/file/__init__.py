@@ -1,1 +1,0 @@
-"""A mesh file as a source of measurements."""

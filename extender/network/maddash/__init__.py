@@ -1,1 +1,0 @@
-"""A MaDDash server as a source of measurements."""

@@ -1,1 +1,0 @@
-"""A perfSONAR 5 archive as a source of measurements."""

@@ -1,1 +1,0 @@
-"""Prometheus as a source of measurements."""

@@ -1,1 +1,0 @@
-"""What all sources of measurements share: HTTP with limits, last good answers, configuration."""
