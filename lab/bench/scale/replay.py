@@ -138,6 +138,8 @@ class Replay:
         return True
 
     def _member_finishes(self) -> bool:
+        if self._finished >= self._shape.members:
+            return False
         pod: dict[str, Any] = objects.member(self._finished, objects.node_name(0))
         self._finished += 3
         pod = self._store.get(PODS, *_key(pod))
