@@ -71,7 +71,7 @@ bench: setup ## measure verbs, planner and large clusters, then netgang beside i
 	$(RUN) python -m lab.bench peers --workload gangs --workload wide
 
 soak: setup ## long runs: `make soak` 20 min beside a busy cluster, `make chaos` 10 min of faults and attacks, `make fuzz`
-	$(RUN) python -m lab.bench.scale --nodes 1000 --pods 30000 --waiting 1000 --rate 60 --seconds $$(($(or $(MINUTES),20) * 60))
+	$(RUN) python -m lab.bench.soak $(if $(MINUTES),--minutes $(MINUTES))
 
 # 50,000 hostile objects read by the real readers: OBJECTS=50000 SEED=7
 fuzz: setup

@@ -9,7 +9,6 @@ Rule: arrays below a quarter of a MiB come from the heap; what is free at its en
 but one. Larger bounds cost memory: with 1 and 8 MiB the process was 5.4 % larger after 20 minutes than once warm.
 Why once a minute on top of that: one small thing that stays, made at the end of a burst, holds all that is free below
 it (7 MiB, for the eight minutes that were left of a `bench.soak`). Asked to, the C library gives such pages back too.
-`bench.soak` went in 2026-11; `make soak` has another load, without what-if questions: not measured with it yet.
 
 Why garbage is collected by growth: Python's own collector starts in the midst of whatever allocates and looks at all
 that is young. Beside thousands of waiting gangs that took 5 to 20 ms at a time, made the slowest planner runs a fifth

@@ -5,6 +5,7 @@ from collections import Counter
 from typing import Any
 
 import httpx
+import pytest
 
 from lab.testbed.api import Object
 from lab.testbed.objects import priority_class, zone_nodes
@@ -56,6 +57,25 @@ async def test_room_is_taken_while_a_gang_is_held(stage: Stage) -> None:
     bound = await stage.until_bound("g", 4)
     assert taken not in bound.values()
     assert max(Counter(bound.values()).values()) == 1
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(300)
+async def test_the_api_server_is_silent_for_a_minute(stage: Stage) -> None:
+    """Connections stay open and nothing answers: no gang starts in part, and afterwards all goes on by itself."""
+    netgang = await stage.netgang(on={"a": 6})
+    await stage.create_held_gang(netgang, "g", 3)
+    server = stage.cluster.parts["kube-apiserver"]
+    server.freeze()
+    try:
+        await asyncio.sleep(60.0)  # the promise is about a minute
+    finally:
+        server.unfreeze()
+    assert len(await stage.bound("g")) in (0, 3)
+    await stage.create_anchor("node1")
+    await stage.until_bound("g", 3, limit_s=60.0)
+    await stage.create_gang("h", 2)
+    await stage.until_bound("h", 2, limit_s=60.0)
 
 
 async def test_people_with_curl_open_no_back_door(stage: Stage) -> None:

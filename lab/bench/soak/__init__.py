@@ -1,0 +1,1 @@
+"""A busy cluster for minutes: `python -m lab.bench.soak`."""
