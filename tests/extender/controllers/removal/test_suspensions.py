@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.failure_budget import KINDS, can_suspend, forbidding, matches
-from extender.controllers.restart.suspensions import (
+from extender.controllers.failure_budget import KINDS, can_suspend, forbidding, matches
+from extender.controllers.removal.suspensions import (
     HISTORY,
     NOTE,
     FreshOwner,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.preemption.claims import NOTE, noted_of, notes_for
+from extender.controllers.removal.preemptions import NOTE, noted_of, notes_for
 from extender.controllers.removal.removals import QUIET_S
 from extender.convert import pod_from_json
 from extender.errors import ApiUnavailableError
@@ -17,7 +17,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 from tests.builders import gang, pod
-from tests.extender.controllers.preemption.test_controller import (
+from tests.extender.controllers.removal.test_preemptions import (
     MAKES_ROOM_S,
     ON,
     acting,

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.restart.repair import PATIENCE_S
+from extender.controllers.removal.losses import PATIENCE_S
 from tests.extender.controllers.operator import Operator
-from tests.extender.controllers.restart.test_controller import NODES, reasons, restarts, started
+from tests.extender.controllers.removal.test_restarts import NODES, reasons, restarts, started
 from tests.extender.scheduling.world import World, running
 
 pytestmark = pytest.mark.looptime

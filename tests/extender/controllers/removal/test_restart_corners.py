@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.eligibility import Obstacle
-from extender.controllers.restart.recreation import SLOW_S, SLOWEST_S
+from extender.controllers.removal.restarts import SLOW_S, SLOWEST_S
+from extender.controllers.removal.suspensions import Obstacle
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
-from tests.extender.controllers.restart.test_controller import NODES, RESTART_S, SETTLE_S, reasons, started
+from tests.extender.controllers.removal.test_restarts import NODES, RESTART_S, SETTLE_S, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, World, key, running
 
 pytestmark = pytest.mark.looptime
