@@ -164,12 +164,17 @@ def said_length(owner: bytes) -> JobSays | None:
     (JobSays(expected='', limit_s=600.0), None)
     """
     found = decoded(owner)
-    spec, annotations = found.get("spec") or {}, (found.get("metadata") or {}).get("annotations") or {}
-    text = annotations.get(_LENGTH)
+    text = ((found.get("metadata") or {}).get("annotations") or {}).get(_LENGTH)
     expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
-    limit = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
+    limit = _deadline_s(found)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
     return JobSays(expected, limit_s) if expected or limit_s is not None else None
+
+
+def _deadline_s(owner: Mapping[str, Any]) -> Any:
+    """As it is written; a Job's, or that of a Kubeflow job's runPolicy."""
+    spec = owner.get("spec") or {}
+    return spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
 
 
 class FinishingJobs(ControlLoop):
@@ -299,9 +304,7 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
     >>> deadline_notes(Controller("batch/v1", "Job", "j", "u"), job, now_s=480.0)
     ['Job j fails in 2 min whether it has started or not: activeDeadlineSeconds 600']
     """
-    spec, status = content.get("spec") or {}, content.get("status") or {}
-    limit = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
-    started = status.get("startTime")
+    limit, started = _deadline_s(content), (content.get("status") or {}).get("startTime")
     if not isinstance(limit, int) or not isinstance(started, str):
         return []
     left_s = seconds(datetime.fromisoformat(started)) + limit - now_s

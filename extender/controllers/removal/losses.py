@@ -29,6 +29,7 @@ from scoring.model.policy import Repair, gang_options
 from scoring.plan import Plan
 from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, repaired, stranded, words_of
 
+_IN_VAIN: Final = "The gang did not become whole, and this pod uses room in vain."
 _CAUSE: Final = Cause(
     Happening.EVICTED,
     "The gang did not become whole in time and there is no room for the rest of its minimum: its "
@@ -85,17 +86,13 @@ class Evictions:
             return None
         for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of a kind that is not known, may go
             if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
-                self._post_stays(key, theirs, verdict)
+                if verdict.reason not in OVER:
+                    self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=verdict.reason))
+                    note = f"{_IN_VAIN} It is not removed, because {verdict.text}"
+                    for one in theirs:
+                        self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
                 return None
         return theirs
-
-    def _post_stays(self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed) -> None:
-        if verdict.reason in OVER:
-            return
-        self._context.decided(Decision("evict", pods[0].pod.key, key, reason=verdict.reason))
-        note = "The gang did not become whole, and this pod uses room in vain. It is not removed, because "
-        for one in pods:
-            self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note + verdict.text, "partial")
 
     async def _evict_one(self, key: GangKey, one: Fresh, *, among: Sequence[Fresh]) -> bool:
         pod = one.pod
@@ -233,7 +230,11 @@ class Repins(ControlLoop):
                     verdict = NotAllowed(WhyKept.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
                 if isinstance(verdict, NotAllowed):
                     again_s = _REFUSED_AGAIN_S
-                    self._refuse(key, theirs, verdict, losses)
+                    self.context.decided(Decision("repin", theirs[0].pod.key, key, reason=verdict.reason))
+                    stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
+                    for pod in (one.pod for one in theirs) if verdict.reason not in OVER else ():
+                        note = f"{_LOST[losses[pod.uid]]}. {stays}"
+                        self.context.post_event(pod_subject(pod), Happening.NOT_DISRUPTED, note, losses[pod.uid].name)
                 elif owner is not None:
                     removable.extend((one, owner) for one in theirs)
             if len(removable) == len(uids) or self._has_started(key):
@@ -282,16 +283,6 @@ class Repins(ControlLoop):
             return
         tries, _ = self._tries.get(key, (0, ""))
         self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
-
-    def _refuse(
-        self, key: GangKey, pods: Sequence[Fresh], verdict: NotAllowed, losses: Mapping[PodUid, PlaceLoss]
-    ) -> None:
-        """Say of each pod why it stays, unless its owner is over anyway."""
-        self.context.decided(Decision("repin", pods[0].pod.key, key, reason=verdict.reason))
-        stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
-        for pod in (one.pod for one in pods) if verdict.reason not in OVER else ():
-            loss = losses[pod.uid]
-            self.context.post_event(pod_subject(pod), Happening.NOT_DISRUPTED, f"{_LOST[loss]}. {stays}", loss.name)
 
     def _has_started(self, key: GangKey) -> bool:
         gang = self.context.cache.gang(key)

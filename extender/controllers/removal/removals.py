@@ -223,7 +223,7 @@ class Disruptions:
         first = [pod_subject(one.pod) for one in living[:MOST_ANNOUNCED]]
         await self.events.announce(first, cause.what, cause.note, cause.topic())
         try:
-            await self._patch(owner, patch)
+            await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
         except ApiError as error:
             self._post_refusal(owner, cause, error)
             raise
@@ -232,7 +232,7 @@ class Disruptions:
         """Send a merge patch that removes no pod; with a `cause` it is announced on the owner. Errors: as `evict`."""
         if cause is not None:
             await self.events.announce([owner], cause.what, cause.note, str(hash(patch)))
-        await self._patch(owner, patch)
+        await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)
 
     def _refuse_foreign(self, pods: Sequence[Fresh]) -> None:
         if (foreign := self.foreign_among(pods)) is not None:
@@ -250,6 +250,3 @@ class Disruptions:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it
             note = f"Not done now, although {cause.what} has announced it: {error.message}"
             self.events.post(about, Happening.NOT_DISRUPTED, note, cause.topic())
-
-    async def _patch(self, owner: Subject, patch: bytes) -> None:
-        await self.api.patch_object(owner.api_version, owner.kind, owner.namespace, owner.name, patch)

@@ -34,7 +34,7 @@ import msgspec
 from extender.cache import Attained
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, owner_subject, pod_subject
-from extender.controllers.failure_budget import can_suspend
+from extender.controllers.failure_budget import can_suspend, desired_pods
 from extender.controllers.removal.removals import Cause, read_members, read_owner
 from extender.controllers.removal.suspensions import (
     MARK,
@@ -46,16 +46,14 @@ from extender.controllers.removal.suspensions import (
     Judge,
     Note,
     Obstacle,
-    gang_of,
-    remembered,
     words,
 )
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
-from scoring.ids import GangKey, NodeName
-from scoring.model import Controller, Gang, Pod, Policy
+from scoring.ids import GangKey, NodeName, gang_key
+from scoring.model import Controller, Gang, Pod
 from scoring.model.policy import Preempting
-from scoring.queue.service_levels import hours_of
+from scoring.queue.service_levels import bounded_h, hours_of
 from scoring.repair import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
@@ -180,18 +178,21 @@ class Restarts(ControlLoop):
         since_s = now_s - REMEMBERED_S
         recent = {key: tuple(at_s for at_s in past if at_s > since_s) for key, past in self._history.items()}
         self._history = {key: past for key, past in recent.items() if past}
-        history = case.history(now_s=now_s, notes=self.context.notes) or self._history.get(case.gang.key, ())
+        noted = {at_s for owner in case.owners for at_s in owner.restarts(self.context.notes, now_s=now_s)}
+        history = tuple(sorted(noted)) or self._history.get(case.gang.key, ())
         if not_before_s(history, self.context.planner.policy.repair) > now_s:
             times = "once" if len(history) == 1 else f"{len(history)} times"
             return Obstacle(f"it was restarted {times} within the last hour")
-        if case.desired_suffices():
+        counts = [desired_pods(owner.raw) for owner in case.owners]
+        wanted = sum(count or 0 for count in counts)
+        if None not in counts and wanted < case.gang.min_member and len(case.gang.placed) >= wanted:
             return Obstacle("its owner wants no more pods than there are", final=True, silent=True)
         return case
 
     async def _resume_noted(self) -> None:
         """Take up what another process, or a lost answer, left suspended."""
         try:
-            levels = notes_attained(self.context.planner.policy)
+            levels = self.context.planner.policy.preemption is Preempting.LEVELS
             owners = list(await self.context.api.labelled_owners(MARK))
             owners += await self.context.api.labelled_owners(RAN_BEFORE) if levels else ()
         except (ApiError, ApiUnavailableError) as error:
@@ -208,8 +209,10 @@ class Restarts(ControlLoop):
                 note = owner.note(self.context.notes)
                 attained = owner.attained(self.context.notes) if levels else None
                 if attained is not None:
-                    recalled[gang_of(owner, attained)] = remembered(attained, owner.ref)
-                if note is not None and (gang := gang_of(owner, note)) not in self._gangs:
+                    recalled[gang_key(owner.namespace, attained.gang)] = Attained(
+                        owner.ref.uid, bounded_h(attained.hours)
+                    )
+                if note is not None and (gang := gang_key(owner.namespace, note.gang)) not in self._gangs:
                     noted.setdefault(gang, []).append((owner.namespace, owner.ref))
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
@@ -334,7 +337,8 @@ class Restarts(ControlLoop):
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
         if attained is not None:
-            self.context.cache.set_attained({case.gang.key: remembered(attained, owner.ref)})
+            had = Attained(owner.ref.uid, bounded_h(attained.hours))
+            self.context.cache.set_attained({case.gang.key: had})
         self.context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self.context.telemetry.restarted("suspended")
         return None
@@ -343,7 +347,7 @@ class Restarts(ControlLoop):
         """What the gang has had; `None`: that does not matter here, or it is gone."""
         key, snapshot = case.gang.key, self.context.cache.snapshot()
         gang = snapshot.gangs.get(key)
-        if gang is None or not notes_attained(self.context.planner.policy):
+        if gang is None or self.context.planner.policy.preemption is not Preempting.LEVELS:
             return None
         had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
         return AttainedNote(key.partition("/")[2], round(had_h, 6))
@@ -364,8 +368,3 @@ class Restarts(ControlLoop):
             self.context.telemetry.evicted("restart")
             self.context.decided(Decision("restart", pod.key, case.gang.key, pod.node or ""))
         return None
-
-
-def notes_attained(policy: Policy) -> bool:
-    """Whether what a gang has had of the cluster is noted when it is suspended, and read after a restart."""
-    return policy.preemption is Preempting.LEVELS

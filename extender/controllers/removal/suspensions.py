@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from extender.cache import Attained
 from extender.controllers.context import ControllerContext
 from extender.controllers.failure_budget import (
     KINDS,
@@ -26,7 +25,6 @@ from extender.controllers.failure_budget import (
     can_suspend,
     controller_of,
     decoded,
-    desired_pods,
     forbidding,
     has_succeeded,
     true_condition,
@@ -44,9 +42,8 @@ from extender.controllers.removal.removals import (
 from extender.convert.decode import note_from_json
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
-from scoring.ids import GangKey, gang_key
+from scoring.ids import GangKey
 from scoring.model import Controller, Gang, Phase
-from scoring.queue.service_levels import bounded_h
 
 _Texts: TypeAlias = Mapping[str, str | None]
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
@@ -190,16 +187,6 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return msgspec.json.encode(patch)
 
 
-def gang_of(owner: FreshOwner, note: Note | AttainedNote) -> GangKey:
-    """The gang that is to come back: of the owner's own namespace, whatever the note says."""
-    return gang_key(owner.namespace, note.gang)
-
-
-def remembered(note: AttainedNote, ref: Controller) -> Attained:
-    """What a gang has had, for the cache, for pods of this owner; bounded, as all numbers that are compared."""
-    return Attained(ref.uid, bounded_h(note.hours))
-
-
 _PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
 
 
@@ -229,18 +216,6 @@ class Case(msgspec.Struct, frozen=True):
         if len(self.owners) == 1:
             return self.job
         return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
-
-    def history(self, *, now_s: float, notes: Notes) -> tuple[float, ...]:
-        """When it was repaired so in the last hour, Unix seconds."""
-        return tuple(sorted({at_s for owner in self.owners for at_s in owner.restarts(notes, now_s=now_s)}))
-
-    def desired_suffices(self) -> bool:
-        """Whether as many run as the owners want, though they are fewer than the minimum (docs/safety.md S8)."""
-        wanted = [desired_pods(owner.raw) for owner in self.owners]
-        counts = [count for count in wanted if count is not None]
-        if len(counts) < len(wanted):
-            return False
-        return sum(counts) < self.gang.min_member and len(self.gang.placed) >= sum(counts)
 
 
 _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
