@@ -67,7 +67,6 @@ class OwnerReader(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._cache, self._api, self._clock = context.cache, context.api, context.clock
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
@@ -90,7 +89,7 @@ class OwnerReader(ControlLoop):
             together = wanted[begin : begin + _TOGETHER]
             await asyncio.gather(*(self._read(namespace, owner, answers) for namespace, owner in together))
         if answers != _Answers():
-            self._cache.set_owners(answers.created_s, answers.counts, answers.says)
+            self.context.cache.set_owners(answers.created_s, answers.counts, answers.says)
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
@@ -98,9 +97,9 @@ class OwnerReader(ControlLoop):
 
         Cost: O(gangs + pods of changed ones).
         """
-        now_s = self._clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
-        for gang in self._cache.snapshot().gangs.values():
+        for gang in self.context.cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
@@ -110,7 +109,7 @@ class OwnerReader(ControlLoop):
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
-        self._cache.gangs.owners.keep_only(there)
+        self.context.cache.gangs.owners.keep_only(there)
         yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
@@ -118,16 +117,16 @@ class OwnerReader(ControlLoop):
             (turn, gang.created_s, gang.key, uid, owner)
             for gang, owners, turn in self._seen.values()
             for uid, owner in (owners.items() if turn is not None else ())
-            if uid not in self._not_before_s and not self._cache.gangs.owners.knows(uid)
+            if uid not in self._not_before_s and not self.context.cache.gangs.owners.knows(uid)
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)
 
     async def _read(self, namespace: str, owner: Controller, answers: _Answers) -> None:
         """Note what the owner says, if that very object can be read; no count if it is one of a series."""
-        self._not_before_s[owner.uid] = self._clock.monotonic_s() + _UNREAD_AGAIN_S
+        self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
-            raw = await read_owner(self._api, namespace, owner)
+            raw = await read_owner(self.context.api, namespace, owner)
             if raw is None:
                 return  # the pods of this one are about to go
             text, above = decoded(raw).get("metadata", {}).get("creationTimestamp"), controller_of(raw)

@@ -23,7 +23,6 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -93,14 +92,9 @@ class PreemptionClaims:
         self._words = words
         self._restarts = restarts
         self._open: dict[GangKey, _OpenClaim] = {}
-        self._backing_off: dict[GangKey, float] = {}
-        """Gang that did not start although others left, or were asked to → until when none does."""
+        self.backing_off: dict[GangKey, float] = {}
+        """Gang that did not start although others left, or were asked to → until when no other is to leave for it."""
         self._wiping = context.background("preempt")
-
-    @property
-    def backing_off(self) -> frozenset[GangKey]:
-        """Gangs for which no other is to leave for a while."""
-        return frozenset(self._backing_off)
 
     @property
     def continued(self) -> frozenset[GangKey]:
@@ -159,7 +153,7 @@ class PreemptionClaims:
         now_s = self._context.clock.monotonic_s()
         for key, opened in sorted(self._open.items()):
             self._follow(key, opened, now_s)
-        self._backing_off = {key: until_s for key, until_s in self._backing_off.items() if until_s > now_s}
+        self.backing_off = {key: until_s for key, until_s in self.backing_off.items() if until_s > now_s}
 
     def recover(self) -> None:
         """After a restart: reserve the room again for which other gangs had started to leave."""
@@ -180,7 +174,7 @@ class PreemptionClaims:
         """Know nothing, as after a restart, and reserve nothing."""
         for key in list(self._open):
             self._close(key)
-        self._backing_off.clear()
+        self.backing_off.clear()
 
     def _see_who_leaves(self, gang: Gang, opened: _OpenClaim) -> None:
         """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
@@ -216,7 +210,7 @@ class PreemptionClaims:
             return
         self._words.refused(key, victim, obstacle.why)
         self._end(key, "refused")
-        self._backing_off[key] = now_s + _FINAL_AGAIN_S
+        self.backing_off[key] = now_s + _FINAL_AGAIN_S
 
     def _follow(self, key: GangKey, opened: _OpenClaim, now_s: float) -> None:
         there = self._there(opened)
@@ -232,7 +226,7 @@ class PreemptionClaims:
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
             self._end(key, "lapsed")
-            self._backing_off[key] = now_s + TIMEOUT_S
+            self.backing_off[key] = now_s + TIMEOUT_S
         elif opened.recovered:
             self._see_who_leaves(gang, opened)
         elif opened.noted and self._context.quiet.over:
@@ -314,27 +308,21 @@ SPARED_S = 60.0  # How long a gang that cannot leave is left out; then its owner
 _LEVELS_S = 5.0  # So long an answer about service levels is good, whose hours run on while the plan stays
 
 
-@dataclass(eq=False, repr=False)
 class Preemptions(ControlLoop):
     """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
 
-    context: ControllerContext
-    restarts: Restarts
-    _answer: tuple[Plan, object, Preemption | None] | None = field(default=None, init=False)
-    """The last one, for which plan and to which question"""
-    _answered_s: float = field(default=0.0, init=False)
-    _objections: dict[GangKey, tuple[str, float]] = field(default_factory=dict, init=False)  # Gang → why, since when
-    _spared: dict[GangKey, float] = field(default_factory=dict, init=False)
-    """Gang that cannot leave → until when it is not asked again."""
-    _wants: GangKey | None = field(default=None, init=False)
-    """The gang for which others would leave, at the last look, and since when"""
-    _wants_since_s: float = field(default=0.0, init=False)
-
-    def __post_init__(self) -> None:
-        super().__init__(self.context)
-        self.words = PreemptionWords(self.context)
-        self.claims = PreemptionClaims(self.context, self.words, self.restarts)
-        self._deciding = self.context.background("preempt")
+    def __init__(self, context: ControllerContext, restarts: Restarts) -> None:
+        super().__init__(context)
+        self._restarts = restarts
+        self.words = PreemptionWords(context)
+        self.claims = PreemptionClaims(context, self.words, restarts)
+        self._deciding = context.background("preempt")
+        self._answer: tuple[Plan, object, Preemption | None] | None = None  # For which plan, to which question, which
+        self._answered_s = 0.0
+        self._objections: dict[GangKey, tuple[str, float]] = {}  # Gang → why, since when
+        self._spared: dict[GangKey, float] = {}  # Gang that cannot leave → until when it is not asked again.
+        self._wants: GangKey | None = None  # The gang for which others would leave, at the last look, and since when
+        self._wants_since_s = 0.0
 
     def look(self) -> None:
         """Once a second: follow what is under way; decide again if that is allowed."""
@@ -372,7 +360,11 @@ class Preemptions(ControlLoop):
         plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
         if snapshot is None:
             return None
-        asked = {"spared": frozenset(self._spared), "passed_over": claims.backing_off, "continued": claims.continued}
+        asked = {
+            "spared": frozenset(self._spared),
+            "passed_over": frozenset(claims.backing_off),
+            "continued": claims.continued,
+        }
         good = policy.preemption is not Preempting.LEVELS or now_s < self._answered_s + _LEVELS_S
         if good and self._answer is not None and self._answer[0] is plan and self._answer[1] == asked:
             return self._answer[2]
@@ -384,10 +376,10 @@ class Preemptions(ControlLoop):
         """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""
         objections: dict[GangKey, str] = {}
         for victim in found.victims:
-            why = await self.restarts.obstacle(victim)
+            why = await self._restarts.obstacle(victim)
             if why is not None:
                 objections[victim] = why
-        if not objections and (why := await self.restarts.judge.together(found.victims)) is not None:
+        if not objections and (why := await self._restarts.judge.together(found.victims)) is not None:
             objections[found.victims[-1]] = why
         now_s = self.context.clock.monotonic_s()
         before, self._objections = self._objections, {}

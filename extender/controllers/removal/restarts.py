@@ -93,11 +93,11 @@ class Restarts(ControlLoop):
         """Gangs that are being restarted, those found suspended by us included."""
         return frozenset(self._gangs)
 
-    def add(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _obstacle: None) -> None:
+    def add(self, gang: GangKey, *, why: str, ended: Ended) -> None:
         """Restart a broken gang. `why` completes "… is restarted: "."""
         self._join(gang, why, ended, repair=True)
 
-    def leave(self, gang: GangKey, *, why: str, ended: Ended = lambda _gang, _obstacle: None) -> None:
+    def leave(self, gang: GangKey, *, why: str, ended: Ended) -> None:
         """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
         self._join(gang, why, ended, repair=False)
 
@@ -200,7 +200,7 @@ class Restarts(ControlLoop):
             if not (isinstance(error, ApiError) and error.status == 403):
                 self._search_at_s = self.context.clock.monotonic_s() + _NOTES_AGAIN_S
             return
-        noted: dict[GangKey, list[tuple[str, Controller]]] = {}
+        noted: dict[GangKey, list[Controller]] = {}
         recalled: dict[GangKey, Attained] = {}
         unreadable = 0
         for labelled in owners:
@@ -213,7 +213,7 @@ class Restarts(ControlLoop):
                         owner.ref.uid, bounded_h(attained.hours)
                     )
                 if note is not None and (gang := gang_key(owner.namespace, note.gang)) not in self._gangs:
-                    noted.setdefault(gang, []).append((owner.namespace, owner.ref))
+                    noted.setdefault(gang, []).append(owner.ref)
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
                 unreadable += 1
         self.context.cache.set_attained(recalled)
@@ -222,9 +222,9 @@ class Restarts(ControlLoop):
         for gang, theirs in sorted(noted.items()):
             self._begin(gang, partial(self._finish, gang, theirs), [])
 
-    async def _finish(self, gang: GangKey, owners: Iterable[tuple[str, Controller]]) -> None:
-        for namespace, ref in owners:
-            await self._resume(gang, namespace, ref)
+    async def _finish(self, gang: GangKey, owners: Iterable[Controller]) -> None:
+        for ref in owners:
+            await self._resume(gang, ref)
 
     async def _recreate(self, case: Case, *, why: str, repair: bool) -> str | None:
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
@@ -238,29 +238,28 @@ class Restarts(ControlLoop):
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
-        for ref in begun:
-            await self._resume(case.gang.key, case.namespace, ref)
+        await self._finish(case.gang.key, begun)
         return refused
 
-    async def _resume(self, key: GangKey, namespace: str, ref: Controller) -> None:
+    async def _resume(self, key: GangKey, ref: Controller) -> None:
         """Resume an owner that carries our note once its gang's pods are gone, however long it takes; repeatable."""
         began_s = self.context.clock.monotonic_s()
         self._waits += 1
         try:
             pause_s = POLL_S
-            while not await self._finished(key, namespace, ref, began_s):
+            while not await self._finished(key, ref, began_s):
                 ended = await self._pause(key, max(pause_s, self._waits / READS_PER_S))
                 pause_s = POLL_S if ended else min(pause_s * _SLOWER, SLOWEST_S)
         finally:
             self._waits -= 1
 
-    async def _finished(self, key: GangKey, namespace: str, ref: Controller, began_s: float) -> bool:
+    async def _finished(self, key: GangKey, ref: Controller, began_s: float) -> bool:
         """Look at the owner once; whether there is nothing more to do for it."""
         with suppress(ApiError, ApiUnavailableError, ValueError):  # read again, and decide again
-            owner = await self._read_noted(namespace, ref)
+            owner = await self._read_noted(key, ref)
             if owner is None:
                 return True
-            subject, restore = owner_subject(namespace, ref), self.context.disruptions.restore_owner
+            subject, restore = owner_subject(owner.namespace, ref), self.context.disruptions.restore_owner
             if not owner.suspended or owner.over:
                 await restore(subject, owner.resume_patch(resume=False))
                 return True
@@ -284,10 +283,10 @@ class Restarts(ControlLoop):
         gang = self.context.cache.gang(key)
         return gang is not None and any(not pod.terminal for pod in gang.members)
 
-    async def _read_noted(self, namespace: str, ref: Controller) -> FreshOwner | None:
+    async def _read_noted(self, key: GangKey, ref: Controller) -> FreshOwner | None:
         """The owner, if it is there and carries our note. Errors: ApiError and its kind."""
         try:
-            raw = await read_owner(self.context.api, namespace, ref)
+            raw = await read_owner(self.context.api, key.partition("/")[0], ref)
         except NotFoundError:
             return None
         owner = FreshOwner(ref, raw) if raw is not None else None
@@ -328,12 +327,12 @@ class Restarts(ControlLoop):
         try:
             patch = owner.suspend_patch(note, repair=repair, notes=self.context.notes, attained=attained)
             await self.context.disruptions.change_owner(
-                owner_subject(case.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
+                owner_subject(owner.namespace, owner.ref), patch, cause, going=case.pods_of(owner)
             )
         except (ApiError, ApiUnavailableError, ValueError) as error:
             noted = None
             with suppress(ApiError, ApiUnavailableError, ValueError):
-                noted = await self._read_noted(case.namespace, owner.ref)
+                noted = await self._read_noted(case.gang.key, owner.ref)
             if noted is None:
                 return f"{owner.ref.kind} {owner.ref.name} could not be suspended: {words(error)}"
         if attained is not None:

@@ -206,11 +206,6 @@ class Case(msgspec.Struct, frozen=True):
     owners: tuple[FreshOwner, ...]
     job: tuple[Fresh, ...]  # The members, and what else goes when the owners are suspended
 
-    @property
-    def namespace(self) -> str:
-        """The namespace of them all."""
-        return self.gang.key.partition("/")[0]
-
     def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
         """What goes when this owner is suspended: of several owners its own, else all."""
         if len(self.owners) == 1:
@@ -342,7 +337,7 @@ class Judge:
                         f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
                         f"first: waiting for node {pod.node} to be removed or to come back"
                     )
-        budgets = await read_budgets(self._context.api, case.namespace)
+        budgets = await read_budgets(self._context.api, case.gang.key.partition("/")[0])
         forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
         return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
 
