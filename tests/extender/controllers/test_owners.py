@@ -174,8 +174,7 @@ async def test_what_jobs_and_templates_say_of_their_length(
 
 def started_job(world: World, name: str, **spec: Any) -> Any:
     """Create a Job that started just now; what its pods write into ownerReferences."""
-    started = datetime.fromtimestamp(world.clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return world.owner(name, spec=spec, status={"startTime": started})
+    return world.owner(name, spec=spec, status={"startTime": at(world.clock.now_s())})
 
 
 def members_of(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any) -> None:
@@ -187,10 +186,8 @@ def members_of(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: 
 
 async def notes(world: World, asking: Circumstances | None = None) -> list[str]:
     await world.settle()
-    gang = world.service.cache.gang(GangKey("default/g"))
-    assert gang is not None
     asking = asking or Circumstances(context_over(world.api, world.service.cache, world.clock))
-    return list(await asking.notes(gang))
+    return list(await asking.notes(gang_of(world, "g")))
 
 
 async def test_a_quota_that_is_full() -> None:
@@ -290,9 +287,7 @@ async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
         assert "job-3" not in world.bound()
         await world.settle(PATIENCE_S + 3.0)
         assert "job-3" in world.bound()
-        found = world.service.cache.gang(key("g"))
-        assert found is not None
-        assert found.min_member == 2
+        assert gang_of(world, "g").min_member == 2
 
 
 async def test_it_is_asked_again_when_it_could_not_be_read() -> None:
