@@ -16,7 +16,7 @@ from extender.controllers.events.recorder import Happening, pod_subject
 from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend
 from extender.controllers.removal.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
 from extender.controllers.removal.restarts import Restarts
-from extender.controllers.removal.suspensions import Obstacle
+from extender.controllers.removal.suspensions import Obstacle, wants_no_more
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.clock import Backoff
@@ -42,8 +42,7 @@ class Evictions:
 
     Rules: a gang with a problem, such as members of another scheduler, is never evicted; the gang is listed from the
     API server just before, and spared as soon as one member looks different than the cache says; an owner that would
-    fail for it keeps its pods, and its user gets an Event; the Eviction API is used, so that disruption budgets count,
-    with the pod's uid and the version that was read; never a forced delete.
+    fail for it keeps its pods, and its user gets an Event; never a forced delete, so that disruption budgets count.
     """
 
     def __init__(self, context: ControllerContext, *, refused: Callable[[GangKey, Sequence[PodUid]], None]) -> None:
@@ -434,7 +433,7 @@ class Repairs(ControlLoop):
 
     async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
         """A job that ends loses its members one by one, which gets no Event."""
-        watched.owner_over = await self._restarts.judge.wants_no_more(key)
+        watched.owner_over = await wants_no_more(self.context, key)
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
         """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""

@@ -33,7 +33,7 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import pod_subject
 from extender.controllers.removal.preemption_words import PreemptionWords, why_it_leaves
 from extender.controllers.removal.restarts import Restarts
-from extender.controllers.removal.suspensions import Obstacle
+from extender.controllers.removal.suspensions import Obstacle, why_not_together
 from extender.convert.decode import note_from_json
 from extender.convert.pod import PREEMPTS_OPTION
 from extender.errors import ApiError, ApiUnavailableError
@@ -379,7 +379,7 @@ class Preemptions(ControlLoop):
             why = await self._restarts.obstacle(victim)
             if why is not None:
                 objections[victim] = why
-        if not objections and (why := await self._restarts.judge.together(found.victims)) is not None:
+        if not objections and (why := await why_not_together(self.context, found.victims)) is not None:
             objections[found.victims[-1]] = why
         now_s = self.context.clock.monotonic_s()
         before, self._objections = self._objections, {}

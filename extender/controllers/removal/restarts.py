@@ -43,9 +43,9 @@ from extender.controllers.removal.suspensions import (
     AttainedNote,
     Case,
     FreshOwner,
-    Judge,
     Note,
     Obstacle,
+    case_of,
     words,
 )
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
@@ -81,7 +81,6 @@ class Restarts(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self.judge = Judge(context)
         self._waits = 0  # Owners that are to be resumed
         self._history: dict[GangKey, tuple[float, ...]] = {}  # gang → when repaired here; owners carry it themselves
         self._gangs: dict[GangKey, _UnderWay] = {}
@@ -105,7 +104,7 @@ class Restarts(ControlLoop):
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
         if not self.context.quiet.over:
             return "netgang has just started or listed the cluster again"
-        verdict = await self.judge.of(gang)
+        verdict = await case_of(self.context, gang)
         return verdict.why if isinstance(verdict, Obstacle) else None
 
     async def look(self) -> None:
@@ -150,7 +149,7 @@ class Restarts(ControlLoop):
     async def _restart(self, key: GangKey, why: str, *, repair: bool) -> Obstacle | None:
         if not self.context.quiet.over:
             return Obstacle("too soon after the start or a new list")
-        verdict = await self.judge.of(key)
+        verdict = await case_of(self.context, key)
         if isinstance(verdict, Case) and repair:
             verdict = self._unless_too_often(verdict)
         if isinstance(verdict, Obstacle):
