@@ -10,18 +10,15 @@ from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
 from extender.controllers.elastic.reported import ReportBook
 from extender.controllers.elastic.reports import Reports
-from extender.controllers.events.labels import GangFaults, ProbableMistakes
-from extender.controllers.events.left_out import IgnoredNotes, UnreadableWords
+from extender.controllers.events.mistakes import GangFaults, IgnoredNotes, ProbableMistakes, UnreadableWords
 from extender.controllers.events.nodes import NetworkAlarms, Overcommits
 from extender.controllers.events.statuses import GroupStatuses, PodConditions
-from extender.controllers.events.waiting import WaitReasons
-from extender.controllers.owners.reading import FinishingJobs, OwnerReader
-from extender.controllers.preemption.controller import Preemptions
-from extender.controllers.removal.repins import Repins
-from extender.controllers.restart.controller import Restarts
-from extender.controllers.restart.repair import Repairs
+from extender.controllers.events.waiting import ExpectedStarts, WaitingTimes, WaitReasons
+from extender.controllers.owners import FinishingJobs, OwnerReader
+from extender.controllers.removal.losses import Repairs, Repins
+from extender.controllers.removal.preemptions import Preemptions
+from extender.controllers.removal.restarts import Restarts
 from extender.controllers.started_gangs import StartedGangsConfigMap
-from extender.controllers.starts import ExpectedStarts, WaitingTimes
 from extender.settings.settings import StatusMode
 from scoring.model.policy import Preempting
 

@@ -22,7 +22,7 @@ from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Controllers
 from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
-from extender.controllers.owners.obstacles import Circumstances
+from extender.controllers.owners import Circumstances
 from extender.decision_log import Recorder
 from extender.kube.watch.reflector import Reflector
 from extender.leadership.lease_loop import Duties

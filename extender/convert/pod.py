@@ -25,7 +25,7 @@ from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
-"""The option that has a note's content, for `extender.controllers.preemption.claims`: only if the note is ours."""
+"""The option that has a note's content, for `extender.controllers.removal.preemptions`: only if the note is ours."""
 _WRITTEN_BY_US = frozenset(
     one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
 )

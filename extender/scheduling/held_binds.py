@@ -14,7 +14,7 @@ from itertools import count
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.removal.evictions import Evictions
+from extender.controllers.removal.losses import Evictions
 from extender.controllers.ungate_queue import UngateQueue
 from extender.ports import Binding
 from extender.runtime.decision_lines import Decision

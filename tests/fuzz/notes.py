@@ -9,10 +9,10 @@ import msgspec
 from extender.controllers.elastic.intent import intent_of
 from extender.controllers.elastic.kinds import own_bounds
 from extender.controllers.elastic.reports import read_report
-from extender.controllers.owners.failure_budget import decoded
-from extender.controllers.owners.obstacles import quota_notes
-from extender.controllers.preemption.claims import noted_of
-from extender.controllers.restart.suspensions import FreshOwner
+from extender.controllers.failure_budget import decoded
+from extender.controllers.owners import quota_notes
+from extender.controllers.removal.preemptions import noted_of
+from extender.controllers.removal.suspensions import FreshOwner
 from extender.convert import pod_from_json
 from extender.convert.labels import own_options
 from extender.errors import BadRequestError

@@ -11,10 +11,10 @@ from extender.api.documents.jobs import JobsView
 from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
 from extender.api.what_if import WhatIfs
 from extender.controllers.context import ControllerContext
-from extender.controllers.events.left_out import UnreadableWords
+from extender.controllers.events.mistakes import UnreadableWords
 from extender.controllers.events.nodes import NetworkAlarms
-from extender.controllers.owners.obstacles import kept_notes
-from extender.controllers.starts import ExpectedStarts
+from extender.controllers.events.waiting import ExpectedStarts
+from extender.controllers.owners import kept_notes
 from extender.decision_log import Recorder
 from extender.network.merge import RefreshStatus
 from extender.runtime.decision_lines import RecentDecisions

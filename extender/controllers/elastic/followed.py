@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from extender.controllers.elastic.kinds import JobKind, NotNow, Seen, read
-from extender.controllers.owners.failure_budget import decoded
+from extender.controllers.failure_budget import decoded
 from extender.notes import NoteReader
 from scoring.ids import Namespace
 from scoring.scaling.job import JobKey

@@ -32,7 +32,7 @@ import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import LAST_CHANGE, Intent, encoded, intent_of
-from extender.controllers.owners.failure_budget import Json, decoded
+from extender.controllers.failure_budget import Json, decoded
 from extender.convert.decode import whole_number
 from extender.notes import NO_NOTES, Bearer, NoteReader, Notes
 from scoring.ids import Namespace

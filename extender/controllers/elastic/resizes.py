@@ -19,8 +19,8 @@ from extender.controllers.elastic.intent import Intent, ResizeCause, next_intent
 from extender.controllers.elastic.kinds import KINDS, Seen, read, resize_patch
 from extender.controllers.elastic.records import ElasticParts, Resize, Stage
 from extender.controllers.events.recorder import Happening
-from extender.controllers.removal.fresh_gang import Fresh, read_job, read_members, same_as_known
 from extender.controllers.removal.removals import Cause as RemovalCause
+from extender.controllers.removal.removals import Fresh, read_job, read_members, same_as_known
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.model import Role

@@ -1,1 +1,1 @@
-"""What every removal of pods goes through: fresh state, quiet period, disruption budgets, announcement."""
+"""Take pods away, announced and judged by fresh state: lost places, restarts, preemptions (docs/safety.md S10, S11)."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from extender.controllers.restart.suspensions import MARK
+from extender.controllers.removal.suspensions import MARK
 from extender.convert import NUDGE_ANNOTATION
 from extender.convert import labels as groups
 from extender.kube import calls

@@ -5,7 +5,7 @@ from enum import Enum
 from extender.controllers.elastic.kinds import NotNow, Unsafe
 from extender.controllers.elastic.records import Stage
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, REPORTER, Happening
-from extender.controllers.owners.failure_budget import WhyKept
+from extender.controllers.failure_budget import WhyKept
 from extender.controllers.removal.removals import MOST_ANNOUNCED
 from extender.convert.wire import INTERNAL_ERROR
 from extender.runtime.telemetry import Telemetry

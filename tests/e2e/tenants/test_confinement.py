@@ -11,7 +11,7 @@ import pytest
 
 from extender.controllers.elastic.intent import LAST_CHANGE
 from extender.controllers.elastic.kinds import KINDS, resized
-from extender.controllers.restart.suspensions import HISTORY, MARK, NOTE
+from extender.controllers.removal.suspensions import HISTORY, MARK, NOTE
 from extender.convert import pod_from_json
 from extender.convert.patches import admission_patch, condition_patch, narrowed_terms
 from extender.kube.own_objects import ROLE_LABEL

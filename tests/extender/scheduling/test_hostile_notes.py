@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.recreation import SLOWEST_S
+from extender.controllers.removal.restarts import SLOWEST_S
 from extender.notes import NoteKind
 from tests.extender.controllers.elastic.cluster import ELASTIC
 from tests.extender.controllers.operator import Operator
-from tests.extender.controllers.preemption.test_controller import ON, acting, nodes, running_gangs
+from tests.extender.controllers.removal.test_preemptions import ON, acting, nodes, running_gangs
 from tests.extender.scheduling.world import GATED, key, node_json, pod_json, running, unfinished
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import bearer_of, notes_of_a_former_process

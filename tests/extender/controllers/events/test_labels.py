@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.extender.scheduling.world import World, node_json, pod_json, running
+from tests.extender.scheduling.world import node_json, pod_json, running
 
 pytestmark = pytest.mark.looptime
 
@@ -22,11 +22,6 @@ def owned(name: str, labels: dict[str, str], owner: str = "job", **fields: Any) 
 
 def placed_by(scheduler: str) -> dict[str, Any]:
     return pod_json(f"of-{scheduler}", scheduler=scheduler, nodeName="n1", phase="Running")
-
-
-def said(world: World) -> dict[str, str]:
-    """Object → note of its Event."""
-    return world.told_to("ProbableMistake")
 
 
 MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {  # case: (labels, schedulerName, what is asked; empty: nothing)
@@ -49,10 +44,10 @@ async def test_a_mistake_is_said_once_for_an_owner(labels: dict[str, str], sched
         for one in pods[:2]:
             world.api.add(one)
         await world.settle(660.0)
-        notes = list(said(world).values())
-        assert (len(notes), len(said(world))) == ((2, 2) if asked else (0, 0))
-        assert "job" in said(world) or not asked
-        assert all(asked in note for note in notes)
+        told = world.told_to("ProbableMistake")
+        assert (len(world.told("ProbableMistake")), len(told)) == ((2, 2) if asked else (0, 0))
+        assert "job" in told or not asked
+        assert all(asked in note for note in told.values())
         assert not [patch for patch in world.api.patches if scheduler != "netgang"]
 
 
@@ -60,9 +55,9 @@ async def test_many_owners_are_told_one_after_the_other() -> None:
     pods = [owned(f"p{i}", {NAME.replace("name", "nmae"): "g"}, f"job-{i}") for i in range(20)]
     async with running(N1, *pods) as world:
         await world.settle(2.5)
-        assert 0 < len(said(world)) < 20
+        assert 0 < len(world.told_to("ProbableMistake")) < 20
         await world.settle(30.0)
-        assert len(said(world)) == 40
+        assert len(world.told_to("ProbableMistake")) == 40
 
 
 async def test_a_tenants_many_keys_are_bounded() -> None:
@@ -70,5 +65,5 @@ async def test_a_tenants_many_keys_are_bounded() -> None:
     keys = {f"pod-group.scheduling.sigs.k8s.io/name{i}": "g" for i in range(2000)}
     async with running(N1, owned("many", keys), owned("few", dict(list(keys.items())[:60]), "other")) as world:
         await world.settle(10.0)
-        assert said(world).keys() == {"few", "other"}
-        assert all(len(note) < 1024 for note in said(world).values())
+        assert world.told_to("ProbableMistake").keys() == {"few", "other"}
+        assert all(len(note) < 1024 for note in world.told_to("ProbableMistake").values())

@@ -8,8 +8,7 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import ANNOUNCE_S, REPEAT_S, Events, Happening, Subject
-from extender.controllers.removal.fresh_gang import Fresh
-from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Disruptions
+from extender.controllers.removal.removals import MOST_ANNOUNCED, QUIET_S, Cause, Disruptions, Fresh
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotAnnouncedError, NotOursError
 from extender.runtime.telemetry import Telemetry
@@ -20,8 +19,8 @@ from tests.extender.controllers.elastic.cluster import site
 from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.removal.test_repins import job
-from tests.extender.controllers.restart.test_controller import NODES as LARGE
-from tests.extender.controllers.restart.test_controller import RESTART_S, reasons, started
+from tests.extender.controllers.removal.test_restarts import NODES as LARGE
+from tests.extender.controllers.removal.test_restarts import RESTART_S, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi

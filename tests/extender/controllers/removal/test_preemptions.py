@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.preemption import controller
-from extender.controllers.preemption.claims import NOTE, TIMEOUT_S
+from extender.controllers.removal import preemptions
+from extender.controllers.removal.preemptions import NOTE, TIMEOUT_S
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.suspensions import RAN_BEFORE
+from extender.controllers.removal.suspensions import RAN_BEFORE
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from scoring.model.reasons import Reason
@@ -134,7 +134,7 @@ async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> N
         plans.append(asked[1])
         return preemption(*asked, **more)
 
-    monkeypatch.setattr(controller, "preemption", counted)
+    monkeypatch.setattr(preemptions, "preemption", counted)
     async with full(("a", 2), annotations={"netgang.io/preemptible": "false"}) as (world, stack, _):
         await arrives(world, stack, 2)
         await world.settle(30.0)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.owners.failure_budget import KINDS, can_suspend, forbidding, matches
-from extender.controllers.restart.suspensions import (
+from extender.controllers.failure_budget import KINDS, can_suspend, forbidding, matches
+from extender.controllers.removal.suspensions import (
     HISTORY,
     NOTE,
     FreshOwner,
@@ -104,24 +104,25 @@ def test_a_history_that_is_not_ours_counts_for_nothing() -> None:
     assert before.restarts(NOTES, now_s=5003.0) == ()
 
 
-STATES = {  # case: (status, stopped, over)
-    "new": ({}, False, False),
-    "has stopped": ({"conditions": [{"type": "Suspended", "status": "True"}]}, True, False),
-    "runs again": ({"conditions": [{"type": "Suspended", "status": "False"}]}, False, False),
-    "a Job is complete": ({"conditions": [{"type": "Complete", "status": "True"}]}, False, True),
-    "a TFJob has succeeded": ({"conditions": [{"type": "Succeeded", "status": "True"}]}, False, True),
-    "is about to fail": ({"conditions": [{"type": "FailureTarget", "status": "True"}]}, False, True),
+def says(kind: str, status: str = "True") -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": kind, "status": status}]}}
+
+
+STATES: dict[str, tuple[dict[str, Any], bool, bool]] = {  # case: (fields, stopped, over)
+    "new": ({"status": {}}, False, False),
+    "has stopped": (says("Suspended"), True, False),
+    "runs again": (says("Suspended", "False"), False, False),
+    "a Job is complete": (says("Complete"), False, True),
+    "a TFJob has succeeded": (says("Succeeded"), False, True),
+    "is about to fail": (says("FailureTarget"), False, True),
+    "is being deleted": ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, False, True),
 }
 
 
-@pytest.mark.parametrize(("status", "stopped", "over"), STATES.values(), ids=STATES)
-def test_what_an_owner_says_of_itself(status: dict[str, Any], stopped: bool, over: bool) -> None:
-    found = owner(status=status)
+@pytest.mark.parametrize(("fields", "stopped", "over"), STATES.values(), ids=STATES)
+def test_what_an_owner_says_of_itself(fields: dict[str, Any], stopped: bool, over: bool) -> None:
+    found = owner(**fields)
     assert (found.has_stopped, found.over) == (stopped, over)
-
-
-def test_who_is_deleted_is_over() -> None:
-    assert owner(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}).over
 
 
 def test_what_differs_between_kinds() -> None:

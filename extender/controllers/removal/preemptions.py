@@ -1,17 +1,24 @@
-"""Gangs that leave for a waiting one: from the claim to its room until it has its nodes, or its time is over.
+"""Make whole gangs leave for a waiting one of higher priority (docs/explanation/preemption.md).
 
-Rules:
+`scoring.preempt` decides which gangs leave for which, `restarts` how a gang leaves and comes back, and
+`PreemptionClaims` how long its room is reserved; `Preemptions` asks owners and budgets before. Rules:
 
+- All or nothing: owners and disruption budgets of all gangs that would leave are asked first; then it is decided
+  again, and they leave only if that is still the same.
+- A gang for whose sake others would leave has to want that for `PATIENCE_S`: a job that ends frees its room pod by pod.
+- What speaks against a gang has to stand for `PATIENCE_S` before others are looked for in its place: one that has just
+  changed is none to be avoided, and no other gang is to leave because of it.
+- While others leave for a gang, no further gang leaves for it. Nothing at all in the quiet time (docs/safety.md S11).
 - The room is claimed, and the claim noted on pods of the gang, before the first one leaves: on those that wait, as
-the pods of those that leave are about to be gone. A gang too large for one note has several, each on a pod of its own,
-of the same moment.
+  the pods of those that leave are about to be gone. A gang too large for one note has several, each on a pod of its
+  own, of the same moment.
 - A note says since when, and which nodes members of this very gang are to have; it names no gang, so nothing that is
-read here can make a gang leave. It is read after a restart only, and keeps the reservation for the gang, and nothing
-more. Which gangs have still to leave is decided again (`continued`; docs/safety.md S22).
-- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `timeout_s`; for as long again no
-gang leaves for it.
+  read here can make a gang leave. It is read after a restart only, and keeps the reservation for the gang, and nothing
+  more. Which gangs have still to leave is decided again, by what is true now (`continued`; docs/safety.md S22).
+- The claim ends when the gang has its nodes, or is gone, or nothing has moved for `TIMEOUT_S`; for as long again no
+  gang leaves for it.
 - A gang that refuses although it was asked is asked again until the claim ends; if none has left by then, the claim
-ends at once.
+  ends at once.
 """
 
 import logging
@@ -22,11 +29,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from extender.controllers.context import ControllerContext
+from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import pod_subject
-from extender.controllers.preemption.words import PreemptionWords, why_it_leaves
-from extender.controllers.restart.controller import Restarts
-from extender.controllers.restart.eligibility import Obstacle
+from extender.controllers.removal.preemption_words import PreemptionWords, why_it_leaves
+from extender.controllers.removal.restarts import Restarts
+from extender.controllers.removal.suspensions import Obstacle, why_not_together
 from extender.convert.decode import note_from_json
 from extender.convert.pod import PREEMPTS_OPTION
 from extender.errors import ApiError, ApiUnavailableError
@@ -35,8 +42,10 @@ from extender.runtime.decision_lines import Decision
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
+from scoring.model.policy import Preempting
 from scoring.model.snapshot import Claim
-from scoring.preempt.decide import Preemption
+from scoring.plan import Plan
+from scoring.preempt.decide import Preemption, preemption
 
 TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
 _AGAIN_S = 5.0
@@ -83,14 +92,9 @@ class PreemptionClaims:
         self._words = words
         self._restarts = restarts
         self._open: dict[GangKey, _OpenClaim] = {}
-        self._backing_off: dict[GangKey, float] = {}
-        """Gang that did not start although others left, or were asked to → until when none does."""
+        self.backing_off: dict[GangKey, float] = {}
+        """Gang that did not start although others left, or were asked to → until when no other is to leave for it."""
         self._wiping = context.background("preempt")
-
-    @property
-    def backing_off(self) -> frozenset[GangKey]:
-        """Gangs for which no other is to leave for a while."""
-        return frozenset(self._backing_off)
 
     @property
     def continued(self) -> frozenset[GangKey]:
@@ -149,7 +153,7 @@ class PreemptionClaims:
         now_s = self._context.clock.monotonic_s()
         for key, opened in sorted(self._open.items()):
             self._follow(key, opened, now_s)
-        self._backing_off = {key: until_s for key, until_s in self._backing_off.items() if until_s > now_s}
+        self.backing_off = {key: until_s for key, until_s in self.backing_off.items() if until_s > now_s}
 
     def recover(self) -> None:
         """After a restart: reserve the room again for which other gangs had started to leave."""
@@ -170,7 +174,7 @@ class PreemptionClaims:
         """Know nothing, as after a restart, and reserve nothing."""
         for key in list(self._open):
             self._close(key)
-        self._backing_off.clear()
+        self.backing_off.clear()
 
     def _see_who_leaves(self, gang: Gang, opened: _OpenClaim) -> None:
         """The pods that are leaving the room of a recovered claim, as far as can be seen: no note names any."""
@@ -206,7 +210,7 @@ class PreemptionClaims:
             return
         self._words.refused(key, victim, obstacle.why)
         self._end(key, "refused")
-        self._backing_off[key] = now_s + _FINAL_AGAIN_S
+        self.backing_off[key] = now_s + _FINAL_AGAIN_S
 
     def _follow(self, key: GangKey, opened: _OpenClaim, now_s: float) -> None:
         there = self._there(opened)
@@ -222,7 +226,7 @@ class PreemptionClaims:
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
             self._end(key, "lapsed")
-            self._backing_off[key] = now_s + TIMEOUT_S
+            self.backing_off[key] = now_s + TIMEOUT_S
         elif opened.recovered:
             self._see_who_leaves(gang, opened)
         elif opened.noted and self._context.quiet.over:
@@ -297,3 +301,95 @@ def noted_of(gang: Gang) -> NotedRoom | None:
     uids = {pod.uid for pod in gang.pending}
     every = {PodUid(uid): NodeName(node) for _, note in newest for uid, node in note.nodes.items()}
     return NotedRoom(at_s, {uid: node for uid, node in every.items() if uid in uids}, tuple(pod for pod, _ in newest))
+
+
+PATIENCE_S = 3.0
+SPARED_S = 60.0  # How long a gang that cannot leave is left out; then its owner and the budgets are asked again.
+_LEVELS_S = 5.0  # So long an answer about service levels is good, whose hours run on while the plan stays
+
+
+class Preemptions(ControlLoop):
+    """The one decision that is under way, and the gangs that must stay. Bounded by the gangs that exist."""
+
+    def __init__(self, context: ControllerContext, restarts: Restarts) -> None:
+        super().__init__(context)
+        self._restarts = restarts
+        self.words = PreemptionWords(context)
+        self.claims = PreemptionClaims(context, self.words, restarts)
+        self._deciding = context.background("preempt")
+        self._answer: tuple[Plan, object, Preemption | None] | None = None  # For which plan, to which question, which
+        self._answered_s = 0.0
+        self._objections: dict[GangKey, tuple[str, float]] = {}  # Gang → why, since when
+        self._spared: dict[GangKey, float] = {}  # Gang that cannot leave → until when it is not asked again.
+        self._wants: GangKey | None = None  # The gang for which others would leave, at the last look, and since when
+        self._wants_since_s = 0.0
+
+    def look(self) -> None:
+        """Once a second: follow what is under way; decide again if that is allowed."""
+        now_s = self.context.clock.monotonic_s()
+        self.words.tidy()
+        self.claims.follow()
+        self._spared = {key: until_s for key, until_s in self._spared.items() if until_s > now_s}
+        if not self._deciding.busy and self.context.quiet.over:
+            self._deciding.start(self._attempt(), "decide preemption")
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart; a decision under way is given up."""
+        self._deciding.cancel()
+        self.claims.forget()
+        self._wants = None
+        self._objections.clear()
+        self._spared.clear()
+
+    async def _attempt(self) -> None:
+        """Decide, ask owners and budgets, decide again, and start if it is still the same."""
+        found = await self._decided()
+        now_s = self.context.clock.monotonic_s()
+        if found is None or found.gang != self._wants:
+            self._wants, self._wants_since_s = (None if found is None else found.gang), now_s
+            return
+        if now_s - self._wants_since_s < PATIENCE_S or await self._is_refused(found):
+            return
+        again = await self._decided()
+        if again is not None and (again.gang, again.pods) == (found.gang, found.pods):
+            await self.claims.begin(again)
+
+    async def _decided(self) -> Preemption | None:
+        """Which gangs leave by the current plan; found once for each plan (docs/safety.md S15)."""
+        planner, claims, now_s = self.context.planner, self.claims, self.context.clock.now_s()
+        plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
+        if snapshot is None:
+            return None
+        asked = {
+            "spared": frozenset(self._spared),
+            "passed_over": frozenset(claims.backing_off),
+            "continued": claims.continued,
+        }
+        good = policy.preemption is not Preempting.LEVELS or now_s < self._answered_s + _LEVELS_S
+        if good and self._answer is not None and self._answer[0] is plan and self._answer[1] == asked:
+            return self._answer[2]
+        answer: Preemption | None = await planner.ask(preemption, snapshot, plan, policy, now_s=now_s, **asked)
+        self._answer, self._answered_s = (plan, asked, answer), now_s
+        return answer
+
+    async def _is_refused(self, found: Preemption) -> bool:
+        """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""
+        objections: dict[GangKey, str] = {}
+        for victim in found.victims:
+            why = await self._restarts.obstacle(victim)
+            if why is not None:
+                objections[victim] = why
+        if not objections and (why := await why_not_together(self.context, found.victims)) is not None:
+            objections[found.victims[-1]] = why
+        now_s = self.context.clock.monotonic_s()
+        before, self._objections = self._objections, {}
+        for victim, why in objections.items():
+            former, since_s = before.get(victim, ("", now_s))
+            since_s = since_s if former == why else now_s
+            if now_s - since_s < PATIENCE_S:
+                self._objections[victim] = (why, since_s)
+            else:
+                self._spared[victim] = now_s + SPARED_S
+                self.words.blocked(found, victim, why)
+                self.context.telemetry.preempted("blocked")
+        return bool(objections)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.suspensions import HISTORY, NOTE
+from extender.controllers.removal.suspensions import HISTORY, NOTE
 from extender.errors import ApiError, ApiUnavailableError, ConflictError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule

@@ -5,19 +5,15 @@ from typing import Any
 import pytest
 
 from extender.controllers.removal.removals import QUIET_S
-from extender.controllers.restart.eligibility import Obstacle
-from extender.controllers.restart.recreation import SLOW_S, SLOWEST_S
+from extender.controllers.removal.restarts import SLOW_S, SLOWEST_S
+from extender.controllers.removal.suspensions import Obstacle
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
-from tests.extender.controllers.restart.test_controller import NODES, RESTART_S, SETTLE_S, reasons, started
-from tests.extender.scheduling.world import NO_BUDGET, World, key, running
+from tests.extender.controllers.removal.test_restarts import NODES, RESTART_S, SETTLE_S, reasons, started
+from tests.extender.scheduling.world import NO_BUDGET, key, running
 
 pytestmark = pytest.mark.looptime
-
-
-def refusals(world: World) -> list[str]:
-    return world.told("DisruptionFailed")
 
 
 async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
@@ -73,8 +69,8 @@ async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
         world.change("job-0", deleting=True)
         await world.settle(SLOW_S + SLOWEST_S + 10.0)
         assert operator.suspended
-        assert len(refusals(world)) == 1
-        assert f"pod job-0 has not ended: waiting for node {node}" in refusals(world)[0]
+        assert len(world.told("DisruptionFailed")) == 1
+        assert f"pod job-0 has not ended: waiting for node {node}" in world.told("DisruptionFailed")[0]
         operator.ends = True
         await world.settle(6.0)
         assert not operator.suspended
@@ -120,7 +116,7 @@ async def test_a_job_that_was_made_smaller_has_lost_nobody() -> None:
         world.delete("job-2")
         await world.settle(RESTART_S * 2)
         assert (world.api.calls["patch_object"], len(world.bound())) == (0, 2)
-        assert refusals(world) == []
+        assert world.told("DisruptionFailed") == []
 
 
 async def test_an_owner_of_two_gangs_is_left_alone() -> None:
@@ -134,7 +130,7 @@ async def test_an_owner_of_two_gangs_is_left_alone() -> None:
         world.api.add(stranger)
         world.delete("job-1")
         await world.settle(RESTART_S)
-        assert "pods of another gang too, such as other" in refusals(world)[0]
+        assert "pods of another gang too, such as other" in world.told("DisruptionFailed")[0]
         assert not operator.annotations_of_owner
         world.delete("other")
 

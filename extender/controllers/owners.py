@@ -1,26 +1,39 @@
-"""Read what owners of gangs say: their age, how many pods they want, how long they run, how many are left to run.
+"""Read what owners of gangs say of them: for the order of the queue, and for explanations.
 
 Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
 for numbers that seldom change. Rule: only kinds that we may read anyway before a pod is removed; no decision waits.
+
+For /v1/explain alone also what stands in a gang's way outside the planner's view: deadlines, quotas, budgets, room for
+DaemonSets. Rules: a few reads for each gang, a time limit for all together, and no second read within seconds; what
+cannot be read is said to be not known, with the reason, and the explanation goes out without it.
 """
 
 import asyncio
 import logging
+from collections import OrderedDict
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
+from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 
+from extender.cache.room import RoomForDaemons
+from extender.cache.unreadable import words
 from extender.controllers.context import ControllerContext, ControlLoop
-from extender.controllers.owners.failure_budget import KINDS, controller_of, decoded, desired_pods, runs_left
-from extender.controllers.removal.fresh_gang import read_owner
+from extender.controllers.failure_budget import KINDS, controller_of, decoded, desired_pods, forbidding, runs_left
+from extender.controllers.removal.removals import of_this_run, read_members, read_owner
 from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Steps, in_slices
+from scoring.explain.words import counted, duration_text, quantity, some
+from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
 from scoring.lengths import EXPECTED_DURATION, MOST_S
-from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason
+from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason, Resources
 from scoring.model.policy import OPTION_CHARS
+from scoring.model.resources import amount
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +67,6 @@ class OwnerReader(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._cache, self._api, self._clock = context.cache, context.api, context.clock
         self._not_before_s: dict[str, float] = {}  # owner's uid → when it may be asked for again
         self._seen: dict[GangKey, tuple[Gang, dict[str, Controller], int | None]] = {}
         """gang → as it was at the last look, its owners that can be read by uid, and its turn"""
@@ -77,7 +89,7 @@ class OwnerReader(ControlLoop):
             together = wanted[begin : begin + _TOGETHER]
             await asyncio.gather(*(self._read(namespace, owner, answers) for namespace, owner in together))
         if answers != _Answers():
-            self._cache.set_owners(answers.created_s, answers.counts, answers.says)
+            self.context.cache.set_owners(answers.created_s, answers.counts, answers.says)
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
@@ -85,9 +97,9 @@ class OwnerReader(ControlLoop):
 
         Cost: O(gangs + pods of changed ones).
         """
-        now_s = self._clock.monotonic_s()
+        now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
-        for gang in self._cache.snapshot().gangs.values():
+        for gang in self.context.cache.snapshot().gangs.values():
             if gang.own and gang.source is not GangSource.NATIVE:
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
@@ -97,7 +109,7 @@ class OwnerReader(ControlLoop):
             yield
         yield
         there = {uid for _, owners, _ in self._seen.values() for uid in owners}
-        self._cache.gangs.owners.keep_only(there)
+        self.context.cache.gangs.owners.keep_only(there)
         yield
         self._not_before_s = {uid: at_s for uid, at_s in self._not_before_s.items() if uid in there and at_s > now_s}
         yield
@@ -105,16 +117,16 @@ class OwnerReader(ControlLoop):
             (turn, gang.created_s, gang.key, uid, owner)
             for gang, owners, turn in self._seen.values()
             for uid, owner in (owners.items() if turn is not None else ())
-            if uid not in self._not_before_s and not self._cache.gangs.owners.knows(uid)
+            if uid not in self._not_before_s and not self.context.cache.gangs.owners.knows(uid)
         ]
         wanted.sort(key=itemgetter(0, 1, 2, 3))
         return [(key.partition("/")[0], owner) for *_, key, _, owner in wanted], sum(one[0] == _WAITS for one in wanted)
 
     async def _read(self, namespace: str, owner: Controller, answers: _Answers) -> None:
         """Note what the owner says, if that very object can be read; no count if it is one of a series."""
-        self._not_before_s[owner.uid] = self._clock.monotonic_s() + _UNREAD_AGAIN_S
+        self._not_before_s[owner.uid] = self.context.clock.monotonic_s() + _UNREAD_AGAIN_S
         try:
-            raw = await read_owner(self._api, namespace, owner)
+            raw = await read_owner(self.context.api, namespace, owner)
             if raw is None:
                 return  # the pods of this one are about to go
             text, above = decoded(raw).get("metadata", {}).get("creationTimestamp"), controller_of(raw)
@@ -151,12 +163,17 @@ def said_length(owner: bytes) -> JobSays | None:
     (JobSays(expected='', limit_s=600.0), None)
     """
     found = decoded(owner)
-    spec, annotations = found.get("spec") or {}, (found.get("metadata") or {}).get("annotations") or {}
-    text = annotations.get(_LENGTH)
+    text = ((found.get("metadata") or {}).get("annotations") or {}).get(_LENGTH)
     expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
-    limit = spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
+    limit = _deadline_s(found)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
     return JobSays(expected, limit_s) if expected or limit_s is not None else None
+
+
+def _deadline_s(owner: Mapping[str, Any]) -> Any:
+    """As it is written; a Job's, or that of a Kubeflow job's runPolicy."""
+    spec = owner.get("spec") or {}
+    return spec.get("activeDeadlineSeconds") or (spec.get("runPolicy") or {}).get("activeDeadlineSeconds")
 
 
 class FinishingJobs(ControlLoop):
@@ -200,3 +217,137 @@ class FinishingJobs(ControlLoop):
         if left is not None and gang is not None:
             ended = sum(pod.phase is Phase.SUCCEEDED for pod in gang.members)
             self.context.cache.set_minimum(key, owner.uid, max(left + ended, 1))
+
+
+TIMEOUT_S: Final = 2.0
+_BELIEVED_S: Final = 10.0
+_MOST_ANSWERS: Final = 200
+_OWNERS: Final = 4
+_PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
+_PREFIX: Final = "requests."
+_MOST_KEPT: Final = 3  # DaemonSets of either kind that are named
+
+
+class Circumstances:
+    """Reads what one gang's explanation needs besides the snapshot."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._api, self._clock = context.api, context.clock
+        self._answers: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
+        """gang → when it was read, the gang as it was, what was said"""
+
+    async def notes(self, gang: Gang) -> tuple[str, ...]:
+        """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
+        now_s = self._clock.monotonic_s()
+        read_s, gang_then, notes = self._answers.get(gang.key, (-_BELIEVED_S, None, ()))
+        if gang_then is gang and now_s - read_s < _BELIEVED_S:
+            return notes
+        reads = [_limited(self._deadlines(gang), "active deadline")]
+        if quorum_of(gang).incomplete:
+            reads.append(_limited(self._quotas(gang), "ResourceQuotas"))
+        if gang.placed:
+            reads.append(_limited(self._budgets(gang), "disruption budgets"))
+        notes = tuple(note for part in await asyncio.gather(*reads) for note in part)
+        self._answers[gang.key] = (now_s, gang, notes)
+        self._answers.move_to_end(gang.key)
+        if len(self._answers) > _MOST_ANSWERS:
+            self._answers.popitem(last=False)
+        return notes
+
+    async def _deadlines(self, gang: Gang) -> Sequence[str]:
+        """Owners that fail after a time, whether their pods have started or not."""
+        owners = {pod.owner for pod in gang.members if pod.owner is not None and pod.owner.group_kind in KINDS}
+        notes: list[str] = []
+        for owner in sorted(owners, key=lambda owner: owner.uid)[:_OWNERS]:
+            raw = await self._api.get_object(owner.api_version, owner.kind, gang.key.partition("/")[0], owner.name)
+            notes.extend(deadline_notes(owner, decoded(raw), now_s=self._clock.now_s()))
+        return notes
+
+    async def _quotas(self, gang: Gang) -> Sequence[str]:
+        like = gang.members[-1].requests if gang.members else Resources()
+        quotas = await self._first_page(gang, "/api/v1", "resourcequotas")
+        return [note for raw in quotas for note in quota_notes(decoded(raw), like)]
+
+    async def _budgets(self, gang: Gang) -> Sequence[str]:
+        if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
+            return ()
+        members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
+        name = forbidding(budgets, [member.raw for member in members])
+        text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole"
+        return (text,) if name is not None else ()
+
+    async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
+        namespace = quote(gang.key.partition("/")[0], safe="")
+        return (await self._api.list_page(f"{root}/namespaces/{namespace}/{plural}", limit=_PAGE)).items
+
+
+async def _limited(read: Coroutine[Any, Any, Sequence[str]], about: str) -> Sequence[str]:
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            return await read
+    except TimeoutError:
+        why = f"the API server did not answer within {TIMEOUT_S:.0f} s"
+    except ApiError as error:
+        if error.status == 404:
+            return ()
+        why = "netgang has no right to read it: helm upgrade gives it" if error.status == 403 else str(error)
+    except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+        why = str(error) if isinstance(error, ApiUnavailableError) else words(error)
+    return (f"{about} not known: {why}",)
+
+
+def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: float) -> list[str]:
+    """That an owner's time runs while its pods wait: a Job's, or that of a Kubeflow job's runPolicy.
+
+    >>> job = {"spec": {"activeDeadlineSeconds": 600}, "status": {"startTime": "1970-01-01T00:00:00Z"}}
+    >>> deadline_notes(Controller("batch/v1", "Job", "j", "u"), job, now_s=480.0)
+    ['Job j fails in 2 min whether it has started or not: activeDeadlineSeconds 600']
+    """
+    limit, started = _deadline_s(content), (content.get("status") or {}).get("startTime")
+    if not isinstance(limit, int) or not isinstance(started, str):
+        return []
+    left_s = seconds(datetime.fromisoformat(started)) + limit - now_s
+    when = f"fails in {duration_text(left_s)}" if left_s > 0.0 else "is past its time"
+    text = f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"
+    return [text]
+
+
+def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
+    """What of a ResourceQuota does not suffice for one more pod that requests `like`."""
+    status = content.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    name = (content.get("metadata") or {}).get("name", "")
+    notes: list[str] = []
+    for key in sorted(hard):
+        resource = str(key).removeprefix(_PREFIX)
+        asked = 1 if resource == "pods" else next((part for what, part in like if what == resource), 0)
+        left = amount(resource, hard[key]) - amount(resource, used.get(key, "0"))
+        if asked > left:
+            room = f"{quantity(resource, max(left, 0))} of {key}"
+            notes.append(f"ResourceQuota {name} leaves {room}, and a member asks for {quantity(resource, asked)}")
+    return notes
+
+
+def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ...]:
+    """The sentences, at `now_s` (Unix seconds).
+
+    >>> from scoring.ids import NodeName
+    >>> young = RoomForDaemons("kube-system/cni", (NodeName("n1"), NodeName("n2")), 90.0, 0)
+    >>> for note in kept_notes([young, RoomForDaemons("a/b", (), 0.0, 1)], now_s=60.0):
+    ...     print(note)
+    n1, n2 keep room free for the pod of DaemonSet kube-system/cni, for another 30 s at most
+    DaemonSet a/b has had no pod on 1 node in the time kept for it: no room is kept free for it there
+    """
+    keep = sorted((one for one in kept if one.nodes), key=lambda one: -len(one.nodes))[:_MOST_KEPT]
+    over = sorted((one for one in kept if one.overdue), key=lambda one: -one.overdue)[:_MOST_KEPT]
+    texts = [
+        f"{some(one.nodes)} {'keeps' if len(one.nodes) == 1 else 'keep'} room free for the pod of DaemonSet "
+        f"{one.daemon_set}, for another {duration_text(one.until_s - now_s)} at most"
+        for one in keep
+    ]
+    texts += [
+        f"DaemonSet {one.daemon_set} has had no pod on {counted(one.overdue, 'node')} in the time kept for it: "
+        "no room is kept free for it there"
+        for one in over
+    ]
+    return tuple(texts)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from extender.controllers.restart.repair import PATIENCE_S
+from extender.controllers.removal.losses import PATIENCE_S
 from tests.extender.controllers.operator import Operator
-from tests.extender.controllers.restart.test_controller import NODES, reasons, restarts, started
+from tests.extender.controllers.removal.test_restarts import NODES, reasons, restarts, started
 from tests.extender.scheduling.world import World, running
 
 pytestmark = pytest.mark.looptime
@@ -16,10 +16,6 @@ LOST_S = 5.0
 
 def explained(world: World) -> str:
     return world.explained("g").repair
-
-
-def told(world: World) -> list[str]:
-    return world.told("GangBroken")
 
 
 async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:
@@ -39,8 +35,8 @@ async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
         node = await silenced(world, operator)
         assert f"waiting for node {node} to be removed or to come back" in explained(world)
         await world.settle(60.0)
-        assert len(told(world)) == 2  # on the pod and on its owner
-        assert node in told(world)[0]
+        assert len(world.told("GangBroken")) == 2  # on the pod and on its owner
+        assert node in world.told("GangBroken")[0]
         world.node(node, cpu="1500m")
         await world.settle(3.0)
         assert (explained(world), operator.uids()) == ("", before)
@@ -95,7 +91,7 @@ SILENT: dict[str, dict[str, Any]] = {  # case: how the gang is made
 async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
     async with running(*NODES, node_lost_s=LOST_S) as world, started(world, **how) as operator:
         await silenced(world, operator, index=2)
-        assert told(world) == []
+        assert world.told("GangBroken") == []
 
 
 async def test_the_default_is_a_setting() -> None:
@@ -124,5 +120,5 @@ async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fiel
         await world.settle(PATIENCE_S * 2)
         world.delete("job-2")
         await world.settle(PATIENCE_S * 4)
-        assert (told(world), reasons(world), world.api.calls["patch_object"]) == ([], [], 0)
+        assert (world.told("GangBroken"), reasons(world), world.api.calls["patch_object"]) == ([], [], 0)
         assert explained(world) == ""

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.preemption.claims import NOTE, noted_of, notes_for
+from extender.controllers.removal.preemptions import NOTE, noted_of, notes_for
 from extender.controllers.removal.removals import QUIET_S
 from extender.convert import pod_from_json
 from extender.errors import ApiUnavailableError
@@ -17,7 +17,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Claim
 from tests.builders import gang, pod
-from tests.extender.controllers.preemption.test_controller import (
+from tests.extender.controllers.removal.test_preemptions import (
     MAKES_ROOM_S,
     ON,
     acting,
@@ -35,6 +35,7 @@ from tests.fakes.notes import notes_of_a_former_process
 
 pytestmark = pytest.mark.looptime
 
+NOTES = notes_of_a_former_process()
 WALL_S = 1_700_000_000.0  # the wall clock at the start of a test
 
 
@@ -97,8 +98,6 @@ NOTED = {  # case: (the claims that are made, what is different from a note that
     "who leaves has a higher priority": ({"default/high": []}, {"priority": 20}),
     "it is too old": ({}, {"at_s": WALL_S - 700.0}),
     "it is of the future": ({}, {"at_s": WALL_S + 700.0}),
-    "it is another pod's": ({}, {"uid": "u-other"}),
-    "it is not signed": ({}, {"signed": False}),
     "the gang has its nodes": ({}, {"node": "n3"}),
     "not switched on": ({}, {"settings": {}}),
 }
@@ -112,9 +111,7 @@ async def test_what_a_new_process_makes_of_a_note(want: dict[str, list[str]], ot
     if other.get("deleting", True):
         low["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:00Z"
     content = msgspec.json.encode({"at_s": other.get("at_s", WALL_S), "nodes": {"u-high": "n0"}}).decode()
-    bearer = Bearer("v1", "Pod", "default", "high-0", other.get("uid", "u-high"))
-    signed = notes_of_a_former_process().write(NoteKind.PREEMPTS, bearer, content)
-    text = signed if other.get("signed", True) else content
+    text = NOTES.write(NoteKind.PREEMPTS, Bearer("v1", "Pod", "default", "high-0", "u-high"), content)
     spec = {"nodeName": other["node"]} if "node" in other else {}
     high = pod_json("high-0", gang="high", size=1, uid="u-high", annotations={NOTE: text}, priority=10, **spec)
     objects = [node_json(f"n{i}", cpu="1") for i in (0, 3)]
@@ -231,7 +228,6 @@ async def test_whoever_takes_over_decides_again(changed: str) -> None:
             assert not first.suspended
 
 
-NOTES = notes_of_a_former_process()
 ONE, OTHER = pod("g-0", gang="g"), pod("g-1", gang="g")
 WAITS = gang("g", members=[ONE, OTHER])
 CLAIM = Claim(GangKey("default/g"), {ONE.uid: NodeName("n1"), OTHER.uid: NodeName("n2")}, (GangKey("default/low"),))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.controllers.owners.failure_budget import (
+from extender.controllers.failure_budget import (
     KINDS,
     OVER,
     NotAllowed,

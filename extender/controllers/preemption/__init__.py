@@ -1,1 +1,0 @@
-"""Whole gangs leave for a waiting gang of higher priority (docs/explanation/preemption.md)."""

@@ -1,0 +1,442 @@
+"""Gangs whose members have no place or lost it: evict what cannot be whole, admit anew, restart what broke.
+
+Bound members of a gang that was never whole and cannot be completed use room and do no work (`Evictions`); pods that
+are ungated can wait for nodes that they will never get (`Repins`); a gang that had started can lose members
+(`Repairs`). Nothing is removed in the first seconds after start or re-sync (docs/safety.md S1, S8, S10, S11).
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from extender.controllers.context import ControllerContext, ControlLoop
+from extender.controllers.events.recorder import Happening, pod_subject
+from extender.controllers.failure_budget import KINDS, OVER, NotAllowed, WhyKept, can_suspend
+from extender.controllers.removal.removals import Cause, Fresh, Verdicts, read_members, read_verdicts, same_as_known
+from extender.controllers.removal.restarts import Restarts
+from extender.controllers.removal.suspensions import Obstacle, wants_no_more
+from extender.convert import pod_from_json
+from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
+from extender.runtime.clock import Backoff
+from extender.runtime.decision_lines import Decision
+from extender.runtime.slices import Steps
+from scoring.feasibility.quorum import Quorums, quorum_of
+from scoring.ids import GangKey, NodeName, PodUid
+from scoring.model import Controller, Gang, Phase
+from scoring.model.policy import Repair, gang_options
+from scoring.plan import Plan
+from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, repaired, stranded, words_of
+
+_IN_VAIN: Final = "The gang did not become whole, and this pod uses room in vain."
+_CAUSE: Final = Cause(
+    Happening.EVICTED,
+    "The gang did not become whole in time and there is no room for the rest of its minimum: its "
+    "pods on nodes are evicted, because they use room in vain.",
+)
+
+
+class Evictions:
+    """Carries out the permit machine's evictions of gangs that were never whole, one gang at a time per task.
+
+    Rules: a gang with a problem, such as members of another scheduler, is never evicted; the gang is listed from the
+    API server just before, and spared as soon as one member looks different than the cache says; an owner that would
+    fail for it keeps its pods, and its user gets an Event; never a forced delete, so that disruption budgets count.
+    """
+
+    def __init__(self, context: ControllerContext, *, refused: Callable[[GangKey, Sequence[PodUid]], None]) -> None:
+        self._context = context
+        self._refused = refused
+        self._evicting = context.background("evict")
+
+    def add(self, gang: GangKey, uids: Sequence[PodUid]) -> None:
+        """Evict these members of the gang, or report them as refused."""
+        self._evicting.start(self._evict(gang, uids), f"evict {gang}")
+
+    async def _evict(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+        stayed = set(uids)
+        try:
+            members = await self._as_the_cache_says(key, uids) if self._context.quiet.over else None
+            if members is not None:
+                stayed &= {member.pod.uid for member in members}  # others are gone
+                for member in members:
+                    if await self._evict_one(key, member, among=members):
+                        stayed.discard(member.pod.uid)
+        except (asyncio.CancelledError, GeneratorExit):
+            stayed.clear()  # the process ends: nothing may begin because of it
+            raise
+        finally:
+            if stayed:
+                self._refused(key, tuple(uid for uid in uids if uid in stayed))
+
+    async def _as_the_cache_says(self, key: GangKey, uids: Sequence[PodUid]) -> Sequence[Fresh] | None:
+        """Those of `uids` that are there now, if the gang is as the cache says; `None`: none is to be removed."""
+        gang = self._context.cache.gang(key)
+        if gang is None or not gang.actionable:
+            return None
+        try:
+            fresh = await read_members(self._context.api, key, gang.source)
+            if not same_as_known(gang, fresh):
+                return None
+            theirs = [member for member in fresh if member.pod.uid in uids]
+            verdicts = await read_verdicts(self._context.api, theirs)
+        except (ApiError, ApiUnavailableError, ValueError):
+            return None
+        for owner, (verdict, _) in verdicts.items():  # pods of no owner, or of a kind that is not known, may go
+            if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
+                if verdict.reason not in OVER:
+                    self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=verdict.reason))
+                    note = f"{_IN_VAIN} It is not removed, because {verdict.text}"
+                    for one in theirs:
+                        self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
+                return None
+        return theirs
+
+    async def _evict_one(self, key: GangKey, one: Fresh, *, among: Sequence[Fresh]) -> bool:
+        pod = one.pod
+        try:
+            await self._context.disruptions.evict(one, _CAUSE, among=among)
+        except (ApiError, ApiUnavailableError) as error:
+            self._context.decided(Decision("evict", pod.key, key, reason=f"refused: {type(error).__name__}"))
+            return False
+        self._context.telemetry.evicted("partial")
+        self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
+        return True
+
+
+GONE_GRACE_S = 5.0  # A node replaced by one of the same name, or a watch that brings two changes apart, is no loss
+_KEPT_S = 30.0
+_AGAIN_S = 5.0  # After an attempt that something unexpected ended
+_REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refuse for a moment's lag
+_REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
+
+_MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
+_BY_SUSPENDING = frozenset({WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY})
+"""Why an owner cannot afford removals, though to be suspended would cost it nothing."""
+
+_LOST: Mapping[PlaceLoss, str] = {
+    PlaceLoss.GONE: "All nodes that the pod was admitted to are gone",
+    PlaceLoss.FULL: "No node that the pod was admitted to has had a place for it for too long",
+    PlaceLoss.REFUSED: "kube-scheduler's other filters refuse the pod all nodes that it was admitted to",
+}
+
+
+class _StrandedPod(msgspec.Struct):
+    since_s: float
+    gone_since_s: float | None  # Since when all its nodes are gone; `None`: some exist, or it has a place just now
+    seen_s: float
+
+
+class Repins(ControlLoop):
+    """Stranded pods, removed so that their owners make new ones. Bounded by the pods that are stranded.
+
+    Why: a gate cannot be put back and an affinity cannot be made wider; a pod that was admitted to nodes which are gone
+    waits without end. Another in its place has the gate again and is admitted elsewhere. Rules (docs/safety.md S6):
+
+    - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
+      (`scoring.repair.stranded_pods`); sooner where filters that we do not model refuse them and there is room
+      elsewhere. A place that lasted less than `_KEPT_S` does not restart the clock.
+    - Only pods whose controller recreates them within its failure budget (`failure_budget`); all others get an Event.
+      Where one of a gang that never started must stay, all stay: it cannot start, whatever failures the others cost.
+    - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed: that
+      costs it nothing (`restarts`). Else pods and owners are read afresh; whatever looks different ends the attempt.
+      One gang at a time, one pod after the other, by the Eviction API with uid and resourceVersion. What it costs the
+      owner is taken from its failure budget; where we had named nodes that refuse the pod it must cost nothing
+      (docs/safety.md S27).
+    - Afterwards no nodes are named for the gang any more, only its zone.
+    """
+
+    def __init__(
+        self, context: ControllerContext, restarts: Restarts, *, removed: Callable[[GangKey], None], timeout_s: float
+    ) -> None:
+        """`removed` is called with each gang whose pods are removed: name no nodes for it again."""
+        super().__init__(context)
+        self._restarts, self._removed, self._timeout_s = restarts, removed, timeout_s
+        self.losses: Mapping[GangKey, Mapping[PodUid, PlaceLoss]] = {}  # Stranded members, by the plan asked last
+        self._plan: Plan | None = None  # That plan
+        self._attempt = context.background("repin")
+        self._tries: dict[GangKey, tuple[int, str]] = {}  # gang → failed suspensions, why
+        self._waits: dict[PodUid, _StrandedPod] = {}
+        self._not_before_s: dict[GangKey, float] = {}  # gang → when to try again
+
+    async def look(self) -> None:
+        """Note which pods are stranded, and start with the longest stranded gang, if one is due."""
+        losses, now_s = await self._stranded(), self.context.clock.monotonic_s()
+        self._note(now_s)
+        self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
+        self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
+        if self._attempt.busy or not self.context.quiet.over:
+            return
+        due = {
+            key: [uid for uid, loss in theirs.items() if self._is_due(uid, loss, now_s)]
+            for key, theirs in losses.items()
+            if key not in self._not_before_s and key not in self._restarts.under_way
+        }
+        if order := sorted((min(self._waits[uid].since_s for uid in uids), key) for key, uids in due.items() if uids):
+            key = order[0][1]
+            self._attempt.start(self._repin(key, due[key]), f"repin {key}")
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart; an attempt under way comes to its end."""
+        self._waits.clear()
+        self._not_before_s.clear()
+        self._tries.clear()
+
+    async def _stranded(self) -> Mapping[GangKey, Mapping[PodUid, PlaceLoss]]:
+        """Stranded members by the current plan, which is asked once; none before the first."""
+        planner = self.context.planner
+        plan, snapshot = planner.current, planner.snapshot
+        if snapshot is not None and self._plan is not plan:
+            now_s = self.context.clock.now_s()
+            self.losses = await planner.ask(stranded, snapshot, plan, planner.policy, now_s=now_s)
+            self._plan = plan
+        return self.losses
+
+    def _note(self, now_s: float) -> None:
+        losses = {uid: loss for theirs in self.losses.values() for uid, loss in theirs.items()}
+        for uid, wait in list(self._waits.items()):
+            if uid not in losses:
+                wait.gone_since_s = None
+                if now_s - wait.seen_s > _KEPT_S:
+                    del self._waits[uid]
+        for uid, loss in losses.items():
+            wait = self._waits.setdefault(uid, _StrandedPod(now_s, None, now_s))
+            wait.seen_s = now_s
+            if loss is not PlaceLoss.GONE:
+                wait.gone_since_s = None
+            elif wait.gone_since_s is None:
+                wait.gone_since_s = now_s
+
+    def _is_due(self, uid: PodUid, loss: PlaceLoss, now_s: float) -> bool:
+        wait = self._waits[uid]
+        if wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
+            return True
+        return now_s - wait.since_s >= (self._timeout_s if loss is not PlaceLoss.REFUSED else _REFUSED_S)
+
+    async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
+        again_s = _AGAIN_S
+        try:
+            losses = (await self._stranded()).get(key, {})
+            verdicts = await read_verdicts(self.context.api, await self._read(key, uids, losses))
+            if self._suspend(key, verdicts):
+                return
+            removable: list[tuple[Fresh, Controller]] = []
+            for owner, (verdict, theirs) in verdicts.items():
+                refused = any(losses[one.pod.uid] is PlaceLoss.REFUSED for one in theirs)
+                if isinstance(verdict, int) and verdict and refused:
+                    # We named nodes that refuse the pods: their owner is not to pay for it.
+                    verdict = NotAllowed(WhyKept.OUR_MISTAKE, self._tries.get(key, (0, ""))[1])
+                if isinstance(verdict, NotAllowed):
+                    again_s = _REFUSED_AGAIN_S
+                    self.context.decided(Decision("repin", theirs[0].pod.key, key, reason=verdict.reason))
+                    stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
+                    for pod in (one.pod for one in theirs) if verdict.reason not in OVER else ():
+                        note = f"{_LOST[losses[pod.uid]]}. {stays}"
+                        self.context.post_event(pod_subject(pod), Happening.NOT_DISRUPTED, note, losses[pod.uid].name)
+                elif owner is not None:
+                    removable.extend((one, owner) for one in theirs)
+            if len(removable) == len(uids) or self._has_started(key):
+                await self._remove(key, removable, losses)
+        except (ApiError, ApiUnavailableError, ValueError):
+            return  # looked at again soon
+        finally:
+            self._not_before_s[key] = self.context.clock.monotonic_s() + again_s
+
+    async def _read(self, key: GangKey, uids: Sequence[PodUid], losses: Mapping[PodUid, PlaceLoss]) -> list[Fresh]:
+        """The pods as they are now. ValueError: one is not as the cache says, or a removal is under way."""
+        cache, gang = self.context.cache, self.context.cache.gang(key)
+        if gang is None or any(pod.deleting and pod.node is None for pod in gang.members):
+            raise ValueError(f"pods of {key} are being removed")
+        pods: list[Fresh] = []
+        for uid in uids:
+            cached = cache.pod(uid)
+            if cached is None or uid not in losses:
+                raise ValueError(f"pod {uid} is not stranded any more")
+            raw = await self.context.api.get_pod(cached.namespace, cached.name)
+            pod = pod_from_json(raw, notes=self.context.notes)
+            listed = [one.member_class.constraints.affinity for one in (cached, pod)]
+            same = pod.uid == uid and pod.phase is Phase.PENDING and is_pinned(pod) and cache.is_own(pod)
+            if not same or listed[0] != listed[1]:
+                raise ValueError(f"pod {pod.key} has changed")
+            pods.append(Fresh(pod, raw))
+        return pods
+
+    def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:
+        """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
+        tries, _ = self._tries.get(key, (0, ""))
+        costs = any(
+            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict > 0
+            for verdict, _ in verdicts.values()
+        )
+        able = all(owner is not None and can_suspend(owner) for owner in verdicts)
+        if not costs or not able or tries >= _MOST_TRIES or self._has_started(key):
+            return False
+        self._restarts.leave(key, why="no node that its pods were admitted to takes them", ended=self._suspended)
+        return True
+
+    def _suspended(self, key: GangKey, obstacle: Obstacle | None) -> None:
+        if obstacle is None:
+            self._removed(key)
+            self.context.decided(Decision("repin", gang=key))
+            return
+        tries, _ = self._tries.get(key, (0, ""))
+        self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
+
+    def _has_started(self, key: GangKey) -> bool:
+        gang = self.context.cache.gang(key)
+        return gang is not None and quorum_of(gang).started
+
+    async def _remove(
+        self, key: GangKey, removable: Sequence[tuple[Fresh, Controller]], losses: Mapping[PodUid, PlaceLoss]
+    ) -> None:
+        """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
+        among = [one for one, _ in removable]
+        for one, owner in removable:
+            pod = one.pod
+            if pod.uid not in (await self._stranded()).get(key, {}) or not self.context.quiet.over:
+                return
+            note = f"{_LOST[losses[pod.uid]]}. Removed for {owner.kind} {owner.name} to create another."
+            try:
+                await self.context.disruptions.evict(one, Cause(Happening.EVICTED, note), among=among)
+            except (ConflictError, NotFoundError):
+                continue  # it changed in the last moment: the watch will show it
+            except (ApiError, ApiUnavailableError) as error:
+                self.context.decided(Decision("repin", pod.key, key, reason=f"refused: {type(error).__name__}"))
+                return
+            self.context.telemetry.evicted("repin")
+            self._removed(key)
+            self.context.decided(Decision("repin", pod.key, key))
+
+
+PATIENCE_S = 5.0  # A loss gets an Event when it has stood so long
+_ASK_AGAIN = Backoff(5.0, 120.0)  # After a refusal that need not last
+
+
+class _Watched(msgspec.Struct):
+    gang: Gang
+    crew: Crew
+    posted: str = ""
+    asked: int = 0  # How often it was handed to `restarts` since it broke
+    ask_again_s: float = 0.0  # When it may be handed to `restarts` again
+    given_up: bool = False  # It cannot be restarted, and is given successors instead
+    refused: str = ""  # Why it was not restarted when that was asked last
+    owner_over: bool | None = None  # Its owner wants no more pods; `None`: it has yet to be asked before the next Event
+    over: bool = False  # It was restarted: the members that run next are others
+
+
+class Repairs(ControlLoop):
+    """The crews of all gangs that run. Bounded by the gangs that exist.
+
+    The planner itself places successors first and beside the others; this does what it cannot: see that a member
+    without a successor is lost, say what is waited for, and hand the gang to `restarts` where that is configured. Rules
+    (docs/safety.md S8): a gang that cannot be restarted is given successors like any other; a refusal that lasts is not
+    asked for again until it was whole.
+    """
+
+    def __init__(
+        self, context: ControllerContext, restarts: Restarts, *, silent: Callable[[], frozenset[NodeName]]
+    ) -> None:
+        """`silent`: nodes that exist and have not answered for too long."""
+        super().__init__(context)
+        self._restarts, self._silent = restarts, silent
+        self._asking = context.background("repair")
+        self._quorums = Quorums()
+        self._watched: dict[GangKey, _Watched] = {}
+        self._looked_at: dict[GangKey, Gang] = {}  # All gangs as they were at the last look
+        self._nodes: tuple[int, frozenset[NodeName]] = (0, frozenset())  # version, silent ones
+
+    def look(self) -> Steps[None]:
+        """See what is lost. Cost: O(gangs + members that changed, all when nodes did)."""
+        now_s = self.context.clock.monotonic_s()
+        self._quorums.keep_only(self.context.cache.gang)
+        snapshot, under_way = self.context.cache.snapshot(), self._restarts.under_way
+        nodes = snapshot.table.version, self._silent()
+        same_nodes, self._nodes = nodes == self._nodes, nodes
+        before, after = self._watched, dict[GangKey, _Watched]()
+        looked_at, self._looked_at = self._looked_at, dict(snapshot.gangs)
+        mine = self._looked_at
+        for key, gang in snapshot.gangs.items():
+            yield
+            if self._looked_at is not mine:
+                return  # all was forgotten meanwhile
+            watched = before.get(key)
+            if watched is not None and watched.over:
+                watched = None
+            elif key in under_way or (
+                same_nodes and looked_at.get(key) is gang and (watched is None or not watched.crew.broken)
+            ):
+                if watched is not None:
+                    after[key] = watched
+                continue
+            if key not in under_way and gang.actionable and (watched := self._seen(watched, gang, now_s)) is not None:
+                after[key] = watched
+                if watched.crew.broken:
+                    self._see_to(key, watched, now_s)
+        self._watched = after
+
+    def words(self, key: GangKey) -> str:
+        """What is wrong with a gang that lost members, and what is waited for; empty: nothing is."""
+        if key in self._restarts.under_way:
+            return "The gang is being restarted as a whole."
+        watched = self._watched.get(key)
+        if watched is None or watched.over or watched.owner_over or not watched.crew.broken:
+            return ""
+        refused = f" It is not restarted as a whole, because {watched.refused}." if watched.refused else ""
+        return words_of(watched.crew) + refused
+
+    def forget(self) -> None:
+        """Know nothing, as after a restart."""
+        self._watched, self._looked_at = {}, {}
+
+    def _seen(self, watched: _Watched | None, gang: Gang, now_s: float) -> _Watched | None:
+        quorum = self._quorums.of(gang, lost_nodes=self.context.lost_of(gang.members))
+        nodes = self.context.cache.snapshot().table.index
+        crew = observe(watched.crew if watched is not None else None, gang, quorum, nodes=nodes, now_s=now_s)
+        if crew is None:
+            return None
+        if watched is None:
+            return _Watched(gang, crew)
+        by_successors = watched.given_up or self._repair_of(gang) is not Repair.RESTART
+        mended = repaired(crew, quorum, gang) if by_successors else None
+        if mended is not None or not crew.broken:
+            return _Watched(gang, mended or crew)
+        watched.gang, watched.crew = gang, crew
+        return watched
+
+    def _repair_of(self, gang: Gang) -> Repair:
+        return gang_options(dict(gang.options), self.context.planner.policy).repair
+
+    def _see_to(self, key: GangKey, watched: _Watched, now_s: float) -> None:
+        repair = self._repair_of(watched.gang)
+        if repair is Repair.NONE:
+            return
+        since_s, note = watched.crew.broken_since_s, words_of(watched.crew)
+        if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.posted:
+            if watched.owner_over is None:
+                watched.owner_over = True  # until it has answered
+                self._asking.start(self._ask_owner(key, watched), f"ask the owner of {key}")
+            elif not watched.owner_over:
+                watched.posted, watched.owner_over = note, None
+                there = (*watched.gang.pending, *watched.gang.placed)
+                self.context.post_gang_event(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
+        limits = self.context.planner.policy.repair
+        due = due_s(watched.crew, watched.gang, limits) if repair is Repair.RESTART else None
+        if due is None or watched.given_up or not self.context.quiet.over:
+            return
+        if now_s >= due and now_s >= watched.ask_again_s:
+            watched.asked += 1
+            watched.ask_again_s = now_s + _ASK_AGAIN.whole_s(watched.asked)
+            first = watched.crew.losses[0]
+            why = f"pod {first.name} was lost, {first.cause_text}"
+            self._restarts.add(key, why=why, ended=self._ended)
+
+    async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
+        """A job that ends loses its members one by one, which gets no Event."""
+        watched.owner_over = await wants_no_more(self.context, key)
+
+    def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:
+        """A restart is over: what runs next is another crew; or it was refused, and the gang is kept in mind."""
+        if (watched := self._watched.get(key)) is not None:
+            watched.over = obstacle is None
+            watched.given_up, watched.refused = (obstacle.final, obstacle.why) if obstacle is not None else (False, "")

@@ -1,0 +1,348 @@
+"""Whether a gang may be restarted as a whole, and how its owner is suspended: what is written on it, what it then says.
+
+docs/safety.md S8, S10, S11. Rule: what is not known speaks against it, by what the API server says just before.
+
+Why notes on the owner: the only memory that a new leader has is the API server; our note on a suspended owner shows it
+that netgang suspended it, not its user, and the leader finishes the restart. Rules: a note counts with our
+signature for this very owner, and speaks of a gang of the owner's namespace (docs/safety.md S22), so neither a copy of
+the manifest nor another client's note is ours; every patch names the version that was read; an owner without our
+note is never resumed. Nothing is written here: verdicts and patches out.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from extender.controllers.context import ControllerContext
+from extender.controllers.failure_budget import (
+    KINDS,
+    OVER,
+    Json,
+    NotAllowed,
+    WhyKept,
+    budget,
+    can_suspend,
+    controller_of,
+    decoded,
+    forbidding,
+    has_succeeded,
+    true_condition,
+    value_at,
+)
+from extender.controllers.removal.removals import (
+    Fresh,
+    of_this_run,
+    read_budgets,
+    read_job,
+    read_members,
+    read_owner,
+    same_as_known,
+)
+from extender.convert.decode import note_from_json
+from extender.errors import ApiError, ApiUnavailableError, NotFoundError
+from extender.notes import Bearer, NoteKind, NoteReader, Notes
+from scoring.ids import GangKey
+from scoring.model import Controller, Gang, Phase
+
+_Texts: TypeAlias = Mapping[str, str | None]
+_LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
+MARK = f"{_LABEL}={_VALUE}"  # Label, with its value, of owners that we have suspended
+RAN_BEFORE = f"{_LABEL}={_RAN}"  # Label of owners that we have resumed and that say what their gang had
+NOTE = NoteKind.RESUME.value  # Annotation: what to resume, and why (`Note`). Without it the owner stays suspended
+HISTORY = NoteKind.RESTARTS.value  # Annotation: when the gang was restarted to repair it, Unix seconds, the latest last
+REMEMBERED_S = 3600.0  # Older moments leave the history
+_QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What we write on an owner when we suspend it."""
+
+    gang: str  # Its name: it is in the owner's namespace
+    why: str
+    at_s: float
+
+
+class AttainedNote(msgspec.Struct, frozen=True):
+    """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
+
+    gang: str  # Its name: it is in the owner's namespace
+    hours: float  # Cluster-hours (`scoring.queue.service_levels`)
+
+
+_NOTE = msgspec.json.Decoder(Note)
+_ATTAINED = msgspec.json.Decoder(AttainedNote)
+_MOST_MOMENTS = 200  # Restarts that a history names: a text of 4096 characters holds them
+_WHY_CHARS = 500
+
+
+class FreshOwner(msgspec.Struct, frozen=True):
+    """An owner of pods as it was read, and what is written on it. Every answer may be a ValueError: no API object."""
+
+    ref: Controller
+    raw: bytes
+
+    @classmethod
+    def read(cls, api_version: str, kind: str, raw: bytes) -> "FreshOwner":
+        """The object, under the name that it has."""
+        metadata = decoded(raw).get("metadata") or {}
+        return cls(Controller(api_version, kind, str(metadata.get("name", "")), str(metadata.get("uid", ""))), raw)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace it is in."""
+        return str(self._metadata.get("namespace", ""))
+
+    @property
+    def managed_by_queue(self) -> bool:
+        """Whether Kueue suspends and resumes this owner: two such controllers would undo each other's work."""
+        return _QUEUE in (self._metadata.get("labels") or {})
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the switch says suspended."""
+        return bool(value_at(decoded(self.raw), KINDS[self.ref.group_kind].switch))
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether its controller has seen that it is suspended: it creates no more pods."""
+        return bool(true_condition(decoded(self.raw).get("status") or {}, "Suspended"))
+
+    @property
+    def over(self) -> bool:
+        """Whether it is being deleted, finished or failed: it is not to be resumed."""
+        status = decoded(self.raw).get("status") or {}
+        ended = true_condition(status, "Complete", "Failed", "FailureTarget", "Succeeded")
+        return bool(ended or self._metadata.get("deletionTimestamp"))
+
+    @property
+    def waits_for_the_end(self) -> bool:
+        """Whether it creates a successor, or resumes, only when the pod before has ended, not when it is deleted."""
+        failed = (decoded(self.raw).get("spec") or {}).get("podReplacementPolicy") == "Failed"
+        return failed or KINDS[self.ref.group_kind].fixed_names
+
+    def note(self, notes: NoteReader) -> Note | None:
+        """Our note on this very owner; `None`: there is none, or none of ours."""
+        return note_from_json(_NOTE, self._content(NoteKind.RESUME, notes))
+
+    def attained(self, notes: NoteReader) -> AttainedNote | None:
+        """What its gang has had; `None`: not noted."""
+        return note_from_json(_ATTAINED, self._content(NoteKind.ATTAINED, notes))
+
+    def restarts(self, notes: NoteReader, *, now_s: float) -> tuple[float, ...]:
+        """When its gang was restarted in the last `REMEMBERED_S`, Unix seconds, ascending."""
+        text = self._content(NoteKind.RESTARTS, notes) or ""
+        moments = [float(part) for part in text.split(",") if part.isascii() and part.isdigit() and len(part) < 13]
+        return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
+
+    def suspend_patch(self, note: Note, *, repair: bool, notes: Notes, attained: AttainedNote | None = None) -> bytes:
+        """Merge patch that suspends it; with `repair` the moment goes into its history.
+
+        `attained`: what the gang has had; `None`: not noted. ValueError: no note can be written on it.
+        """
+        written = {NoteKind.RESUME: msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()}
+        if repair:
+            moments = (*self.restarts(notes, now_s=note.at_s), note.at_s)[-_MOST_MOMENTS:]
+            written[NoteKind.RESTARTS] = ",".join(f"{at_s:.0f}" for at_s in moments)
+        if attained is not None:
+            written[NoteKind.ATTAINED] = msgspec.json.encode(attained).decode()
+        annotations = {kind.value: notes.write(kind, self._bearer, content) for kind, content in written.items()}
+        return self._patch({_LABEL: _VALUE}, annotations, suspend=True)
+
+    def resume_patch(self, *, resume: bool) -> bytes:
+        """Merge patch that resumes it, and takes our note off.
+
+        Not to `resume`: another client has resumed it, or wants it suspended. The label stays while the owner says what
+        its gang had before.
+        """
+        has_had = NoteKind.ATTAINED.value in (self._metadata.get("annotations") or {})
+        return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
+
+    @property
+    def _metadata(self) -> Json:
+        metadata: Json = decoded(self.raw).get("metadata") or {}
+        return metadata
+
+    @property
+    def _bearer(self) -> Bearer:
+        """The owner as it was read: what is signed is its own, not what a note calls it."""
+        ref, uid = self.ref, str(self._metadata.get("uid", ""))
+        return Bearer(ref.api_version, ref.kind, self.namespace, ref.name, uid)
+
+    def _content(self, kind: NoteKind, notes: NoteReader) -> str | None:
+        text = (self._metadata.get("annotations") or {}).get(kind.value)
+        return notes.read(kind, self._bearer, text) if isinstance(text, str) else None
+
+    def _patch(self, labels: _Texts, annotations: _Texts, *, suspend: bool | None) -> bytes:
+        """Of the version that was read; `suspend` None: the switch is left as it is."""
+        version = str(self._metadata.get("resourceVersion", ""))
+        patch: dict[str, Any] = {
+            "metadata": {"resourceVersion": version, "labels": dict(labels), "annotations": dict(annotations)}
+        }
+        if suspend is not None:
+            inner: Any = suspend
+            for part in reversed(KINDS[self.ref.group_kind].switch):
+                inner = {part: inner}
+            patch |= inner
+        return msgspec.json.encode(patch)
+
+
+_PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """Why a gang is not restarted. `final`: it would be the same in a minute; `silent`: no Event is needed."""
+
+    why: str
+    final: bool = False
+    silent: bool = False
+
+
+class Case(msgspec.Struct, frozen=True):
+    """A gang that may be restarted: its members, its owners and all their pods, read now."""
+
+    gang: Gang
+    members: tuple[Fresh, ...]
+    owners: tuple[FreshOwner, ...]
+    job: tuple[Fresh, ...]  # The members, and what else goes when the owners are suspended
+
+    def pods_of(self, owner: FreshOwner) -> tuple[Fresh, ...]:
+        """What goes when this owner is suspended: of several owners its own, else all."""
+        if len(self.owners) == 1:
+            return self.job
+        return tuple(one for one in self.job if one.controller_uid == owner.ref.uid) or self.job
+
+
+_FINISHING = Obstacle("members have succeeded, so the job is finishing", final=True, silent=True)
+
+
+async def case_of(context: ControllerContext, key: GangKey) -> Case | Obstacle:
+    """Whether the gang may be restarted as a whole, by what the API server says now."""
+    gang = context.cache.gang(key)
+    if gang is None:
+        return Obstacle("the gang is gone", silent=True)
+    if not gang.actionable:
+        return Obstacle("the gang cannot be used as it is written", silent=True)
+    try:
+        members = await read_members(context.api, key, gang.source)
+        if not same_as_known(gang, members):
+            return Obstacle("the gang has just changed", silent=True)
+        case = await _with_owners(context, gang, of_this_run(gang, members))
+        return case if isinstance(case, Obstacle) else await _unless_forbidden(context, case)
+    except NotFoundError:
+        return Obstacle("its owner is gone", silent=True)
+    except (ApiError, ApiUnavailableError, ValueError) as error:
+        return Obstacle(f"not all that matters could be read: {words(error)}")
+
+
+async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) -> str | None:
+    """Why gangs that may each leave could not all leave at once, by disruption budgets; `None`: nothing."""
+    by_namespace: dict[str, list[Gang]] = {}
+    for key in keys:
+        if (gang := context.cache.gang(key)) is not None:
+            by_namespace.setdefault(key.partition("/")[0], []).append(gang)
+    for namespace, several in sorted(by_namespace.items()):
+        if len(several) < 2:
+            continue
+        pods: list[bytes] = []
+        try:
+            for gang in several:
+                members = await read_members(context.api, gang.key, gang.source)
+                pods.extend(one.raw for one in of_this_run(gang, members))
+            forbids = forbidding(await read_budgets(context.api, namespace), pods)
+        except (ApiError, ApiUnavailableError, ValueError) as error:
+            return f"the API server did not say enough: {error}"
+        if forbids is not None:
+            return f"PodDisruptionBudget {forbids} does not allow {len(several)} gangs to leave at once"
+    return None
+
+
+async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
+    """Whether an owner is deleted, suspended, finished or failed (docs/safety.md S8); not if it cannot be read."""
+    gang = context.cache.gang(key)
+    namespace = key.partition("/")[0]
+    owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
+    for owner in sorted(owners, key=lambda one: one.name):
+        try:
+            top = await _top(context, namespace, owner)
+            verdict = budget(top.raw, ()) if isinstance(top, FreshOwner) else None
+        except NotFoundError:
+            return True
+        except (ApiError, ApiUnavailableError, ValueError):
+            continue
+        if isinstance(verdict, NotAllowed) and verdict.reason in OVER:
+            return True
+    return False
+
+
+async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fresh, ...]) -> Case | Obstacle:
+    if any(one.pod.phase is Phase.SUCCEEDED for one in members):
+        return _FINISHING
+    refs = {controller_of(one.raw) for one in members}
+    if None in refs:
+        return Obstacle(WhyKept.BARE, final=True)
+    namespace = gang.key.partition("/")[0]
+    owners: dict[str, FreshOwner] = {}
+    for ref in sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.name):
+        owner = await _top(context, namespace, ref)
+        if isinstance(owner, Obstacle):
+            return owner
+        owners[owner.ref.uid] = owner
+    suspend = {can_suspend(owner.ref) for owner in owners.values()}
+    if len(suspend) > 1:
+        return Obstacle("its pods have owners of different kinds", final=True)
+    job = await read_job(context.api, members) if True in suspend else members
+    for pod in (one.pod for one in job):
+        if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
+            return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
+    if (foreign := context.disruptions.foreign_among(job)) is not None:
+        named = f"schedulerName {foreign.scheduler_name}"
+        return Obstacle(f"pod {foreign.name} of its owner is not netgang's ({named})", final=True)
+    return Case(gang, members, tuple(owners.values()), job)
+
+
+async def _top(context: ControllerContext, namespace: str, ref: Controller) -> FreshOwner | Obstacle:
+    """The owner that decides: of a Job that belongs to something else, that one."""
+    while True:
+        if ref.group_kind not in KINDS:
+            return Obstacle(f"{WhyKept.UNKNOWN_KIND} ({ref.kind} of {ref.api_version})", final=True)
+        raw = await read_owner(context.api, namespace, ref)
+        if raw is None:
+            return Obstacle("its owner was replaced by another of the same name", silent=True)
+        above = controller_of(raw)
+        if above is None or not can_suspend(ref) or above.kind in _PATIENT_OWNERS:
+            return FreshOwner(ref, raw)
+        ref = above
+
+
+async def _unless_forbidden(context: ControllerContext, case: Case) -> Case | Obstacle:
+    """The case, unless an owner, a node that does not answer, or a disruption budget speaks against it."""
+    lost = context.lost_of(case.gang.members)
+    silent = {node for node in lost if context.cache.node(node) is not None}
+    for owner in case.owners:
+        if has_succeeded(owner.raw):
+            return _FINISHING
+        suspends = can_suspend(owner.ref)
+        verdict = budget(owner.raw, () if suspends else [one.raw for one in case.members if not one.pod.terminal])
+        if isinstance(verdict, NotAllowed):
+            return Obstacle(verdict.text, final=True, silent=verdict.reason in OVER)
+        if suspends and (problem := context.notes.problem):
+            return Obstacle(f"the note by which it would be resumed could not be signed: {problem}")
+        if suspends and owner.managed_by_queue:
+            return Obstacle("Kueue suspends and resumes its owner", final=True)
+        for pod in (one.pod for one in case.members) if KINDS[owner.ref.group_kind].fixed_names else ():
+            if pod.node in silent and not pod.terminal:
+                return Obstacle(
+                    f"pod {pod.name} is on node {pod.node}, which does not answer, and its operator needs it gone "
+                    f"first: waiting for node {pod.node} to be removed or to come back"
+                )
+    budgets = await read_budgets(context.api, case.gang.key.partition("/")[0])
+    forbids = forbidding(budgets, [one.raw for one in case.members if one.pod.node not in lost])
+    return case if forbids is None else Obstacle(f"PodDisruptionBudget {forbids} does not allow it")
+
+
+def words(error: Exception) -> str:
+    """What went wrong, and the one cause that only the administrator can take away."""
+    if isinstance(error, ApiError) and error.status == 403:
+        return f"netgang has no right to: helm upgrade gives it ({error})"
+    return str(error)

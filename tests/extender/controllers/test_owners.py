@@ -1,0 +1,331 @@
+"""A job's age and length are its owner's: read once, and of no consequence to anybody's wait (docs/safety.md S14).
+
+Deadlines, quotas and budgets, read when somebody asks; what finishing jobs still need (docs/safety.md S8).
+"""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from extender.cache import ClusterCache
+from extender.controllers.failure_budget import runs_left
+from extender.controllers.owners import AGAIN_S, PATIENCE_S, TIMEOUT_S, Circumstances, OwnerReader
+from extender.convert import pod_from_json
+from extender.errors import ApiError, ApiUnavailableError
+from scoring.explain.gang import Explained
+from scoring.ids import GangKey
+from scoring.model import Gang
+from tests.extender.controllers.contexts import context_over
+from tests.extender.controllers.operator import Operator
+from tests.extender.controllers.removal.test_restarts import NODES, started
+from tests.extender.scheduling.world import World, key, node_json, pod_json, running
+from tests.fakes.clock import LoopClock
+from tests.fakes.cluster_api import FakeClusterApi
+
+pytestmark = pytest.mark.looptime
+
+NOW_S = 1_700_000_000.0
+OLD_S = NOW_S - 86_400.0
+GATED = [{"name": "netgang.io/gang"}, {"name": "example.com/later"}]
+
+
+def at(moment_s: float) -> str:
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def job(world: World, name: str, *, created_s: float, kind: str = "Job", api_version: str = "batch/v1") -> Any:
+    """Create an owner; what its pods write into ownerReferences."""
+    return world.owner(name, kind=kind, api_version=api_version, created=at(created_s))
+
+
+def members(world: World, gang: str, owner: Any, *, size: int = 2) -> None:
+    for number in range(size):
+        one = pod_json(f"{gang}-{number}", gang=gang, size=size, owner=owner, schedulingGates=GATED)
+        one["metadata"]["creationTimestamp"] = at(NOW_S)
+        world.api.add(one)
+
+
+def gang_of(world: World, name: str) -> Gang:
+    found = world.service.cache.gang(GangKey(f"default/{name}"))
+    assert found is not None
+    return found
+
+
+def age_of(world: World, gang: str) -> float:
+    return gang_of(world, gang).created_s
+
+
+async def test_a_gang_is_as_old_as_its_owner() -> None:
+    async with running() as world:
+        members(world, "a", job(world, "young", created_s=NOW_S - 60.0))
+        members(world, "b", job(world, "old", created_s=OLD_S))
+        await world.settle(5.0)
+        assert (age_of(world, "a"), age_of(world, "b")) == (NOW_S - 60.0, OLD_S)
+        world.delete("b-0", "b-1")
+        members(world, "b", world.api.pod("a-0")["metadata"]["ownerReferences"][0])
+        await world.settle(5.0)
+        assert age_of(world, "b") == NOW_S - 60.0
+
+
+async def test_several_owners_the_oldest_counts() -> None:
+    async with running() as world:
+        members(world, "g", job(world, "ps", created_s=OLD_S), size=3)
+        world.delete("g-2")
+        workers = job(world, "workers", created_s=OLD_S - 5.0)
+        world.pod("g-2", gang="g", size=3, owner=workers, schedulingGates=GATED)
+        await world.settle(5.0)
+        assert age_of(world, "g") == OLD_S - 5.0
+
+
+UNREAD: dict[str, tuple[dict[str, Any], int]] = {  # case: (the owner, how often it is asked for in two minutes)
+    "a kind that nobody may read": ({"kind": "Robot", "api_version": "example.com/v1"}, 0),
+    "a kind that is refused": ({}, 1),
+}
+
+
+@pytest.mark.parametrize(("kind", "reads"), UNREAD.values(), ids=UNREAD)
+async def test_an_owner_that_cannot_be_read_changes_nothing(kind: dict[str, Any], reads: int) -> None:
+    owner = {"apiVersion": kind.get("api_version", "batch/v1"), "kind": kind.get("kind", "Job"), "name": "x"}
+    api, cache = alone({**owner, "uid": "u", "controller": True})
+    api.fail_next("get_object", ApiError(403, "forbidden"), times=100)
+    ages = OwnerReader(context_over(api, cache, LoopClock()))
+    for _ in range(120):
+        await ages.look()
+        await asyncio.sleep(1.0)
+    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [NOW_S]
+    assert api.calls["get_object"] == reads
+
+
+async def test_an_owner_is_read_once() -> None:
+    api, cache = alone({"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True})
+    api.add(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "u", "creationTimestamp": at(OLD_S)}}
+    )
+    ages = OwnerReader(context_over(api, cache, LoopClock()))
+    for number in range(600):
+        await ages.look()
+        await asyncio.sleep(1.0)
+        cache.pods.put(replace(next(iter(cache.pods)), options=(("near", str(number)),)))
+    assert [gang.created_s for gang in cache.snapshot().gangs.values()] == [OLD_S]
+    assert api.calls["get_object"] == 1
+
+
+def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
+    """A waiting pod of this owner in a cache that follows nothing, and an API server."""
+    one = pod_json("g-0", gang="g", size=1, schedulingGates=GATED)
+    one["metadata"] |= {"creationTimestamp": at(NOW_S), "ownerReferences": [owner]}
+    cache = ClusterCache()
+    cache.pods.put(pod_from_json(msgspec.json.encode(one)))
+    return FakeClusterApi(), cache
+
+
+async def test_owners_without_pods_are_forgotten() -> None:
+    async with running() as world:
+        owner = job(world, "old", created_s=OLD_S)
+        members(world, "g", owner)
+        await world.settle(3.0)
+        assert world.service.cache.gangs.owners.knows(owner["uid"])
+        world.delete("g-0", "g-1")
+        await world.settle(3.0)
+        assert not world.service.cache.gangs.owners.knows(owner["uid"])
+
+
+# -- lengths ----------------------------------------------------------------------------------------------------------
+
+EXPECTED = "netgang.io/expected-duration"
+KUBEFLOW = {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1"}
+LENGTHS: dict[str, tuple[float | None, dict[str, Any], dict[str, Any] | None]] = {  # case: (seconds, pods, owner)
+    "nothing": (None, {}, None),
+    "an annotation of the template": (5400.0, {"annotations": {EXPECTED: "1h30m"}}, None),
+    "the pods' deadline": (60.0, {"activeDeadlineSeconds": 60}, None),
+    "the job's deadline": (7200.0, {}, {"spec": {"activeDeadlineSeconds": 7200}}),
+    "the template's before that": (
+        3600.0, {"annotations": {EXPECTED: "1h"}}, {"spec": {"activeDeadlineSeconds": 7200}},
+    ),
+    "a job that says nothing": (None, {}, {**KUBEFLOW, "spec": {"runPolicy": {}}}),
+    "a job of another shape": (60.0, {"activeDeadlineSeconds": 60}, {**KUBEFLOW, "spec": {"runPolicy": "1h"}}),
+    "the job's annotation, read while its gang runs": (
+        600.0, {"nodeName": "n1", "phase": "Running"}, {"metadata": {"name": "j", "annotations": {EXPECTED: "600"}}},
+    ),
+    "a bad value": (None, {"annotations": {EXPECTED: "a while"}}, None),
+    "a bad value on the job": (None, {}, {"metadata": {"name": "j", "annotations": {EXPECTED: "9" * 5000}}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("length_s", "fields", "owner"), LENGTHS.values(), ids=LENGTHS)
+async def test_what_jobs_and_templates_say_of_their_length(
+    length_s: float | None, fields: dict[str, Any], owner: dict[str, Any] | None
+) -> None:
+    """A gang that runs is read too, as after a restart; a value that cannot be used is named in an Event."""
+    async with running(node_json("n1")) as world:
+        if owner is not None:
+            fields = {**fields, "owner": world.owner("j", **owner)}
+        world.gang("g", 2, **fields)
+        await world.settle(20.0)
+        assert gang_of(world, "g").length_s == length_s
+        tells = length_s is None and EXPECTED in f"{fields} {owner}"
+        assert any(EXPECTED in note for note in world.told_to("ProbableMistake").values()) is tells
+
+
+def started_job(world: World, name: str, **spec: Any) -> Any:
+    """Create a Job that started just now; what its pods write into ownerReferences."""
+    return world.owner(name, spec=spec, status={"startTime": at(world.clock.now_s())})
+
+
+def members_of(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any) -> None:
+    for number in range(size):
+        one = pod_json(f"g-{number}", gang="g", size=of, owner=owner, **spec)
+        one["metadata"]["labels"]["app"] = "g"
+        world.api.add(one)
+
+
+async def notes(world: World, asking: Circumstances | None = None) -> list[str]:
+    await world.settle()
+    asking = asking or Circumstances(context_over(world.api, world.service.cache, world.clock))
+    return list(await asking.notes(gang_of(world, "g")))
+
+
+async def test_a_quota_that_is_full() -> None:
+    async with running(node_json("n1")) as world:
+        members_of(world, started_job(world, "train"), size=1, of=3)
+        status = {"hard": {"requests.cpu": "4", "pods": "9"}, "used": {"requests.cpu": "3500m", "pods": "1"}}
+        world.api.add({"kind": "ResourceQuota", "metadata": {"name": "team"}, "status": status})
+        told = await notes(world)
+        assert told == ["ResourceQuota team leaves 500m of requests.cpu, and a member asks for 1"]
+
+
+async def test_a_budget_that_blocks_repair() -> None:
+    async with running(node_json("n1")) as world:
+        members_of(world, started_job(world, "train"), nodeName="n1")
+        spec = {"selector": {"matchLabels": {"app": "g"}}}
+        body = {"kind": "PodDisruptionBudget", "metadata": {"name": "keep"}, "spec": spec}
+        world.api.add(body | {"status": {"disruptionsAllowed": 1}})
+        [text] = await notes(world)
+        assert text.startswith("PodDisruptionBudget keep does")
+        world.api.add(body | {"status": {"disruptionsAllowed": 2}})
+        assert await notes(world) == []
+
+
+ERRORS = {
+    "no right": (ApiError(403, "forbidden"), "netgang has no right to read it: helm upgrade gives it"),
+    "nobody there": (ApiUnavailableError("connection refused"), "connection refused"),
+    "another error": (ApiError(500, "boom"), "boom"),
+}
+
+
+@pytest.mark.parametrize(("error", "said"), ERRORS.values(), ids=ERRORS)
+async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> None:
+    async with running(node_json("n1")) as world:
+        members_of(world, started_job(world, "train", activeDeadlineSeconds=60), size=1, of=3)
+        await world.settle()
+        world.api.fail_next("list", error)
+        _, quota = await notes(world)
+        assert quota.startswith("ResourceQuotas not known: ")
+        assert said in quota
+
+
+async def test_a_slow_api_server_is_not_waited_for() -> None:
+    async with running(node_json("n1")) as world:
+        members_of(world, started_job(world, "train"), size=1, of=3)
+        await world.settle()
+        world.api.latency_s["list"] = 60.0
+        before_s = world.clock.monotonic_s()
+        [text] = await notes(world)
+        assert text == "ResourceQuotas not known: the API server did not answer within 2 s"
+        assert world.clock.monotonic_s() - before_s < TIMEOUT_S + 1.0
+        world.api.latency_s.clear()
+
+
+async def test_what_was_read_is_believed_for_seconds() -> None:
+    """Somebody who reloads a page does not ask the API server each time."""
+    async with running(node_json("n1")) as world:
+        members_of(world, started_job(world, "train", activeDeadlineSeconds=3600), size=1, of=3)
+        await world.settle(3.0)  # until the job's deadline is known as the gang's length
+        asking = Circumstances(context_over(world.api, world.service.cache, world.clock))
+        first = await notes(world, asking)
+        calls = world.api.calls["list"]
+        assert await notes(world, asking) == first
+        assert world.api.calls["list"] == calls
+        await world.settle(11.0)
+        await notes(world, asking)
+        assert world.api.calls["list"] == calls + 1
+
+
+async def test_explain_says_it() -> None:
+    async with running(node_json("n1", cpu="1")) as world:
+        members_of(world, started_job(world, "train", activeDeadlineSeconds=3600))
+        await world.settle()
+        document = await world.service.views.explain("default", "g")
+        assert isinstance(document, Explained)
+        assert any("activeDeadlineSeconds" in note for note in document.notes)
+
+
+SPEC = {"completions": 4, "parallelism": 4, "completionMode": "Indexed"}
+
+
+async def half_done(world: World, operator: Operator, **status: Any) -> None:
+    """Two of four succeed and are collected with their nodes; another one is lost and has a successor."""
+    for name in ("job-0", "job-1"):
+        world.change(name, phase="Succeeded")
+    await world.settle(2.0)
+    operator.size = 0
+    operator.put(status={**operator.owner["status"], "succeeded": 2, **status})
+    world.delete("job-0", "job-1", "job-3")
+    operator.create(3)
+    await world.settle(2.0)
+
+
+async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
+    """By the pods alone the gang would never be whole again; its Job says that two more suffice."""
+    async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
+        await half_done(world, operator)
+        assert "job-3" not in world.bound()
+        await world.settle(PATIENCE_S + 3.0)
+        assert "job-3" in world.bound()
+        assert gang_of(world, "g").min_member == 2
+
+
+async def test_it_is_asked_again_when_it_could_not_be_read() -> None:
+    async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
+        world.api.fail_next("get_object", ApiUnavailableError("connection refused"), times=3)
+        await half_done(world, operator)
+        calls = world.api.calls["get_object"]
+        await world.settle(PATIENCE_S + AGAIN_S * 4)
+        assert "job-3" in world.bound()
+        assert world.api.calls["get_object"] - calls < 8
+
+
+async def test_what_was_read_is_the_owners_alone() -> None:
+    async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
+        await half_done(world, operator)
+        await world.settle(PATIENCE_S + 3.0)
+        world.api.remove("job", kind="Job")
+        world.delete(*operator.members())
+        await world.settle(1.0)
+        assert world.service.cache.gang(key("g")) is None
+        again = Operator(world, size=4, annotations={}, spec=SPEC)
+        again.create(0)
+        again.create(1)
+        await world.settle(PATIENCE_S + AGAIN_S)
+        assert world.bound() == {}
+        world.delete(*again.members())
+
+
+JOBS: dict[str, tuple[int | None, dict[str, Any], dict[str, Any]]] = {  # case: (what is left, spec, status)
+    "none has succeeded": (None, SPEC, {}),
+    "one": (3, SPEC, {"succeeded": 1}),
+    "one that is not counted yet": (2, SPEC, {"succeeded": 1, "uncountedTerminatedPods": {"succeeded": ["u"]}}),
+    "all": (0, SPEC, {"succeeded": 4}),
+    "not indexed": (None, {**SPEC, "completionMode": "NonIndexed"}, {"succeeded": 1}),
+    "a queue of work": (None, {"parallelism": 4, "completionMode": "Indexed"}, {"succeeded": 1}),
+}
+
+
+@pytest.mark.parametrize(("left", "spec", "status"), JOBS.values(), ids=JOBS)
+def test_how_many_runs_are_left(left: int | None, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    assert left == runs_left(json.dumps({"spec": spec, "status": status}).encode())
