@@ -45,15 +45,6 @@ def delays(batch: Batch | None) -> list[float]:
     return [one.value for one in batch.measurements]
 
 
-async def test_read_once_while_nothing_changes(path: Path) -> None:
-    source = MeshFileSource(path)
-    batch = await source.fetch(now_s=NOW_S)
-    assert delays(batch) == [1.0]
-    assert batch is not None
-    assert [one.measured_at_s for one in batch.measurements] == [WRITTEN_S - 60.0]
-    assert await source.fetch(now_s=NOW_S + 1.0) is None
-
-
 CHANGES = {  # case: (text, mtime; `None`: in place, now)
     "newer": (entry(2), WRITTEN_S + 1.0),
     "same mtime, other size": (entry(22), WRITTEN_S),

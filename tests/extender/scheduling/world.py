@@ -324,10 +324,12 @@ class World(msgspec.Struct):
         """Name of whatever an Event with this reason is about → its note."""
         return {one["regarding"]["name"]: one["note"] for one in self.api.events if one["reason"] == reason}
 
+    def client(self) -> httpx.AsyncClient:
+        """To ask for documents, as people do."""
+        return httpx.AsyncClient(transport=httpx.ASGITransport(self.service.debug_app), base_url="http://netgang")
+
     async def get(self, path: str) -> httpx.Response:
-        """Ask for a document, as people do."""
-        transport = httpx.ASGITransport(self.service.debug_app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        async with self.client() as client:
             return await client.get(path)
 
     def explained(self, name: str) -> Explained:

@@ -220,21 +220,6 @@ async def test_an_expiry_is_shown(certificates: Certificates) -> None:
     assert "netgang_tls_reloads_total{" not in telemetry.exposition().decode(), "the files are the same"
 
 
-async def test_a_broken_pair_at_the_start_is_refused(certificates: Certificates) -> None:
-    """There is no old one that could stay: the process does not start."""
-    tls = replace(certificates.settings(), key_file=certificates.client.key)
-    with pytest.raises(ConfigError, match="is not the key of the certificate"):
-        async with bootstrap.embedded(Settings(snapshot=CLUSTER, health_port=0, tls=tls)):
-            pass
-
-
-async def test_the_right_certificate_gets_to_the_verbs(certificates: Certificates) -> None:
-    context = client_context(certificates, certificates.client)
-    async with served(certificates.settings()) as ports, client(ports, context) as scheduler:
-        answer = await scheduler.post("/filter", content=FILTER)
-        assert len(answer.json()["NodeNames"]) == 1
-
-
 async def _refused(ports: Served, context: ssl.SSLContext) -> str:
     with pytest.raises((httpx.TransportError, ssl.SSLError)) as caught:  # httpx passes an alert of TLS 1.3 on as it is
         async with client(ports, context) as stranger:
