@@ -9,8 +9,7 @@ from extender.cache import ClusterCache
 from scoring.ids import GangKey, JobKey, NodeName, PodUid, gang_key
 from scoring.model import GATE, Node, NodeSelectorTerm, Phase, Pod, PodGroup, Requirement, Role, Taint
 from scoring.model.resources import CPU
-from scoring.network.matrix import NetworkMatrix
-from tests.builders import mesh, node, pod
+from tests.builders import node, pod
 from tests.fuzz.consistency import assert_consistent
 
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -255,17 +254,6 @@ def test_back_offs() -> None:
         assert cache.snapshot().backing_off_until_s == {g: 10.0}
         end()
         assert cache.snapshot().backing_off_until_s == {}
-
-
-def test_network() -> None:
-    """A newly published matrix is a change; the same one again is not."""
-    cache = cluster()
-    cache.set_network(NetworkMatrix())
-    snapshot = cache.snapshot()
-    matrix = mesh(["n1", "n2"], now_s=5.0)
-    cache.set_network(matrix)
-    assert cache.snapshot().network is matrix
-    assert snapshot.network == NetworkMatrix()
 
 
 def test_scheduler_names() -> None:

@@ -162,8 +162,7 @@ async def test_another_authority_counts_for_new_connections(certificates: Certif
     renewed = certificates.theirs.issue("system:kube-scheduler", file=str(tmp_path / "new"))
     old, new = (client_context(certificates, one) for one in (certificates.client, renewed))
     settings = replace(certificates.settings(), client_ca_file=authority)
-    async with served(settings) as ports, client(ports, old) as scheduler:
-        call = await held_bind(ports, scheduler)
+    async with served(settings) as ports:
         authority.write_bytes(certificates.theirs.cert.read_bytes())
         await _look(ports)
         async with client(ports, new) as late:
@@ -171,9 +170,6 @@ async def test_another_authority_counts_for_new_connections(certificates: Certif
         with pytest.raises((httpx.TransportError, ssl.SSLError)):
             async with client(ports, old) as late:
                 await late.get("/healthz")
-        assert ports.service.views.plan().held_binds == 1
-        await ports.service.shut_down()
-        assert (await call)["Error"] == Reason.NOT_LEADER
 
 
 async def test_a_broken_pair_leaves_the_old_one_in_force(
