@@ -1,7 +1,6 @@
 """A LeaseApi in memory: one Lease and the pods' labels, which several candidates share and which break on demand."""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 
 import msgspec
@@ -34,7 +33,7 @@ class FakeLeases:
     def __init__(self, stored: StoredLease) -> None:
         self.stored = stored
         self.cut = False  # nothing is answered, and nothing arrives
-        self.lost: deque[str] = deque()  # calls whose answer is lost after they took effect, by name, each once
+        self.lost = 0  # so many writes take effect and get no answer
         self.latency_s = 0.0
 
     async def read(self) -> Lease | None:
@@ -52,7 +51,9 @@ class FakeLeases:
             raise ConflictError(409, "the object has been modified")
         self.stored.version += 1
         self.stored.lease = Lease(spec, str(self.stored.version), over.raw if over is not None else b"{}")
-        self._end("write")
+        if self.lost:
+            self.lost -= 1
+            raise ApiUnavailableError("write: no answer in time")
         return self.stored.lease
 
     async def label(self, pod: str, role: str | None) -> None:
@@ -71,8 +72,3 @@ class FakeLeases:
             raise ApiUnavailableError(f"{name}: no answer in time")
         if self.latency_s:
             await asyncio.sleep(self.latency_s)
-
-    def _end(self, name: str) -> None:
-        if self.lost and self.lost[0] == name:
-            self.lost.popleft()
-            raise ApiUnavailableError(f"{name}: no answer in time")

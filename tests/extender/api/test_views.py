@@ -204,12 +204,6 @@ async def test_the_queue_of_a_running_service() -> None:
         ("default/light", "WQ", 2),
         ("default/runs", "RQ", None),
     ]
-    heavy, light, runs = document["gangs"]
-    assert (heavy["state"], heavy["code"], heavy["members"]["pending"]) == ("WAITING", "NO_ROOM", 3)
-    assert (heavy["admitted"], runs["waited_s"]) == (False, None)
-    assert heavy["weight"]["omega_prime"] == 3 * light["weight"]["omega_prime"]
-    assert heavy["waited_s"] + heavy["starves_in_s"] == 1e12
-    assert runs["members"] == {"min_available": 3, "pending": 0, "running": 3, "succeeded": 0, "failed": 0}
     assert document["counts"] == {"WAITING": 2, "STARVING": 0, "RUNNING": 1, "COMPLETED": 0}
 
 

@@ -49,11 +49,7 @@ async def test_what_is_said_of_a_gang_and_what_would_be_without_the_one_ahead() 
         supposed = (await client.post("/v1/what-if", json=GONE)).json()
         assert world.service.planner.current is before
         assert world.service.cache.snapshot().gangs.keys() == {"default/f", "default/g"}
-    assert {what: count for what, count in said["counts"].items() if count} == {"exist": 3, "needed": 3, "waiting": 3}
-    turn = said["turn"]
-    assert (turn["rank"], turn["state"], turn["reservation"]["kind"]) == (1, "STARVING", "held")
-    short = {zone["zone"]: [(one["resource"], one["amount"]) for one in zone["short"]] for zone in said["zones"]}
-    assert short == {"a": [("cpu", "3")], "b": [("cpu", "1")]}
+    assert (said["turn"]["state"], said["turn"]["reservation"]["kind"]) == ("STARVING", "held")
     decisions = [(one["what"], one["reason"]) for one in said["decisions"]]
     assert decisions == [("plan", "netgang: no zone has room for the whole gang now")]
     assert [note.partition(" for it")[0] for note in said["notes"]] == ["a cluster autoscaler adds no nodes"]

@@ -301,7 +301,7 @@ async def test_lost_and_late_answers_cost_no_term() -> None:
             a.leases.latency_s = b.leases.latency_s = latency_s
             for _ in range(10):
                 if not latency_s:
-                    a.leases.lost.append("write")
+                    a.leases.lost += 1
                 await a.world.settle(3.0)
         assert (a.leads, b.leads, group.stored.transitions) == (True, False, 0)
 

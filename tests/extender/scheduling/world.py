@@ -198,17 +198,8 @@ class World(msgspec.Struct):
 
     # -- kube-scheduler -----------------------------------------------------------------------------------------------
 
-    def asking(
-        self,
-        pod: str,
-        *,
-        nodes: Iterable[str] | None = None,
-        debug: bool = False,
-        nodes_json: list[bytes] | None = None,
-    ) -> FilterArgs:
-        return args_of(
-            self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug, nodes_json=nodes_json
-        )
+    def asking(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterArgs:
+        return args_of(self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug)
 
     def filter(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterAnswer:
         """Ask /filter as the HTTP side does, with a quick worker and nothing that the watch is behind with."""
