@@ -33,8 +33,6 @@ class FakeLeases:
     def __init__(self, stored: StoredLease) -> None:
         self.stored = stored
         self.cut = False  # nothing is answered, and nothing arrives
-        self.lost = 0  # so many writes take effect and get no answer
-        self.latency_s = 0.0
 
     async def read(self) -> Lease | None:
         await self._begin("read")
@@ -51,9 +49,6 @@ class FakeLeases:
             raise ConflictError(409, "the object has been modified")
         self.stored.version += 1
         self.stored.lease = Lease(spec, str(self.stored.version), over.raw if over is not None else b"{}")
-        if self.lost:
-            self.lost -= 1
-            raise ApiUnavailableError("write: no answer in time")
         return self.stored.lease
 
     async def label(self, pod: str, role: str | None) -> None:
@@ -70,5 +65,3 @@ class FakeLeases:
         if self.cut:
             await asyncio.sleep(1.25)  # the adapter's own time limit
             raise ApiUnavailableError(f"{name}: no answer in time")
-        if self.latency_s:
-            await asyncio.sleep(self.latency_s)
