@@ -18,6 +18,7 @@ from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed
 from tests.cli.world import as_json, refused, run, shown
 from tests.contract.manifests.rendered import ROOT
+from tests.fakes.api_proxy import kubeconfig
 from tests.fakes.operator_api import FakeOperatorApi
 from tests.fakes.verbs import FakeViews
 
@@ -123,14 +124,8 @@ def test_wrong_use_is_exit_code_2(arguments: tuple[str, ...], words: str) -> Non
 
 def test_an_api_server_that_is_gone(tmp_path: Path) -> None:
     """No findings can be had: that is not "nothing wrong"."""
-    site = {"name": "x", "context": {"cluster": "x", "user": "x"}}
-    there = {"name": "x", "cluster": {"server": "http://127.0.0.1:9"}}
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(
-        yaml.safe_dump({"clusters": [there], "users": [{"name": "x"}], "contexts": [site], "current-context": "x"})
-    )
     for command in ("doctor", "uninstall"):
-        refused(command, "--kubeconfig", kubeconfig)
+        refused(command, "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:9"))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cli.main import app
 from lab.testbed.programs.build import program_path
-from tests.fakes.api_proxy import ApiProxy
+from tests.fakes.api_proxy import ApiProxy, kubeconfig
 from tests.fakes.raw_http import RawServer, ok
 from tests.liveness import LIVENESS_S
 
@@ -70,7 +70,7 @@ def test_kubectl_runs_it(tmp_path: Path) -> None:
     program.chmod(0o755)
     queue = {"at_s": 1.0, "order": "weight", "counts": {}, "gangs": [], "shares": []}
     with RawServer({"/v1/queue": ok(json.dumps(queue).encode())}) as server, ApiProxy({8889: server.port}) as site:
-        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(site.kubeconfig(tmp_path))}
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "KUBECONFIG": str(kubeconfig(tmp_path, site.url))}
         command = [kubectl, "netgang", "queue", "--json"]
         done = subprocess.run(command, env=env, cwd=Path(__file__).parents[2], capture_output=True, timeout=LIVENESS_S)
         assert json.loads(done.stdout) == queue, done.stderr

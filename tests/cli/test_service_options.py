@@ -11,7 +11,7 @@ import pytest
 
 from cli.service_options import KUBECTL
 from tests.cli.world import URL, problem, refused, run
-from tests.fakes.api_proxy import TOKEN, ApiProxy
+from tests.fakes.api_proxy import TOKEN, ApiProxy, kubeconfig
 from tests.fakes.raw_http import RawServer, ok
 
 QUEUE = {"at_s": 10.0, "order": "weight", "counts": {"WAITING": 0}, "gangs": [], "shares": []}
@@ -41,7 +41,7 @@ def access(site: ApiProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("KUBECONFIG", "NETGANG_URL", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
-    return site.kubeconfig(tmp_path, namespace="team-a")
+    return kubeconfig(tmp_path, site.url, namespace="team-a")
 
 
 def done(*arguments: object, **how: Any) -> str:
@@ -72,7 +72,7 @@ def test_refusals_say_who_refused(denied: str, more: tuple[str, ...], said: str,
 
 
 def test_bad_credentials(site: ApiProxy, tmp_path: Path, access: Path) -> None:
-    said = refused("queue", "--kubeconfig", site.kubeconfig(tmp_path, token="old"), code=1)
+    said = refused("queue", "--kubeconfig", kubeconfig(tmp_path, site.url, token="old"), code=1)
     assert "answered 401: Unauthorized" in said
 
 

@@ -42,18 +42,6 @@ class ApiProxy(InThread):
 
         super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
 
-    def kubeconfig(self, directory: Path, *, namespace: str = "", token: str = TOKEN) -> Path:
-        named = {"cluster": "c", "user": "u", **({"namespace": namespace} if namespace else {})}
-        content = {
-            "clusters": [{"name": "c", "cluster": {"server": self.url}}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "site", "context": named}],
-            "current-context": "site",
-        }
-        path = directory / "kubeconfig"
-        path.write_text(yaml.safe_dump(content))
-        return path
-
     def _answer(self, path: str, authorization: str) -> tuple[int, bytes]:
         if authorization != f"Bearer {TOKEN}":
             return refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
@@ -65,6 +53,19 @@ class ApiProxy(InThread):
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, f'no service port {port} found for service "netgang"')
         answer = httpx.get(f"http://127.0.0.1:{self.ports[int(port)]}/{rest}")
         return answer.status_code, answer.content
+
+
+def kubeconfig(directory: Path, server: str, *, namespace: str = "", token: str = TOKEN) -> Path:
+    named = {"cluster": "c", "user": "u", **({"namespace": namespace} if namespace else {})}
+    content = {
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+        "contexts": [{"name": "site", "context": named}],
+        "current-context": "site",
+    }
+    path = directory / "kubeconfig"
+    path.write_text(yaml.safe_dump(content))
+    return path
 
 
 def refusal(code: HTTPStatus, message: str) -> tuple[int, bytes]:

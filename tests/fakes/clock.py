@@ -4,7 +4,7 @@ import asyncio
 
 
 class FakeClock:
-    """Stands still until `advance`; the wall clock can be set without touching the monotonic one."""
+    """Stands still until `advance`."""
 
     def __init__(self, now_s: float = 1_700_000_000.0) -> None:
         self._wall_s = now_s
@@ -18,13 +18,9 @@ class FakeClock:
 
     def advance(self, seconds: float) -> None:
         if seconds < 0.0:
-            raise ValueError("time does not go back; set_wall does that to the wall clock")
+            raise ValueError("time does not go back")
         self._wall_s += seconds
         self._monotonic_s += seconds
-
-    def set_wall(self, now_s: float) -> None:
-        """Set the wall clock, as an operator or NTP would; no time passes."""
-        self._wall_s = now_s
 
 
 class LoopClock:

@@ -1,7 +1,6 @@
 """A LeaseApi in memory: one Lease and the pods' labels, which several candidates share and which break on demand."""
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 
 import msgspec
@@ -34,8 +33,6 @@ class FakeLeases:
     def __init__(self, stored: StoredLease) -> None:
         self.stored = stored
         self.cut = False  # nothing is answered, and nothing arrives
-        self.lost: deque[str] = deque()  # calls whose answer is lost after they took effect, by name, each once
-        self.latency_s = 0.0
 
     async def read(self) -> Lease | None:
         await self._begin("read")
@@ -52,7 +49,6 @@ class FakeLeases:
             raise ConflictError(409, "the object has been modified")
         self.stored.version += 1
         self.stored.lease = Lease(spec, str(self.stored.version), over.raw if over is not None else b"{}")
-        self._end("write")
         return self.stored.lease
 
     async def label(self, pod: str, role: str | None) -> None:
@@ -68,11 +64,4 @@ class FakeLeases:
     async def _begin(self, name: str) -> None:
         if self.cut:
             await asyncio.sleep(1.25)  # the adapter's own time limit
-            raise ApiUnavailableError(f"{name}: no answer in time")
-        if self.latency_s:
-            await asyncio.sleep(self.latency_s)
-
-    def _end(self, name: str) -> None:
-        if self.lost and self.lost[0] == name:
-            self.lost.popleft()
             raise ApiUnavailableError(f"{name}: no answer in time")

@@ -31,7 +31,6 @@ class Link(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     label: str
     address: str
-    zone: str = ""
 
 
 class Mesh(msgspec.Struct):
@@ -62,7 +61,7 @@ def paper_mesh() -> Mesh:
     mesh = Mesh()
     for number in range(1, 37):
         zone = paper_zone(number)
-        mesh.ends[f"node{number}"] = End(f"node{number}", f"node{number}.zone-{zone.lower()}.example", zone)
+        mesh.ends[f"node{number}"] = End(f"node{number}", f"node{number}.zone-{zone.lower()}.example")
     for a in range(1, 37):
         for b in range(1, 37):
             if a != b:

@@ -13,15 +13,11 @@ from tests.fakes.mesh import Mesh
 
 class FakeNetworkSource:
     def __init__(self, name: str = "fake") -> None:
-        self._name = name
+        self.name = name
         self._next: tuple[Measurement, ...] | None = ()
         self._endpoints: tuple[EndpointInfo, ...] = ()
         self._error: Exception | None = None
         self.fetched_at_s: list[float] = []  # times at which it was asked
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     def set(self, *measurements: Measurement, aliases: Mapping[str, tuple[str, ...]] | None = None) -> None:
         ends = {end for one in measurements for end in (one.source, one.target)}
@@ -32,7 +28,7 @@ class FakeNetworkSource:
         self.set(*measurements(mesh, measured_at_s=measured_at_s))
 
     def fail(self, error: Exception | None = None) -> None:
-        self._error = error or NetworkSourceError(f"{self._name}: connection refused")
+        self._error = error or NetworkSourceError(f"{self.name}: connection refused")
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """The answer that was set, once; then `None` until another one is set."""

@@ -84,13 +84,13 @@ class InThread:
 class RawServer(InThread):
     """Answers by path; `requests` has the head of each request."""
 
-    def __init__(self, answers: Mapping[str, Answer], *, tls: bool = False, port: int = 0) -> None:
+    def __init__(self, answers: Mapping[str, Answer], *, tls: bool = False) -> None:
         """`answers`: path → answer; other paths get 404. `tls`: with the self-signed certificate `CERTIFICATE`."""
         self.answers = dict(answers)
         self.requests: list[str] = []
         self._tls = _tls() if tls else None
         self.scheme = "https" if tls else "http"
-        super().__init__(_Server(("127.0.0.1", port), self._handler()))
+        super().__init__(_Server(("127.0.0.1", 0), self._handler()))
 
     def answer_to(self, path: str) -> Answer:
         return self.answers.get(path, ok(b"Row resource not found", status=404))

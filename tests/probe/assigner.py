@@ -18,13 +18,10 @@ from probe.settings import PORT
 class Assigner:
     """What the server answers, and what it was sent."""
 
-    def __init__(
-        self, addresses: Mapping[str, str], *, interval_s: float, port: int = PORT, packet_interval_s: float = 0.1
-    ) -> None:
+    def __init__(self, addresses: Mapping[str, str], *, interval_s: float, port: int = PORT) -> None:
         self.addresses = dict(addresses)  # Node → address
         self.interval_s = interval_s
         self.port = port
-        self.packet_interval_s = packet_interval_s
         self.status = 200  # What is answered; with another than 200 nothing is kept
         self.more: dict[str, Any] = {}  # Fields that are answered besides
         self.lag_s = 0.0  # How long a report waits before it is taken
@@ -48,7 +45,7 @@ class Assigner:
         return json.dumps(
             {
                 "interval_s": self.interval_s,
-                "packet_interval_s": self.packet_interval_s,
+                "packet_interval_s": 0.1,
                 "peers": peers,
                 "reflect_for": list(others.values()),
                 **self.more,

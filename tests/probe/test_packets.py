@@ -1,4 +1,4 @@
-"""STAMP's packets byte for byte, what older senders get, and 10,000 datagrams that are none."""
+"""STAMP's packets byte for byte, what older senders and another implementation get, and 10,000 that are none."""
 
 import random
 
@@ -108,3 +108,36 @@ def test_ten_thousand_datagrams_change_nothing() -> None:
             assert session.take(datagram, T3, own_error_s=0.0) is False
     window = session.close(1000.0)
     assert (window.answered, window.lost, window.suspect) == (0, 0, 2)
+
+
+# -- another implementation: stamp-suite 1.0.0 (Rust, crates.io), recorded -------------------------------------------
+
+THEIRS = bytes.fromhex("00000001eeb14e71cf16050b0001004d") + bytes(28)
+PADDED = bytes.fromhex("00000001eeb14e71de7ac6780001004d") + bytes(28) + bytes.fromhex("80010008aec9b92552e5678a")
+THEIR_ANSWERS = [  # of a stateful reflector to our numbers 5 and 9
+    bytes.fromhex(text)
+    for text in (
+        "00000000eeb14e725fe945170001beefeeb14e725fe86db00000000583aa7e80000000018a20000040000000",
+        "00000001eeb14e725ff160100001beefeeb14e725ff1348b0000000983aa7e80000000018a20000040000000",
+    )
+]
+
+
+def test_recorded_requests_of_another_implementation_are_answered() -> None:
+    for datagram in (THEIRS, PADDED):
+        session = packets.session_of(datagram)
+        assert session == (77).to_bytes(2, "big")
+        answer = packets.answer(datagram, session, sequence=0, error=1, received=2, ttl=64, now=3)
+        assert answer[24:38] == datagram[:14], "sequence, timestamp and error estimate of the sender come back"
+        assert answer[44:] == datagram[44:].replace(b"\x80\x01", b"\0\x01"), "padding is understood"
+
+
+def test_recorded_answers_of_another_implementation_are_taken() -> None:
+    session = Session(0xBEEF)
+    for number in range(10):
+        sent = session.send(0x83AA7E8000000001, 0x8A20, at_s=number * 0.1)
+        assert len(sent) == 44
+    assert [session.take(one, 0x83AA7E8000000001 + (1 << 22), own_error_s=None) for one in THEIR_ANSWERS] == [True] * 2
+    assert session.take(THEIR_ANSWERS[0], 0, own_error_s=None) is False
+    window = session.close(100.0)
+    assert (window.answered, window.lost, window.lost_out, window.suspect) == (2, 3, 3, 5)

@@ -147,6 +147,10 @@ def probed(**agents: AgentsAmiss) -> Seed:
     return answered(probe=probe)
 
 
+NO_GATE = ("gate-policy-missing", "gates.enabled")
+OTHER = [{"name": "ours", "expression": "x == 'gangs'"}]
+CONFINED = frozenset({"netgang-jobs", "netgang-pod-status"})
+UNMAPPED = Endpoints({"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}, ("n7",))
 SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the finding, words of its fix)
     "no extender": (config(extenders=[]), "extender-missing", "scheduler-config/"),
     "another address": (entry(0, urlPrefix="http://other.svc:8888"), "extender-verbs", "filterVerb: filter"),
@@ -168,32 +172,15 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "https where there is none": (entry(0, urlPrefix=f"https://{HOST}:8888"), "extender-scheme", "http://"),
     "http where there are certificates": (facts(settings=TLS), "extender-scheme", "https://"),
     "netgang's certificate is not checked": (https(certFile="c", keyFile="k"), "extender-authority", "caFile"),
-    "a binding without its policy": (
-        with_policy("policies", lambda found: found.pop(GATES)),
-        "gate-policy-missing",
-        "gates.enabled",
-    ),
-    "a policy without its binding": (
-        with_policy("bindings", lambda found: found.pop(GATES)),
-        "gate-policy-missing",
-        "gates.enabled",
-    ),
+    "a binding without its policy": (with_policy("policies", lambda found: found.pop(GATES)), *NO_GATE),
+    "a policy without its binding": (with_policy("bindings", lambda found: found.pop(GATES)), *NO_GATE),
     "a binding of another policy": (
         with_policy("bindings", lambda found: found[GATES]["spec"].update(policyName="other")),
-        "gate-policy-missing",
-        "gates.enabled",
+        *NO_GATE,
     ),
     "a policy that fails closed": (gate(failurePolicy="Fail"), "gate-policy-closed", "failurePolicy: Ignore"),
-    "a policy for another scheduler": (
-        gate(variables=[{"name": "ours", "expression": "x == 'gangs'"}]),
-        "gate-policy-scheduler",
-        "variable `ours`",
-    ),
-    "an account that nothing confines": (
-        facts(confined=frozenset({"netgang-jobs", "netgang-pod-status"})),
-        "unconfined",
-        "helm upgrade",
-    ),
+    "a policy for another scheduler": (gate(variables=OTHER), "gate-policy-scheduler", "variable `ours`"),
+    "an account that nothing confines": (facts(confined=CONFINED), "unconfined", "helm upgrade"),
     "a right is missing": (facts(denied=(("create", "", "pods/binding"),)), "rights-missing", "helm upgrade"),
     "an older kube-scheduler": (facts(scheduler_version="1.35.4"), "scheduler-version", "v1.36"),
     "a newer kube-scheduler": (facts(scheduler_version="1.37.0"), "scheduler-version", "must not be newer"),
@@ -205,18 +192,10 @@ SEEDS: dict[str, tuple[Seed, str, str]] = {  # what is wrong: (how, id of the fi
     "no pod has the leader's label": (runs(Replica("a", ready=True)), "leader-label", "POD_NAME"),
     "no zone labels": (facts(nodes=(node("n1", zone=NO_ZONE),)), "zone-labels", "topology.kubernetes.io/zone=ZONE"),
     "a node without a zone": (facts(nodes=(node("n1"), node("n2", zone=NO_ZONE))), "zone-labels", "kubectl label node"),
-    "a source that is down": (
-        facts(sources={"maddash": "connection refused"}),
-        "source-unreachable",
-        "network.sources",
-    ),
+    "a source that is down": (facts(sources={"maddash": "refused"}), "source-unreachable", "network.sources"),
     "silent agents": (probed(silent=AMISS), "probe-silent", "TCP 8891"),
     "agents that get no answer": (probed(unanswered=AMISS), "probe-unanswered", "UDP 8862"),
-    "nodes without an endpoint": (
-        facts(endpoints=Endpoints({"loss": {"mapped": 1, "unmapped": 2}, "delay": {"unmapped": 3}}, ("n7",))),
-        "nodes-unmapped",
-        "netgang.io/endpoint",
-    ),
+    "nodes without an endpoint": (facts(endpoints=UNMAPPED), "nodes-unmapped", "netgang.io/endpoint"),
     "gated pods without netgang": (runs(replicas=()), "gates-stranded", "netgang uninstall"),
     "settings that are refused": (facts(settings_problems=("x: too many",)), "settings-invalid", "settings.md"),
     "no answer": (answered("http://x: refused"), "service-unreachable", "port-forward"),

@@ -1,10 +1,8 @@
 """Counts that others keep become metrics, each once."""
 
-import asyncio
 from typing import Any
 
 import msgspec
-import pytest
 from msgspec.structs import replace
 
 from extender.bootstrap.metrics import Reporting
@@ -18,7 +16,6 @@ from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric, PairCounts
 from tests import builders
-from tests.extender.scheduling.world import node_json, running
 
 ZEROS: dict[str, Any] = dict.fromkeys(Watch.__struct_fields__, 0)
 NEWS = Watch(**ZEROS | {"contact_age_s": None})  # it has just started
@@ -70,10 +67,3 @@ def test_nodes_are_what_they_are_now() -> None:
     desk.reporting.look()
     for state in ("mapped", "unmapped", "ambiguous"):
         assert desk.counted("network_nodes", metric="loss", state=state) == 1.0
-
-
-@pytest.mark.looptime
-async def test_the_running_service_reports() -> None:
-    async with running(node_json("n1")) as world:
-        await asyncio.sleep(6.0)
-        assert world.counted("watch_contact_age_seconds", kind="pods") > 0.0

@@ -6,11 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from extender.cache import ClusterCache
-from scoring.ids import GangKey, JobKey, NodeName, PodUid, gang_key
-from scoring.model import GATE, Node, NodeSelectorTerm, Phase, Pod, PodGroup, Requirement, Role, Taint
+from scoring.ids import GangKey, NodeName, PodUid, gang_key
+from scoring.model import GATE, Node, NodeSelectorTerm, Phase, Pod, Requirement, Taint
 from scoring.model.resources import CPU
-from scoring.network.matrix import NetworkMatrix
-from tests.builders import mesh, node, pod
+from tests.builders import node, pod
 from tests.fuzz.consistency import assert_consistent
 
 N1, N2 = NodeName("n1"), NodeName("n2")
@@ -257,17 +256,6 @@ def test_back_offs() -> None:
         assert cache.snapshot().backing_off_until_s == {}
 
 
-def test_network() -> None:
-    """A newly published matrix is a change; the same one again is not."""
-    cache = cluster()
-    cache.set_network(NetworkMatrix())
-    snapshot = cache.snapshot()
-    matrix = mesh(["n1", "n2"], now_s=5.0)
-    cache.set_network(matrix)
-    assert cache.snapshot().network is matrix
-    assert snapshot.network == NetworkMatrix()
-
-
 def test_scheduler_names() -> None:
     """Gangs of other schedulers are load only, unless the configuration names their scheduler."""
     theirs = pod("p", gang="g", min_available=1, scheduler_name="default-scheduler", node="n1")
@@ -277,25 +265,6 @@ def test_scheduler_names() -> None:
     whole.pods.put(theirs)
     assert whole.is_own(theirs)
     assert list(whole.snapshot().gangs) == ["default/g"]
-
-
-# -- finding things ----------------------------------------------------------------------------------------------------
-
-
-def test_lookups() -> None:
-    """Pods by job, gangs by pod, nodes by name, and how many there are."""
-    worker = member("w", job="j", role=Role.WORKER)
-    cache = cluster(worker, pod("plain", job="j"))
-    cache.pod_groups.put(PodGroup(GangKey("default/pg"), 2))
-    assert [one.name for one in cache.pods.of_job(JobKey("default/j"))] == ["plain", "w"]
-    assert cache.pods.of_job(JobKey("default/none")) == ()
-    gang = cache.gang_of(worker.uid)
-    assert gang is not None
-    assert gang is cache.gang(gang.key) is cache.snapshot().gangs[gang.key]
-    assert cache.gang_of(PodUid("uid-default-plain")) is None
-    assert (cache.node(N1), {one.name for one in cache.pods}) == (node("n1"), {"w", "plain"})
-    sizes = cache.sizes()
-    assert [sizes.nodes, sizes.pods, sizes.pod_groups, sizes.gangs] == [2, 2, 1, 1]
 
 
 def test_what_the_plan_foresaw_is_reported_apart() -> None:

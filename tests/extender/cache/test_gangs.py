@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from extender.cache import ClusterCache
 from scoring.ids import GangKey
-from scoring.model import Gang, GangSource, GroupRef, Phase, Pod, PodGroup, Role
+from scoring.model import Gang, GangSource, GroupRef, GroupStatus, Phase, Pod, PodGroup, Role
 from scoring.model.reasons import Reason
 from tests.builders import pod
 from tests.fuzz.consistency import assert_consistent
@@ -153,3 +153,34 @@ def test_native_gangs_have_the_minimum_of_their_own_pod_groups() -> None:
     assert cache.snapshot().gangs[G].min_member == 3
     assert cache.sizes().pod_groups == 1
     assert_consistent(cache)
+
+
+# -- a status decides nothing, and other clients that write statuses are known ----------------------------------------
+
+SEEN = PodGroup(G, 2, uid="u1", resource_version="1")
+
+
+def test_a_status_changes_nothing_that_is_planned() -> None:
+    cache = ClusterCache()
+    cache.pods.put(grouped("p"))
+    cache.pod_groups.put(SEEN)
+    before = cache.snapshot()
+    written = replace(SEEN, resource_version="2", status=GroupStatus("Running", running=2), ours=True)
+    cache.pod_groups.put(written)
+    assert cache.snapshot() is before
+    assert cache.pod_groups.of(before.gangs[G]) is written
+    cache.pod_groups.replace([replace(written, min_member=5)])
+    assert cache.snapshot().gangs[G].min_member == 5
+
+
+def test_other_writers_are_known_as_long_as_they_show() -> None:
+    groups = ClusterCache().pod_groups
+    other = replace(SEEN, key=GangKey("x/y"), other_writer="controller")
+    groups.put(SEEN)
+    groups.put(other)
+    assert groups.other_writer == "controller"
+    groups.put(replace(other, other_writer=""))
+    assert groups.other_writer is None
+    groups.put(other)
+    groups.replace([SEEN])
+    assert (groups.other_writer, list(groups.by_key)) == (None, [G])

@@ -269,15 +269,6 @@ async def test_changes_are_of_the_very_object(loopback: LoopbackApi, operator: O
     assert loopback.store.bodies(PODS) == {}
 
 
-async def test_no_right_is_an_error(loopback: LoopbackApi, operator: OperatorApi) -> None:
-    def denied(verb: str, path: str) -> None:
-        raise ApiError(403, f"kubernetes-admin cannot {verb} {path}")
-
-    loopback.before = denied
-    with pytest.raises(ApiError, match="kubernetes-admin cannot list"):
-        await operator.listed("/api/v1/nodes")
-
-
 LOST_BEFORE = Fault()
 LOST_AFTER = Fault(applied=True)
 ERROR_BEFORE = Fault(status=500, body=b'{"message":"etcdserver: request timed out"}')

@@ -294,18 +294,6 @@ async def test_who_lost_the_lease_may_lead_again() -> None:
         assert answers(await a.world.bind_and_settle(*names)) == [None, None]
 
 
-async def test_lost_and_late_answers_cost_no_term() -> None:
-    """A renewal whose answer was lost took effect: it is found in the Lease. Answers after a second come in time."""
-    async with two() as (group, a, b):
-        for latency_s in (0.0, 1.0):
-            a.leases.latency_s = b.leases.latency_s = latency_s
-            for _ in range(10):
-                if not latency_s:
-                    a.leases.lost.append("write")
-                await a.world.settle(3.0)
-        assert (a.leads, b.leads, group.stored.transitions) == (True, False, 0)
-
-
 # -- an orderly end ---------------------------------------------------------------------------------------------------
 
 

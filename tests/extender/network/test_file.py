@@ -45,15 +45,6 @@ def delays(batch: Batch | None) -> list[float]:
     return [one.value for one in batch.measurements]
 
 
-async def test_read_once_while_nothing_changes(path: Path) -> None:
-    source = MeshFileSource(path)
-    batch = await source.fetch(now_s=NOW_S)
-    assert delays(batch) == [1.0]
-    assert batch is not None
-    assert [one.measured_at_s for one in batch.measurements] == [WRITTEN_S - 60.0]
-    assert await source.fetch(now_s=NOW_S + 1.0) is None
-
-
 CHANGES = {  # case: (text, mtime; `None`: in place, now)
     "newer": (entry(2), WRITTEN_S + 1.0),
     "same mtime, other size": (entry(22), WRITTEN_S),
@@ -94,8 +85,8 @@ class Site(World):
         self.wall = MovedClock()
         super().__init__(Polled(MeshFileSource(path), 0.02), clock=self.wall, options=QUICK)
 
-    def write(self, text: str, *, written_at_s: float | None = None) -> None:
-        write(self.path, text, written_at_s=self.wall.at_s if written_at_s is None else written_at_s)
+    def write(self, text: str) -> None:
+        write(self.path, text, written_at_s=self.wall.at_s)
 
 
 @asynccontextmanager
@@ -143,15 +134,6 @@ async def test_a_fault_fades_and_heals(spoil: Callable[[Site], None], said: str,
         site.write(GOOD.format(3))
         await site.until(lambda: site.known() == Known(3.0, 0.0, "file"))
         assert (site.source.failures, site.source.error) == (0, None)
-
-
-async def test_a_file_from_the_future_counts_as_now_and_then_ages(tmp_path: Path) -> None:
-    async with read(tmp_path) as site:
-        site.write(GOOD.format(2), written_at_s=site.wall.at_s + 3600.0)
-        await site.until(lambda: site.known() == Known(2.0, 0.0, "file"))
-        assert "some times lie in the future: they are taken as now" in site.source.problems
-        site.wall.at_s += 100.0
-        await site.until(lambda: site.known() == Known(2.0, 100.0, "file"))
 
 
 async def test_a_slow_file_system_holds_nothing_up(tmp_path: Path) -> None:

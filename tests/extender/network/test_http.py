@@ -21,6 +21,7 @@ from extender.network.prometheus import PrometheusSource
 from extender.settings.network import HttpSource
 from extender.settings.settings import Settings
 from tests.extender.network.replies import no_server, replies
+from tests.fakes.api_proxy import kubeconfig
 from tests.fakes.raw_http import CERTIFICATE, Answer, RawServer, drip, endless, hang, ok, reset
 
 __all__ = ["no_server"]
@@ -222,24 +223,11 @@ async def test_a_server_is_asked_as_it_is_configured(kind: str) -> None:
 
 
 async def test_names_of_several(tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "config"
-    kubeconfig.write_text(
-        "apiVersion: v1\nkind: Config\ncurrent-context: x\n"
-        "contexts: [{name: x, context: {cluster: x, user: x}}]\n"
-        "clusters: [{name: x, cluster: {server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}]\n"
-        "users: [{name: x, user: {token: t}}]\n"
-    )
     archive = {"kind": "opensearch", "url": "https://a"}
     mesh = {"kind": "file", "path": str(tmp_path / "mesh.yaml")}
     sources = [mesh, archive, {"kind": "maddash", "url": "https://m"}, archive]
-    async with live(Settings.load(overrides={"kubeconfig": kubeconfig, "network.sources": sources})) as service:
+    given = {"kubeconfig": kubeconfig(tmp_path, "http://127.0.0.1:1"), "network.sources": sources}
+    async with live(Settings.load(overrides=given)) as service:
         status = service.views.network().status
     assert status
     assert [source.name for source in status.sources] == ["file", "opensearch", "maddash", "opensearch-2"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_settings_show_no_secret(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("hunter2")
-    settings = settings_of(kind, token_file=tmp_path / "token")
-    assert "hunter2" not in f"{settings!r}"

@@ -58,17 +58,6 @@ async def test_nothing_is_published_without_data(count: int) -> None:
         assert world.status().ready
 
 
-async def test_a_change_is_published_with_the_next_poll() -> None:
-    source = FakeNetworkSource()
-    source.set(value("a", "b", 1.0))
-    async with running(bench(Polled(source, 10.0))) as world:
-        await asyncio.sleep(1.0)
-        source.set(value("a", "b", 2.0, at_s=5.0))
-        await asyncio.sleep(10.0)
-        assert world.versions() == [1, 2]
-        assert world.delay() == 2.0
-
-
 async def test_ages_are_evaluated_again() -> None:
     source = FakeNetworkSource()
     source.set(value("a", "b", 1.0))

@@ -1,4 +1,4 @@
-"""A network refresh over sources, the nodes it sees, what it published, and what metrics say of it."""
+"""A network refresh over sources, the nodes it sees, and what it published."""
 
 import asyncio
 import contextlib
@@ -7,11 +7,9 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from extender.bootstrap.metrics import Reporting
 from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import Batch, Clock, NetworkSource
-from extender.runtime.telemetry import Telemetry
 from extender.schemas.network import Source
 from scoring.ids import NodeName
 from scoring.model import Node
@@ -55,8 +53,6 @@ class World:
         self.refresh = NetworkRefresh(
             sources, how, clock=clock, nodes=lambda: self.nodes, publish=self._publish, jitter=lambda: jitter
         )
-        self._telemetry = Telemetry()
-        self._reporting = Reporting(self._telemetry, sync=dict, network=self.refresh.status)
 
     def _publish(self, matrix: NetworkMatrix) -> None:
         self.on_publish()
@@ -87,10 +83,6 @@ class World:
     def counts(self) -> tuple[int, int, int]:
         pairs = self.status().pairs[Metric.DELAY]
         return pairs.fresh, pairs.fading, pairs.expired
-
-    def metric(self, name: str, **labels: str) -> float:
-        self._reporting.look()
-        return self._telemetry.registry.get_sample_value(f"netgang_network_{name}", labels) or 0.0
 
     async def until(self, true: Callable[[], bool]) -> None:
         async with asyncio.timeout(LIVENESS_S):

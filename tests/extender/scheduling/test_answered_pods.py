@@ -485,10 +485,6 @@ def guarded() -> StormGuard:
     return guard
 
 
-def test_who_keeps_coming_is_held() -> None:
-    assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
-
-
 def test_a_burst_is_not_a_storm() -> None:
     """Any number of refusals within `BURST_S`: ten pods end together, and the last one makes room."""
     guard = StormGuard()
@@ -502,19 +498,12 @@ def test_slow_refusals_never_become_errors() -> None:
     assert refuse(StormGuard(), *(i * WINDOW_S / (AFTER - 1) for i in range(20))) == "-" * 20
 
 
-def test_another_reason_starts_anew() -> None:
+def test_who_keeps_coming_is_held_until_quiet_another_reason_or_being_let_through() -> None:
+    assert refuse(guarded(), 7.0, 17.0, 27.0) == "eee"
+    for end_s, held in ((CALM_S - 1.0, True), (CALM_S, False)):
+        assert guarded().holds(POD, Reason.NO_ROOM, now_s=6.0 + end_s, changed_s=6.0) is held
     guard = guarded()
-    assert refuse(guard, 7.0, reason=Reason.BEHIND) == "-"
-    assert refuse(guard, 7.0, uid=OTHER) == "-"
-
-
-def test_quiet_ends_it() -> None:
-    guard = guarded()
-    assert guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + CALM_S - 1.0, changed_s=6.0)
-    assert not guard.holds(POD, Reason.NO_ROOM, now_s=6.0 + CALM_S, changed_s=6.0)
-
-
-def test_being_let_through_ends_it() -> None:
+    assert refuse(guard, 7.0, reason=Reason.BEHIND) + refuse(guard, 7.0, uid=OTHER) == "--"
     guard = guarded()
     guard.forget(POD)
     assert refuse(guard, 7.0) == "-"

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from scoring.model.reasons import Reason
 from tests.extender.scheduling.world import (
-    COMMIT_S,
     HOLD_S,
     Call,
     World,
@@ -64,19 +63,6 @@ async def test_the_places_of_a_gang_at_bind_are_committed() -> None:
 
 
 # -- the hold limit ---------------------------------------------------------------------------------------------------
-
-
-async def test_at_the_hold_limit_all_fail_together() -> None:
-    async with running(N1, N2) as world:
-        first, second, _ = await world.planned_gang("g", 3)
-        [one] = world.bind_offered(first)
-        await world.settle(HOLD_S - 5.0)
-        [two] = world.bind_offered(second)
-        await world.until(one.began_s + HOLD_S - 0.01)
-        assert (one.waits, two.waits) == (True, True)
-        await world.until(one.began_s + HOLD_S + 0.01)
-        assert answers([one, two]) == [Reason.QUORUM_TIMEOUT, Reason.QUORUM_TIMEOUT]
-        assert (world.bound(), world.committed, world.api.calls["bind"]) == ({}, {}, 0)
 
 
 async def lapse(world: World, pod: str) -> float:
@@ -189,14 +175,6 @@ async def test_bind_is_not_a_back_door() -> None:
         assert (late.answer, world.api.calls["bind"]) == (Reason.NEVER_OFFERED, 0)
 
 
-async def test_a_gang_that_became_invalid_after_the_offer_is_refused() -> None:
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2)
-        node = world.offered(first)
-        await world.planned_pod(second, gang="g", size=3)
-        assert await world.bind_answer(first, node) is Reason.INVALID_GROUP
-
-
 # -- pods that wait for none ----------------------------------------------------------------------------------------
 
 ALONE = {  # case: (error, answer)
@@ -245,22 +223,6 @@ async def test_shut_down_answers_everybody() -> None:
 
 
 # -- what changes in the cluster while calls are held: room, nodes, members ------------------------------------------
-
-
-async def test_room_taken_before_quorum_fails_all_and_they_go_elsewhere() -> None:
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2, cpu="2")
-        [call] = world.bind_offered(first)
-        world.node("n2")
-        await world.settle()
-        world.occupy("n1")
-        await world.settle()
-        assert call.answer is Reason.ROOM_TAKEN
-        assert world.committed == {}
-        calls = world.bind_offered(first, second)
-        assert {one.node for one in calls} == {"n2"}
-        await world.settle()
-        assert answers(calls) == [None, None]
 
 
 async def test_the_room_is_looked_at_once_more_at_quorum() -> None:
@@ -367,30 +329,6 @@ async def test_a_failed_post_rolls_forward(error: Exception, applied: bool, answ
         await world.settle()
         assert again.answer is None
         assert set(world.bound()) == set(names)
-
-
-async def test_an_api_server_that_does_not_answer_ends_at_the_commit_limit() -> None:
-    async with running(N1) as world:
-        names = await world.planned_gang("g", 2)
-        world.api.hold("bind")
-        calls = world.bind_offered(*names)
-        await world.until(calls[0].began_s + COMMIT_S - 0.01)
-        assert all(call.waits for call in calls)
-        await world.until(calls[0].began_s + COMMIT_S + 0.01)
-        assert answers(calls) == [Reason.COMMIT_FAILED] * 2
-        assert world.bound() == {}
-
-
-async def test_a_pod_deleted_between_commit_and_post_is_not_posted() -> None:
-    """The last look before the POST: the pod is gone, the other member is bound."""
-    async with running(N1) as world:
-        first, second = await world.planned_gang("g", 2)
-        calls = world.bind_offered(first, second)
-        world.service.cache.pods.remove(f"default/{second}")
-        world.api.remove(second)
-        await world.settle()
-        assert calls[1].answer in (Reason.COMMIT_FAILED, Reason.POD_DELETED)
-        assert world.api.calls["bind"] <= 1
 
 
 async def test_a_defect_in_posting_still_answers_the_call(caplog: pytest.LogCaptureFixture) -> None:

@@ -69,9 +69,6 @@ class Desk:
         assert found is not None
         return found
 
-    def singles(self, count: int) -> list[Gang]:
-        return [self.gang(f"g{number}", cpu="1m") for number in range(count)]
-
     def _note(self, plan: Plan) -> None:
         self.plans.append(plan)
         self.times_s.append(asyncio.get_running_loop().time())

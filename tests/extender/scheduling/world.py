@@ -198,17 +198,8 @@ class World(msgspec.Struct):
 
     # -- kube-scheduler -----------------------------------------------------------------------------------------------
 
-    def asking(
-        self,
-        pod: str,
-        *,
-        nodes: Iterable[str] | None = None,
-        debug: bool = False,
-        nodes_json: list[bytes] | None = None,
-    ) -> FilterArgs:
-        return args_of(
-            self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug, nodes_json=nodes_json
-        )
+    def asking(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterArgs:
+        return args_of(self.api.pod(pod), nodes=self.node_names() if nodes is None else nodes, debug=debug)
 
     def filter(self, pod: str, *, nodes: Iterable[str] | None = None, debug: bool = False) -> FilterAnswer:
         """Ask /filter as the HTTP side does, with a quick worker and nothing that the watch is behind with."""
@@ -324,10 +315,12 @@ class World(msgspec.Struct):
         """Name of whatever an Event with this reason is about → its note."""
         return {one["regarding"]["name"]: one["note"] for one in self.api.events if one["reason"] == reason}
 
+    def client(self) -> httpx.AsyncClient:
+        """To ask for documents, as people do."""
+        return httpx.AsyncClient(transport=httpx.ASGITransport(self.service.debug_app), base_url="http://netgang")
+
     async def get(self, path: str) -> httpx.Response:
-        """Ask for a document, as people do."""
-        transport = httpx.ASGITransport(self.service.debug_app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://netgang") as client:
+        async with self.client() as client:
             return await client.get(path)
 
     def explained(self, name: str) -> Explained:

@@ -280,13 +280,6 @@ def test_the_mapping_is_by_metric() -> None:
     assert [network.mapping, network.zone_mapping] == [want, want]
 
 
-def test_grids_are_named_by_metric() -> None:
-    grids = {"loss": "Lab - Loss", "throughput": ["Lab - Bandwidth", "WAN - Bandwidth"]}
-    (source,) = Settings.load(overrides=_source(**MADDASH, grids=grids)).network.sources
-    assert isinstance(source, MaddashSettings)
-    assert source.grids == {Metric.LOSS: ("Lab - Loss",), Metric.THROUGHPUT: tuple(grids["throughput"])}
-
-
 TTLS = {  # case: (soft TTLs, hard TTLs, what is set)
     "defaults": (Ttl(5400.0, 5400.0, 93_600.0), Ttl(10_800.0, 10_800.0, 172_800.0), {}),
     "one number": (Ttl.same(10.0), Ttl.same(20.0), {"soft_ttl_s": 10, "hard_ttl_s": 20}),

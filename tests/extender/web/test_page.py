@@ -14,7 +14,6 @@ from extender.web.routes import Shown
 from scoring.explain.gang import Explained
 from scoring.model.reasons import WaitingCause
 from tests.builders import mesh
-from tests.extender.api.asking import asking
 from tests.extender.scheduling.world import node_json, running
 
 pytestmark = pytest.mark.looptime
@@ -24,7 +23,7 @@ STATIC = Path(routes.__file__).parent / "static"
 
 
 async def test_every_file_of_the_page_is_served_and_no_other() -> None:
-    async with running(*NODES) as world, asking(world) as client:
+    async with running(*NODES) as world, world.client() as client:
         page = await client.get("/")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         for path in (file.name for file in STATIC.iterdir() if file.name != "index.html"):
@@ -51,7 +50,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
 
 async def test_the_sections_of_a_moment() -> None:
     """Nothing in it moves with the clock alone, so that nothing is sent again."""
-    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
+    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, world.client() as client:
         names = await world.planned_gang("runs", 2, cpu="4")
         await world.bind_and_settle(*names)
         first, _ = await world.planned_gang("half", 2, cpu="3")
@@ -81,7 +80,7 @@ async def test_the_sections_of_a_moment() -> None:
 
 
 async def test_a_long_queue_is_cut_and_counted() -> None:
-    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, asking(world) as client:
+    async with running(*NODES, queue={"starve_limit_s": 1e12}) as world, world.client() as client:
         for number in range(MOST_GANGS + 20):
             world.gang(f"g{number}", 1, cpu="5")
         await world.settle(3.0)
@@ -92,7 +91,7 @@ async def test_a_long_queue_is_cut_and_counted() -> None:
 
 
 async def test_the_heat_map_is_served() -> None:
-    async with running(*NODES) as world, asking(world) as client:
+    async with running(*NODES) as world, world.client() as client:
         world.set_network(mesh(["n0", "n1", "n2", "n3"], bad={"n2": {"loss_ratio": 0.5}}))
         await world.settle()
         whole = (await client.get("/v1/page/mesh")).json()
@@ -107,7 +106,7 @@ async def test_the_heat_map_is_served() -> None:
 async def test_held_room_is_said_of_its_zone() -> None:
     async with (
         running(*NODES, queue={"starve_limit_s": 1.0, "reserve_after_s": 0.0}) as world,
-        asking(world) as client,
+        world.client() as client,
     ):
         world.occupy("n0")
         world.gang("saves", 2, cpu="4", annotations={"netgang.io/zones": "a"})

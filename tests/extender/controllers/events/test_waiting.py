@@ -15,7 +15,6 @@ from extender.kube.calls import POD_GROUPS
 from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, GangMetrics, Telemetry
 from scoring.explain.queue_report import Queue, QueuedGang
 from scoring.plan.expected_starts import ExpectedStart
-from tests.extender.api.asking import asking
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import Object, World, group_json, key, node_json, pod_json, running
 
@@ -202,7 +201,7 @@ async def test_it_is_the_same_in_queue_and_explain() -> None:
 
 async def test_the_page_has_it_and_nothing_moves_with_the_clock_alone() -> None:
     """A minute later the same bytes are served: nothing has happened, so nothing is sent again."""
-    async with running(node_json("n1")) as world, asking(world) as client:
+    async with running(node_json("n1")) as world, world.client() as client:
         await start(world, "runs", 600.0)
         world.gang("waits", 1, cpu="4", **lasting(300.0))
         await world.settle(LOOK_S)

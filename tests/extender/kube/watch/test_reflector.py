@@ -51,16 +51,6 @@ async def test_first_the_whole_list_then_every_change() -> None:
         assert (sink.replaced, len(sink.states)) == (1, 4)
 
 
-async def test_a_watch_that_ends_is_resumed_without_a_list() -> None:
-    async with following() as (api, sink, _):
-        await settle(10.0)
-        api.break_watches()
-        api.add(pod("p1"))
-        await settle()
-        assert state_of(api.store) == sink.state
-        assert (api.calls["list"], api.calls["watch"]) == (1, 2)
-
-
 async def test_a_watch_is_ended_by_the_server_before_five_minutes() -> None:
     async with following() as (api, _sink, _):
         await settle(1800.0)

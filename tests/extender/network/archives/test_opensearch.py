@@ -1,12 +1,14 @@
 """The perfSONAR archive source against scripted answers: pages, partial failures, values that cannot be used."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from extender.errors import NetworkSourceError
 from extender.network import opensearch
 from extender.network.opensearch import OpenSearchSource, search_body
 from extender.ports import Batch
@@ -141,6 +143,8 @@ async def test_one_kind_of_test_that_fails_keeps_its_values(want: str, answer: A
     [problem] = batch.problems
     assert problem.startswith("latency failed, its last values stay: https://h/opensearch")
     assert want in problem
+    with pytest.raises(NetworkSourceError, match=re.escape(want)):
+        await Script(latency=answer, rtt=answer, throughput=answer).source().fetch(now_s=NOW_S)
 
 
 async def test_a_pair_that_is_missing_keeps_its_last_value_for_a_while() -> None:
