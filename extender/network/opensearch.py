@@ -36,6 +36,8 @@ def search_body(
     ]
     if settings.task is not None:
         wanted.append({"term": {"reference.display-task-name.keyword": settings.task}})
+    if settings.ip_version is not None:
+        wanted.append({"term": {"test.spec.ip-version": settings.ip_version}})
     matching: dict[str, Any] = {"filter": wanted}
     if kind == "throughput":
         matching["must_not"] = [{"term": {"test.spec.udp": True}}]  # sent at a chosen rate: no limit of the link

@@ -133,6 +133,8 @@ class OpenSearchSettings(HttpSource, frozen=True):
     """The word that makes this a perfSONAR archive."""
     task: Text | None = None
     """Only tests of this task, by its `display-task-name`; `null`: all."""
+    ip_version: Literal[4, 6] | None = None
+    """Only tests over IPv4 or IPv6; `null`: both."""
 
     @property
     def base_url(self) -> str:

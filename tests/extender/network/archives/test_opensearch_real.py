@@ -120,7 +120,7 @@ async def test_all_metrics_of_a_real_archive(source: OpenSearchSource) -> None:
     assert values(batch, Metric.DELAY) == {"a-b": (20.0, 60.0), "b-a": (7.5, 30.0), "b-c": (0.0, 30.0)}
     assert values(batch, Metric.THROUGHPUT) == {"a-b": (9.0e9, 600.0), "b-a": (8.5e9, 600.0)}
     assert batch is not None
-    assert batch.rejected == {"negative_delay": 1}
+    assert batch.rejected == {"negative_delay": 1, "round_trip": 2}  # beside one-way delays
     assert {str(one.id): one.aliases for one in batch.endpoints}["ps-c.example.org"] == ("2001:db8::3",)
 
 
