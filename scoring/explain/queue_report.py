@@ -175,7 +175,7 @@ def queued_gang(
         ),
         admitted=admission is not None,
         zone=zones_text(zones),
-        held_nodes=hold.nodes if hold is not None else (),
+        held_nodes=tuple(sorted(hold.nodes)) if hold is not None else (),
         makes_room=(),
         leaves_for=None,
         code=reason.name if reason is not None else None,
@@ -310,7 +310,7 @@ def _kept(
         return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
     reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:
-        where, held = (reserved.zones, reserved.nodes) if reserved else ((), ())
+        where, held = (reserved.zones, tuple(sorted(reserved.nodes))) if reserved else ((), ())
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
@@ -318,4 +318,4 @@ def _kept(
     if starves and times.starving_s is not None and times.waiting_s is not None:
         reserves_s = max(times.starving_s, times.waiting_s + policy.reserve_after_s)
         until_s = reserves_s + max(period(times.starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
-    return KeptForGang("held", zones_text(reserved.zones), {}, reserved.nodes, until_s)
+    return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)

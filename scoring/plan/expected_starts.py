@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, ZoneName
-from scoring.model import Gang, Reason, Snapshot
+from scoring.model import Gang, Reason, Reservation, Snapshot
 from scoring.model.policy import Policy
 from scoring.network.matrix import Ints
 from scoring.plan.cache import PlannerCache
@@ -29,7 +29,7 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.endings import ROUNDING_S, Endings
 from scoring.plan.placement import kind_of
-from scoring.plan.result import WANTS_ROOM, Plan, Reservation, Waiting
+from scoring.plan.result import WANTS_ROOM, Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
@@ -163,7 +163,8 @@ def promised_start(
     first_s = at.start_s if first_s is None else first_s
     nodes = tuple(table.names[row] for row in at.rows.tolist())
     zone, after = run.view.zones_of(nodes[:1]), endings.last_before(at.rows, at.start_s)
-    promise = Reservation(demand.gang.key, zone, nodes, at.start_s, first_s, after)
+    gang = demand.gang.key
+    promise = Reservation(gang, zones=zone, nodes=frozenset(nodes), start_s=at.start_s, first_s=first_s, after=after)
     return promise, replace(at, start_s=min(at.start_s, first_s))
 
 
