@@ -13,8 +13,8 @@ import numpy as np
 
 from scoring.feasibility.room import scatter_add
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.lengths import remaining_s
 from scoring.model import Gang
+from scoring.model.gang import remaining_s
 from scoring.network.matrix import Floats, Ints
 from scoring.plan.result import Admission
 from scoring.plan.run import Run

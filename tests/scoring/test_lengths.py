@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.lengths import MOST_CHARS, duration_s, remaining_s
 from scoring.model import JobSays, Policy, length_s
+from scoring.model.gang import MOST_CHARS, duration_s, remaining_s
 from scoring.model.policy import gang_options
 from tests.builders import gang
 

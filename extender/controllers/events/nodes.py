@@ -9,13 +9,22 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, node_subject
 from extender.network.answers import off_loop
 from scoring.explain.words import quantity, some, value_text, zone_text
-from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
+from scoring.feasibility.recheck import Overcommit, overcommits, suspects
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import Alarm, AlarmState, Degraded, DegradedLinks, Subject, SubjectKind, degraded, step
 from scoring.network.measurement import METRICS, Metric
-from scoring.network.node_links import links_of
+from scoring.network.node_links import (
+    Alarm,
+    AlarmState,
+    Degraded,
+    DegradedLinks,
+    Subject,
+    SubjectKind,
+    degraded,
+    links_of,
+    step,
+)
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
 EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are counted
@@ -86,8 +95,9 @@ class NetworkAlarms(ControlLoop):
 
     Why on nodes: that is what people describe when training is slow, and a zone is no object; what is about a zone is
     written once, on its first node. Rules: each new matrix is looked at once, a large one in a thread, whichever
-    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.degraded`; only
-    the leader writes, and one that begins to lead starts without memory. Documents and the page show the last look.
+    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.node_links`;
+    only the leader writes, and one that begins to lead starts without memory. Documents and the page show the last
+    look.
     """
 
     every_s = 5.0

@@ -15,7 +15,7 @@ from scoring.explain.gang import NEVER, explain, why_it_waits
 from scoring.explain.words import duration_text, expected_text
 from scoring.ids import GangKey
 from scoring.model import Gang, Reason
-from scoring.queue.admitted_condition import camel_case
+from scoring.queue.statuses import camel_case
 
 PATIENCE_S = 5.0
 AGAIN_S = 1800.0

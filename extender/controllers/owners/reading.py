@@ -18,8 +18,8 @@ from extender.convert.decode import seconds
 from extender.errors import ApiError, ApiUnavailableError
 from extender.runtime.slices import Steps, in_slices
 from scoring.ids import GangKey
-from scoring.lengths import EXPECTED_DURATION, MOST_S
 from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason
+from scoring.model.gang import EXPECTED_DURATION, MOST_S
 from scoring.model.policy import OPTION_CHARS
 
 _log = logging.getLogger(__name__)

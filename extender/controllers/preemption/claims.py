@@ -36,7 +36,7 @@ from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Reservation
-from scoring.preempt.decide import Preemption
+from scoring.preempt import Preemption
 
 TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
 _AGAIN_S = 5.0

@@ -22,7 +22,7 @@ from extender.controllers.restart.controller import Restarts
 from scoring.ids import GangKey
 from scoring.model.policy import Preempting
 from scoring.plan import Plan
-from scoring.preempt.decide import Preemption, preemption
+from scoring.preempt import Preemption, preemption
 
 PATIENCE_S = 3.0
 SPARED_S = 60.0  # How long a gang that cannot leave is left out; then its owner and the budgets are asked again.

@@ -13,7 +13,7 @@ from scoring.explain.words import gangs_seen_from, some
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
 from scoring.model.snapshot import Reservation
-from scoring.preempt.decide import Preemption
+from scoring.preempt import Preemption
 
 
 class PreemptionWords:

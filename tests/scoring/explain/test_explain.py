@@ -8,9 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from scoring.explain.gang import Explained, explain
-from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.queue_report import KeptForGang
-from scoring.explain.zones import ZoneVerdict
+from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl

@@ -16,7 +16,7 @@ from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
 from scoring.plan.node_search import warmed
-from scoring.score.links import Links, among
+from scoring.score.pairs import Links, among
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.example_counts import FEW
 from tests.scoring.plan.planned import POLICY, dressed

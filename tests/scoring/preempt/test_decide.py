@@ -13,8 +13,7 @@ from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy,
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.plan import plan
-from scoring.preempt.decide import Preemption, preemption
-from scoring.preempt.smallest import SearchLimits
+from scoring.preempt import Preemption, SearchLimits, preemption
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 

@@ -1,10 +1,9 @@
 """From reports to an announcement, in virtual time: a bad node is announced and ends, a late agent never is."""
 
 from scoring.ids import EndpointId
-from scoring.network.degraded import AlarmState, Subject, SubjectKind, degraded, step
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS
-from scoring.network.node_links import links_of
+from scoring.network.node_links import AlarmState, Subject, SubjectKind, degraded, links_of, step
 from tests.extender.network.probe.probing import DEAD, GOOD, Mesh
 
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
