@@ -254,8 +254,9 @@ def handle(state: PermitState, event: Event, quorum: Quorum) -> tuple[PermitStat
     state = _repair(state, event.now_s, quorum, out)
     if isinstance(event, BindRequested) and event.uid in state.held:
         out.append(Hold(event.request, event.deadline_s))
-        if not others_waited and (siblings := _not_at_bind(state, quorum)):
-            out.append(Nudge(siblings))
+        here = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
+        if not others_waited and (siblings := quorum.live - here):
+            out.append(Nudge(tuple(sorted(siblings))))
     return state, tuple(out)
 
 
@@ -407,11 +408,6 @@ def _repair(state: PermitState, now_s: float, quorum: Quorum, out: list[Instruct
 def _on_nodes(state: PermitState, quorum: Quorum) -> Set[PodUid]:
     """Members that count as bound: confirmed or seen on a node, alive, and not being evicted."""
     return (quorum.placed | state.bound.keys()) - state.evicting
-
-
-def _not_at_bind(state: PermitState, quorum: Quorum) -> tuple[PodUid, ...]:
-    here = quorum.placed | state.bound.keys() | state.held.keys() | state.posting.keys()
-    return tuple(sorted(quorum.live - here))
 
 
 def _fail_held(state: PermitState, reason: Reason, out: list[Instruction]) -> PermitState:

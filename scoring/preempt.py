@@ -48,7 +48,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import WANTS_ROOM, Placed
-from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
+from scoring.queue.weights import hours_of, is_wide, level, level_of_waiting
 
 SetKey: TypeAlias = tuple[object, ...]
 

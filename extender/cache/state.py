@@ -24,7 +24,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class Attained(msgspec.Struct, frozen=True):
-    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.service_levels`)."""
+    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.weights`)."""
 
     owner_uid: str
     hours: float

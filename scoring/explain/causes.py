@@ -24,9 +24,9 @@ from scoring.model.policy import LIKE_VALUE, Preempting, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
-from scoring.queue.service_levels import is_wide
 from scoring.queue.states import JobState
 from scoring.queue.statuses import camel_case
+from scoring.queue.weights import is_wide
 
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message

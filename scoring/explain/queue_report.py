@@ -25,7 +25,6 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
 from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, state_of, transitions_of
-from scoring.queue.weights import Weight
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
@@ -155,14 +154,14 @@ def queued_gang(
     clock = able and queue == "WQ" and times.waiting_s is not None and times.starving_s is not None
     on_nodes = [pod.node for pod in gang.members if pod.node is not None and not pod.terminal]
     zones = admission.zones if admission else hold.zones if hold else run.view.zones_of(set(on_nodes))
-    phases = Counter(pod.phase for pod in gang.members)
+    phases, weight = Counter(pod.phase for pod in gang.members), turns.weight(ask)
     return QueuedGang(
         gang=gang.key,
         queue=queue,
         state=state,
         rank=rank,
         priority=gang.priority,
-        weight=weight_shown(turns.weight(ask)),
+        weight=GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given),
         created_s=gang.created_s,
         waiting_since_s=times.waiting_s,
         waited_s=max(now_s - times.waiting_s, 0.0) if clock and times.waiting_s is not None else None,
@@ -184,11 +183,6 @@ def queued_gang(
         reason=reason,
         detail=waiting.detail if waiting is not None and reason is not None else "",
     )
-
-
-def weight_shown(weight: Weight) -> GangWeight:
-    """A weight for people."""
-    return GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given)
 
 
 def zones_text(zones: tuple[ZoneName, ...]) -> str | None:

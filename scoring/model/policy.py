@@ -192,7 +192,7 @@ class QueuePolicy(msgspec.Struct, frozen=True):
 
 
 class ServicePolicy(msgspec.Struct, frozen=True):
-    """Levels of attained service (`scoring.queue.service_levels`)."""
+    """Levels of attained service (`scoring.queue.weights`)."""
 
     thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
     wide_share: float = 0.25

@@ -45,7 +45,7 @@ from scoring.plan.queue_order import NamespaceQuota, QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
 from scoring.plan.result import WANTS_ROOM, Admission, Placed, Plan, Refused, Waiting
 from scoring.plan.run import Run, begin_run, take_commitments
-from scoring.queue.service_levels import is_wide
+from scoring.queue.weights import is_wide
 
 
 def plan(

@@ -45,8 +45,7 @@ from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.endings import Endings, rounded
-from scoring.plan.expected_starts import Promised, promised_start
+from scoring.plan.expected_starts import Endings, Promised, promised_start, rounded
 from scoring.plan.placement import kind_of
 from scoring.plan.result import WANTS_ROOM, Admission, Refused
 from scoring.plan.run import Run

@@ -105,7 +105,9 @@ def pair_scores(
     if back.same.shape != forward.same.shape[::-1]:
         raise ValueError(f"backward must have shape {forward.same.shape[::-1]}, not {back.same.shape}")
     reference = reference_bps if reference_bps is not None else policy.reference_bps
-    _check(policy, reference)
+    weights = (policy.loss_weight, policy.delay_weight, policy.bandwidth_weight, policy.unknown_penalty_ratio)
+    if not all(0.0 <= w < np.inf for w in weights) or not (reference is None or 0.0 < reference < np.inf):
+        raise ValueError("weights must be finite and not negative, the reference positive")
     same = forward.same | back.same.T
     loss = _combine((forward.loss_ratio, forward.loss_age_s), (back.loss_ratio, back.loss_age_s), policy, Metric.LOSS)
     delay = _combine((forward.delay_ms, forward.delay_age_s), (back.delay_ms, back.delay_age_s), policy, Metric.DELAY)
@@ -220,13 +222,6 @@ def _settle(
         for own, goal in ((term, neutral), (term + tie, neutral + UNKNOWN_TIE))
     )
     return _Term(np.where(same, limit, points), np.where(same, limit, rank))
-
-
-def _check(policy: ScorePolicy, reference_bps: float | None) -> None:
-    weights = (policy.loss_weight, policy.delay_weight, policy.bandwidth_weight, policy.unknown_penalty_ratio)
-    reference = 1.0 if reference_bps is None else reference_bps
-    if not all(0.0 <= w < np.inf for w in weights) or not 0.0 < reference < np.inf:
-        raise ValueError("weights must be finite and not negative, the reference positive")
 
 
 class LinkPoints(msgspec.Struct, frozen=True):

@@ -163,7 +163,12 @@ def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
         return None
     if len(demand.classes) == 1:
         return _quick_single(demand, free, rank)
-    plan = _grow_mixed(demand, free, rank) if demand.all_reduce else _around_ps(demand, free, rank)
+    if demand.all_reduce:
+        start = int(np.where(rooms(demand.classes[0], free) > 0, rank.mean(axis=0), -np.inf).argmax())
+        plans = grow_mixed(demand, free, rank, starts=np.array([start]))
+        plan = max(plans, key=lambda plan: value_of(demand, plan, rank), default=None)
+    else:
+        plan = _around_ps(demand, free, rank)
     if plan is None:
         plan = fit(demand, free)
     return None if plan is None else value_of(demand, plan, rank)
@@ -198,13 +203,6 @@ def _quick_single(demand: Demand, free: Ints, rank: Floats) -> float | None:
             at = int(key.argmax())
         else:
             at = int(gain.argmax())
-
-
-def _grow_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
-    room = rooms(demand.classes[0], free)
-    start = int(np.where(room > 0, rank.mean(axis=0), -np.inf).argmax())
-    plans = grow_mixed(demand, free, rank, starts=np.array([start]))
-    return max(plans, key=lambda plan: value_of(demand, plan, rank), default=None)
 
 
 def _around_ps(demand: Demand, free: Ints, rank: Floats) -> Ints | None:

@@ -13,18 +13,9 @@ from scoring.feasibility.recheck import Overcommit, overcommits, suspects
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
+from scoring.network import node_links
 from scoring.network.measurement import METRICS, Metric
-from scoring.network.node_links import (
-    Alarm,
-    AlarmState,
-    Degraded,
-    DegradedLinks,
-    Subject,
-    SubjectKind,
-    degraded,
-    links_of,
-    step,
-)
+from scoring.network.node_links import Alarm, AlarmState, Degraded, DegradedLinks, Subject, SubjectKind
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
 EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are counted
@@ -120,7 +111,7 @@ class NetworkAlarms(ControlLoop):
             self._states = {}
             self.context.telemetry.network_degraded({})
             return
-        self._states, alarms = step(self._states, self._look, now_s=now_s)
+        self._states, alarms = node_links.step(self._states, self._look, now_s=now_s)
         for alarm in alarms:
             self._post(alarm, snapshot)
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
@@ -144,8 +135,8 @@ class NetworkAlarms(ControlLoop):
 
 
 def _look(snapshot: Snapshot, policy: ScorePolicy) -> DegradedLinks:
-    links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
-    return degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
+    links = node_links.links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
+    return node_links.degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
 
 
 def _words(alarm: Alarm) -> str:

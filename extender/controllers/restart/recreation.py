@@ -22,7 +22,7 @@ from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName
 from scoring.model import Controller, Gang, Pod, Policy
 from scoring.model.policy import Preempting
-from scoring.queue.service_levels import hours_of
+from scoring.queue.weights import hours_of
 
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
 SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but its user can be in a hurry then

@@ -18,7 +18,7 @@ from extender.convert.decode import note_from_json
 from extender.notes import Bearer, NoteKind, NoteReader, Notes
 from scoring.ids import GangKey, gang_key
 from scoring.model import Controller
-from scoring.queue.service_levels import bounded_h
+from scoring.queue.weights import bounded_h
 
 _Texts: TypeAlias = Mapping[str, str | None]
 _LABEL, _VALUE, _RAN = "netgang.io/restart", "suspended", "ran-before"
@@ -42,7 +42,7 @@ class AttainedNote(msgspec.Struct, frozen=True):
     """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
 
     gang: str  # Its name: it is in the owner's namespace
-    hours: float  # Cluster-hours (`scoring.queue.service_levels`)
+    hours: float  # Cluster-hours (`scoring.queue.weights`)
 
 
 _NOTE = msgspec.json.Decoder(Note)

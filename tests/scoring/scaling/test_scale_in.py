@@ -13,7 +13,7 @@ from scoring.model.policy import Policy, QueuePolicy, ServicePolicy
 from scoring.model.snapshot import Reservation
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
-from scoring.queue.service_levels import hours_of
+from scoring.queue.weights import hours_of
 from scoring.scaling.grow import Adjustment, adjust, scale_out
 from scoring.scaling.job import ElasticCondition, ElasticJob, No, Options, ScaleIn
 from scoring.scaling.shrink import MOST_KINDS, scale_in
