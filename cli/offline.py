@@ -19,8 +19,7 @@ from extender.network.merge import Given, build
 from extender.network.meshfile import read_mesh
 from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings
-from scoring.explain.plans import PlanOfFiles, planned_gangs
-from scoring.explain.queue_report import report
+from scoring.explain.queue_report import PlanOfFiles, planned_gangs, report
 from scoring.model import Policy, Snapshot
 from scoring.network.matrix import METRICS, MeasurementTable
 from scoring.plan import Plan, plan

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scoring.explain.words import counted, duration_text, some
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Commitment, Gang, NodeTable, Pod, Policy, Reason, Snapshot
+from scoring.model import Gang, NodeTable, Pod, Policy, Reason, Reservation, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 
 MOST_PODS: Final = 10_000
@@ -160,7 +160,7 @@ def supposed(base: Situation, what: WhatIf, *, gangs: Sequence[Gang] = (), polic
         version=_VERSION,
         table=_table(before.table, what),
         gangs=left,
-        commitments={key: Commitment(key, left_over) for key, left_over in assignments.items() if left_over},
+        commitments={key: Reservation(key, left_over) for key, left_over in assignments.items() if left_over},
         backing_off_until_s={key: at_s for key, at_s in before.backing_off_until_s.items() if key in left},
         claims={key: claim for key, claim in before.claims.items() if key in left},
     )

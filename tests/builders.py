@@ -21,7 +21,7 @@ from scoring.model import (
     Toleration,
 )
 from scoring.model.resources import Resources
-from scoring.model.snapshot import Commitment, NodeTable, Snapshot
+from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 
 
@@ -149,7 +149,7 @@ def snapshot(
         used=used,
         gangs={g.key: g for g in listed},
         commitments={
-            GangKey(key): Commitment(GangKey(key), {PodUid(uid): NodeName(where) for uid, where in assignment.items()})
+            GangKey(key): Reservation(GangKey(key), {PodUid(uid): NodeName(where) for uid, where in assignment.items()})
             for key, assignment in (commitments or {}).items()
         },
         network=network or NetworkMatrix(),

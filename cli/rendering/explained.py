@@ -8,10 +8,9 @@ from rich.console import Console
 
 from cli.output import NONE, columns, print_lines, safe
 from scoring.explain.gang import Explained, ExplainedPod
-from scoring.explain.gang_network import GangNetwork
 from scoring.explain.queue_report import PlaceInQueue
 from scoring.explain.words import counted, duration_text, some, value_text
-from scoring.explain.zones import ZoneVerdict
+from scoring.explain.zones import GangNetwork, ZoneVerdict
 from scoring.network.measurement import METRICS
 from scoring.what_if import Supposed, Turned
 

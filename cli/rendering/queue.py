@@ -7,8 +7,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from cli.output import NONE, columns, safe
-from scoring.explain.plans import AdmittedGang, PlanOfFiles, WaitingGang
-from scoring.explain.queue_report import Queue, QueuedGang
+from scoring.explain.queue_report import AdmittedGang, PlanOfFiles, Queue, QueuedGang, WaitingGang
 from scoring.explain.words import counted, duration_text, moment_text
 
 COLOURS: Final = {"WAITING": "yellow", "STARVING": "hot_pink", "RUNNING": "green", "COMPLETED": "bright_black"}

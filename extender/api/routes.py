@@ -26,8 +26,7 @@ from extender.schemas.jobs import JobInFull, JobList
 from extender.schemas.network import LinkInFull, Network
 from extender.schemas.readiness import Readiness
 from scoring.explain.gang import Explained
-from scoring.explain.plans import PlanInForce
-from scoring.explain.queue_report import Queue
+from scoring.explain.queue_report import PlanInForce, Queue
 from scoring.what_if import MisfitError, Supposed, WhatIf
 
 _VERBS = """An extender for kube-scheduler: it starts distributed training jobs whole, in one zone, on the best network.

@@ -18,9 +18,9 @@ from extender.cache.state import ClusterState, Watched
 from scoring.feasibility.quorum import quorum_of
 from scoring.feasibility.runs import runs_of
 from scoring.ids import GangKey, PodUid
-from scoring.lengths import EXPECTED_DURATION
 from scoring.model import Gang, GangSource, GroupRef, JobSays, Pod, PodGroup, Reason, Role, counts, length_s
-from scoring.queue.podgroup_status import POD_GROUPED
+from scoring.model.gang import EXPECTED_DURATION
+from scoring.queue.statuses import POD_GROUPED
 
 _DECLARED = attrgetter(  # What is read of a pod when its gang is built
     *("group", "options", "priority", "scheduler_name", "deleting", "terminal", "index", "name", "created_s"),

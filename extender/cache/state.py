@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Claim, Commitment, MemberClass, Pod, Snapshot
+from scoring.model import MemberClass, Pod, Reservation, Snapshot
 
 _MOST_ATTAINED: Final = 10_000  # Gangs of which is remembered what they had before they were suspended
 _SETTLED_EVERY: Final = 500  # Changes by a list
@@ -24,7 +24,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 
 class Attained(msgspec.Struct, frozen=True):
-    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.service_levels`)."""
+    """Cluster-hours of a gang whose owner was suspended (`scoring.queue.weights`)."""
 
     owner_uid: str
     hours: float
@@ -44,10 +44,10 @@ class ClusterState:
         self.expected = False  # The change that is about to be reported was foreseen
         self._lists = 0  # That are being taken over
         self._held_changes = 0  # While lists are
-        self.commitments: Mapping[GangKey, Commitment] = {}  # Those with members left only
+        self.commitments: Mapping[GangKey, Reservation] = {}  # Those with members left only
         self.exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}  # class without its node affinity → nodes
         self.back_offs: Mapping[GangKey, float] = {}  # gang → Unix seconds before which it may not reserve again
-        self.claims: Mapping[GangKey, Claim] = {}  # gang → the room that others leave for it
+        self.claims: Mapping[GangKey, Reservation] = {}  # gang → the room that others leave for it
         self.attained: Mapping[GangKey, Attained] = {}  # gang → what it had before it was suspended
         self._committed: dict[PodUid, GangKey] = {}
         self._refusals: dict[MemberClass, dict[NodeName, _Refusal]] = {}
@@ -106,7 +106,7 @@ class ClusterState:
         for uid in known:
             del self._committed[uid]
         self._committed.update(dict.fromkeys(assignment, gang))
-        self.commitments = _with(self.commitments, gang, Commitment(gang, dict(assignment)) if assignment else None)
+        self.commitments = _with(self.commitments, gang, Reservation(gang, dict(assignment)) if assignment else None)
         return True
 
     def release(self, uid: PodUid) -> bool:
@@ -190,7 +190,7 @@ class ClusterState:
             self.back_offs = _with(self.back_offs, gang, until_s)
         return news
 
-    def set_claim(self, claim: Claim) -> None:
+    def set_claim(self, claim: Reservation) -> None:
         """Keep the room that others leave for a gang, or replace what is kept for it."""
         if self.claims.get(claim.gang) != claim:
             self.claims = _with(self.claims, claim.gang, claim)

@@ -30,8 +30,8 @@ from extender.runtime.slices import Steps, in_slices
 from scoring.explain.words import counted, duration_text, quantity, some
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey
-from scoring.lengths import EXPECTED_DURATION, MOST_S
 from scoring.model import Controller, Gang, GangSource, JobSays, Phase, Reason, Resources
+from scoring.model.gang import EXPECTED_DURATION, MOST_S
 from scoring.model.policy import OPTION_CHARS
 from scoring.model.resources import amount
 

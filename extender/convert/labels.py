@@ -21,8 +21,7 @@ from typing import Final, TypeAlias
 from extender.convert.decode import OwnerReference, shared, whole_number
 from scoring.ids import GangKey, JobKey, gang_key
 from scoring.model import GangSource, GroupRef, Role, RunRef
-from scoring.model.nearest import nearest
-from scoring.model.policy import KNOWN_OPTIONS, option_chars
+from scoring.model.policy import KNOWN_OPTIONS, nearest, option_chars
 
 OWN_PREFIX = "netgang.io/"
 ROLE_ANNOTATION = OWN_PREFIX + "role"

@@ -16,7 +16,7 @@ from extender.notes import Bearer, NoteKind, Notes
 from scoring.feasibility.filters import HOSTNAME_LABEL
 from scoring.ids import NO_ZONE, NodeName, PodUid
 from scoring.model import GATE, GroupStatus, NodeSelectorTerm, Pod, PodGroup, Requirement
-from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
+from scoring.queue.statuses import CONDITION, AdmittedCondition
 from scoring.verbs.places import Listing
 
 Fields = dict[str, Any]

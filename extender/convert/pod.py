@@ -19,9 +19,9 @@ from extender.convert.labels import NAME_CHARS, OWN_PREFIX, group_of, membership
 from extender.convert.member_class import PodCondition, PodSpec, PodStatus, class_of, unmodelled_constraints
 from extender.notes import NO_NOTES, Bearer, NoteKind, NoteReader
 from scoring.ids import Namespace, NodeName, PodName, PodUid
-from scoring.lengths import MOST_S
 from scoring.model import GATE, Controller, Phase, Pod
-from scoring.queue.admitted_condition import CONDITION, AdmittedCondition
+from scoring.model.gang import MOST_S
+from scoring.queue.statuses import CONDITION, AdmittedCondition
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)

@@ -30,7 +30,7 @@ from extender.scheduling.unfit_nodes import NodeHealth
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Reason
-from scoring.permit.protocol import BindFailed, MemberBound
+from scoring.permit import BindFailed, MemberBound
 
 MOST = 24  # The client has 32 connections; patches that let pods go use up to 16
 _FIRST = 8

@@ -26,7 +26,7 @@ from extender.scheduling.held_binds import Binds
 from scoring.feasibility.filters import allowed_nodes
 from scoring.feasibility.room import fit_counts
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
-from scoring.model import Commitment, Gang, Pod, Policy, Snapshot
+from scoring.model import Gang, Pod, Policy, Reservation, Snapshot
 from scoring.model.policy import gang_options
 from scoring.network.matrix import Metric, NetworkMatrix
 from scoring.plan import Plan
@@ -65,7 +65,7 @@ class Degrading:
             if became := {node for node, bad in now.items() if bad and not self._committed[key][node]}:
                 self._give_up(snapshot, gang, commitment, became)
 
-    def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, nodes: set[NodeName]) -> None:
+    def _give_up(self, snapshot: Snapshot, gang: Gang, commitment: Reservation, nodes: set[NodeName]) -> None:
         lost = [pod for pod in gang.pending if commitment.assignment.get(pod.uid) in nodes]
         state = self.binds.state(gang.key)
         posting = state.posting.keys() if state is not None else frozenset()
@@ -86,7 +86,7 @@ class Degrading:
             left = {uid: node for uid, node in commitment.assignment.items() if uid not in gone}
             self.context.cache.set_commitment(gang.key, left)
 
-    def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Commitment, lost: Sequence[Pod]) -> bool:
+    def _elsewhere(self, snapshot: Snapshot, gang: Gang, commitment: Reservation, lost: Sequence[Pod]) -> bool:
         """Whether usable nodes have room for the members in `lost`, or another zone for the whole gang."""
         table = snapshot.table
         here = {table.nodes[table.index[node]].zone for node in commitment.nodes if node in table.index}

@@ -23,14 +23,13 @@ from extender.scheduling.answered_pods import Parking
 from extender.scheduling.binding_posts import GangTurns, Outcome, Posts
 from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
+from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, Quorums
 from scoring.feasibility.recheck import in_another_zone, members_without_room
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod, Reason
 from scoring.model.policy import ZonePolicy, gang_options
-from scoring.permit import protocol as permit
-from scoring.permit.machine import handle
-from scoring.permit.protocol import Held, PermitState, Posting, next_deadline_s
+from scoring.permit import Held, PermitState, Posting, handle, next_deadline_s
 from scoring.plan import Plan
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from scoring.ids import ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import Grade, GradeBounds, bounds_of
 from scoring.network.matrix import Floats, Ints, Metric, group_medians
-from scoring.network.node_links import rows_of_ends
+from scoring.network.node_links import Grade, GradeBounds, bounds_of, rows_of_ends
 
 Document = dict[str, Any]
 Bools: TypeAlias = np.typing.NDArray[np.bool_]

@@ -11,7 +11,7 @@ from scoring.ids import GangKey, Namespace, PodName, PodUid
 from scoring.model import Constraints, Gang, GangSource, MemberClass, Phase, Pod, Role
 from scoring.model.resources import PODS, Resources
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.queue.service_levels import dominant_share
+from scoring.queue.weights import dominant_share
 from scoring.scaling.job import ElasticJob, JobKey, Wants
 
 _ONE_POD = Resources.of({PODS: 1})

@@ -19,15 +19,14 @@ from scoring.explain.words import counted, shown, some, two_runs
 from scoring.explain.zones import ZoneVerdict
 from scoring.ids import NodeName, PodUid
 from scoring.model import Controller, Gang, GangSource, Reason
-from scoring.model.nearest import LIKE_VALUE, nearest
 from scoring.model.pod import DEVICE_CLAIMS
-from scoring.model.policy import Preempting
+from scoring.model.policy import LIKE_VALUE, Preempting, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.plan import Plan, Run
 from scoring.plan.demand import GangDemand
-from scoring.queue.admitted_condition import camel_case
-from scoring.queue.service_levels import is_wide
 from scoring.queue.states import JobState
+from scoring.queue.statuses import camel_case
+from scoring.queue.weights import is_wide
 
 _DETAIL_CHARS: Final = 400
 _WORDS_CHARS: Final = 300  # Of kube-scheduler's message

@@ -11,10 +11,9 @@ from typing import Final
 import msgspec
 
 from scoring.explain.causes import cause_of, scheduler_words, uncounted_names
-from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.queue_report import PlaceInQueue, place_of, zones_text
 from scoring.explain.words import counted, gangs_seen_from
-from scoring.explain.zones import ZoneVerdict, verdicts
+from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network, verdicts
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import GATE, Gang, Policy, Reason, Snapshot
 from scoring.model.reasons import WaitingCause

@@ -23,14 +23,14 @@ from scoring.feasibility.filters import node_allows
 from scoring.feasibility.room import fit_counts
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Constraints, MemberClass, Node, NodeSelectorTerm, Pod, Reason, Requirement, Resources
-from scoring.model.nearest import LIKE_VALUE, nearest
+from scoring.model.policy import LIKE_VALUE, nearest
 from scoring.model.reasons import CauseReason, WaitingCause
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
 from scoring.plan import Run
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand
-from scoring.queue.admitted_condition import camel_case
+from scoring.queue.statuses import camel_case
 
 _NAMED: Final = 3
 _MOST_LINES: Final = 16  # Lines of selectors and affinity that are looked at

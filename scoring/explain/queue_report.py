@@ -1,8 +1,9 @@
-"""The queue as /v1/queue shows it: every gang, its weight, how long it has waited; and one gang's place in it.
+"""The queue as /v1/queue shows it, with each gang's place in it; and a plan as /v1/plan and `netgang plan` show it.
 
 Pure. The records are the answer of the API, the CLI's input and what causes are made from. Rule: states, clocks and
 order come from API objects and the moment alone; reasons, places, reservations from the plan. In all records words of
-a closed set are `str`, because a client may be older than the service that it asks.
+a closed set are `str`, because a client may be older than the service that it asks. Why a plan is not
+shown in the planner's own records: those know pods by their uid, which says nothing to people.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from scoring.explain.words import expected_text
@@ -23,7 +25,6 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
 from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, state_of, transitions_of
-from scoring.queue.weights import Weight
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
@@ -153,14 +154,14 @@ def queued_gang(
     clock = able and queue == "WQ" and times.waiting_s is not None and times.starving_s is not None
     on_nodes = [pod.node for pod in gang.members if pod.node is not None and not pod.terminal]
     zones = admission.zones if admission else hold.zones if hold else run.view.zones_of(set(on_nodes))
-    phases = Counter(pod.phase for pod in gang.members)
+    phases, weight = Counter(pod.phase for pod in gang.members), turns.weight(ask)
     return QueuedGang(
         gang=gang.key,
         queue=queue,
         state=state,
         rank=rank,
         priority=gang.priority,
-        weight=weight_shown(turns.weight(ask)),
+        weight=GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given),
         created_s=gang.created_s,
         waiting_since_s=times.waiting_s,
         waited_s=max(now_s - times.waiting_s, 0.0) if clock and times.waiting_s is not None else None,
@@ -175,18 +176,13 @@ def queued_gang(
         ),
         admitted=admission is not None,
         zone=zones_text(zones),
-        held_nodes=hold.nodes if hold is not None else (),
+        held_nodes=tuple(sorted(hold.nodes)) if hold is not None else (),
         makes_room=(),
         leaves_for=None,
         code=reason.name if reason is not None else None,
         reason=reason,
         detail=waiting.detail if waiting is not None and reason is not None else "",
     )
-
-
-def weight_shown(weight: Weight) -> GangWeight:
-    """A weight for people."""
-    return GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given)
 
 
 def zones_text(zones: tuple[ZoneName, ...]) -> str | None:
@@ -310,7 +306,7 @@ def _kept(
         return KeptForGang("planned", zones_text(admission.zones), by_name(admission.members))
     reserved, claim = plan.reservations.get(key), snapshot.claims.get(key)
     if claim is not None:
-        where, held = (reserved.zones, reserved.nodes) if reserved else ((), ())
+        where, held = (reserved.zones, tuple(sorted(reserved.nodes))) if reserved else ((), ())
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
@@ -318,4 +314,78 @@ def _kept(
     if starves and times.starving_s is not None and times.waiting_s is not None:
         reserves_s = max(times.starving_s, times.waiting_s + policy.reserve_after_s)
         until_s = reserves_s + max(period(times.starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
-    return KeptForGang("held", zones_text(reserved.zones), {}, reserved.nodes, until_s)
+    return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
+
+
+class AdmittedGang(msgspec.Struct, frozen=True):
+    """A gang that the plan gives nodes."""
+
+    gang: GangKey
+    rank: int
+    zone: str  # Its zones, with commas.
+    score: float | None  # Mean points (0 to 100) of its links.
+    committed: bool
+    members: Mapping[str, NodeName]  # pod → node.
+    state: str | UnsetType = UNSET  # `netgang plan` alone, as `weight`: as in the queue.
+    weight: GangWeight | UnsetType = UNSET
+
+
+class WaitingGang(msgspec.Struct, frozen=True):
+    """A gang that waits."""
+
+    gang: GangKey
+    rank: int
+    code: str  # Name of the reason.
+    reason: str
+    detail: str  # The same with numbers.
+    state: str | UnsetType = UNSET  # `netgang plan` alone, as `weight`: as in the queue.
+    weight: GangWeight | UnsetType = UNSET
+
+
+class PlannedGangs(msgspec.Struct, frozen=True):
+    """Admitted gangs with their nodes, waiting ones with their reasons, both in the order of their rank."""
+
+    version: int
+    admitted: tuple[AdmittedGang, ...]
+    waiting: tuple[WaitingGang, ...]
+
+
+class PlanInForce(PlannedGangs, frozen=True, kw_only=True):
+    """The plan of a running service, and how far it is carried out."""
+
+    committed: Mapping[GangKey, int]  # gang → members whose nodes are committed.
+    being_admitted: tuple[GangKey, ...]  # Gangs whose gates are being opened.
+    held_binds: int  # Bind calls that wait for the rest of their gang.
+
+
+class PlanOfFiles(PlannedGangs, frozen=True, kw_only=True):
+    """What `netgang plan` shows: the plan of a saved cluster with its queue."""
+
+    order: str  # weight, fifo or another order of the settings.
+    held: Mapping[GangKey, tuple[NodeName, ...]]  # gang → nodes that are reserved for it.
+
+
+def planned_gangs(plan: Plan, snapshot: Snapshot, queue: Queue | None = None) -> PlannedGangs:
+    """The plan for people; with `queue` each gang has its state and weight. Cost: O(members of admitted gangs)."""
+    started = [snapshot.gangs[key] for key in plan.admitted if key in snapshot.gangs]
+    pod_name = {pod.uid: str(pod.name) for gang in started for pod in gang.members}
+    ranked = {one.gang: (one.state, one.weight) for one in queue.gangs} if queue is not None else {}
+    return PlannedGangs(
+        version=plan.version,
+        admitted=tuple(
+            AdmittedGang(
+                one.gang,
+                one.rank,
+                ",".join(one.zones),
+                None if one.score is None else round(one.score, 3),
+                one.committed,
+                dict(sorted((pod_name.get(uid, uid), node) for uid, node in one.members.items())),
+                *ranked.get(one.gang, ()),
+            )
+            for one in sorted(plan.admitted.values(), key=lambda one: one.rank)
+        ),
+        waiting=tuple(
+            WaitingGang(one.gang, one.rank, one.reason.name, one.reason, one.detail, *ranked.get(one.gang, ()))
+            for one in sorted(plan.waiting.values(), key=lambda one: one.rank)
+        ),
+    )

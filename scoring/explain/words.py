@@ -11,7 +11,7 @@ from typing import Final
 
 from scoring.ids import ZoneName
 from scoring.model import Gang, GangSource, Pod, Resources
-from scoring.model.nearest import nearest
+from scoring.model.policy import nearest
 from scoring.model.resources import CPU, MEMORY, PODS
 from scoring.network.measurement import Metric
 from scoring.plan.expected_starts import ExpectedStart, Unknown

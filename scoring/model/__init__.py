@@ -27,11 +27,11 @@ from scoring.model.pod import (
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources
-from scoring.model.snapshot import Claim, Commitment, DaemonSet, Node, NodeTable, Snapshot
+from scoring.model.snapshot import DaemonSet, Node, NodeTable, Reservation, Snapshot
 
 __all__ = [
-    "GATE", "Claim", "Commitment", "Constraints", "Controller", "DaemonSet",
-    "Gang", "GangSource", "GroupRef", "GroupStatus", "HostPort", "JobSays", "MemberClass", "Node", "NodeSelectorTerm",
-    "NodeTable", "Phase", "Pod", "PodGroup", "Policy", "Reason", "Requirement", "Resources", "Role", "RunRef",
-    "Snapshot", "Taint", "Toleration", "counts", "length_s",
+    "GATE", "Constraints", "Controller", "DaemonSet", "Gang", "GangSource", "GroupRef", "GroupStatus", "HostPort",
+    "JobSays", "MemberClass", "Node", "NodeSelectorTerm", "NodeTable", "Phase", "Pod", "PodGroup", "Policy",
+    "Reason", "Requirement", "Reservation", "Resources", "Role", "RunRef", "Snapshot", "Taint", "Toleration",
+    "counts", "length_s",
 ]  # fmt: skip

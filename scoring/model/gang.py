@@ -1,19 +1,74 @@
-"""PodGroups, gangs as they exist now, and how long they run."""
+"""PodGroups, gangs as they exist now, and how long they run, as far as anyone says it.
 
+A length is declared by users, or enforced by a deadline. A gang that nobody says anything of has no length
+(`Gang.length_s` is `None`), never a guess. Rules: a duration is measured before it is parsed, and what is none is an
+error with the accepted form; a gang that runs on beyond its length is expected to run for twice as long as that, then
+for four times, and so on.
+"""
+
+import re
 from contextlib import suppress
+from typing import Final, TypeAlias
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from scoring.ids import GangKey
-from scoring.lengths import EXPECTED_DURATION, duration_s
 from scoring.model.pod import GangSource, Pod, counts
 from scoring.model.reasons import Reason
+
+Floats: TypeAlias = NDArray[np.float64]
+
+EXPECTED_DURATION: Final = "expected-duration"  # Annotation `netgang.io/expected-duration`, without the prefix
+MOST_S: Final = 10 * 365 * 86_400.0  # Ten years: what is declared is never more
+MOST_CHARS: Final = 32  # Longest text of a duration
+_UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # unit → seconds
+_NUMBER: Final = r"\d{1,9}(?:\.\d{1,9})?"
+_PART: Final = re.compile(rf"({_NUMBER})([dhms])", re.ASCII)
+_WHOLE: Final = re.compile(rf"(?:{_NUMBER}[dhms])+", re.ASCII)
+_SECONDS: Final = re.compile(_NUMBER, re.ASCII)
+
+
+def duration_s(text: str) -> float:
+    """Read a duration as Go writes it, with days besides, or a number of seconds. Seconds, at most `MOST_S`.
+
+    Errors: ValueError, to complete "…: TEXT ", if it is none, or not above 0.
+
+    >>> [duration_s(text) for text in ("90m", "1h30m", "1.5h", "2d", "5400", "1h0.5s")]
+    [5400.0, 5400.0, 5400.0, 172800.0, 5400.0, 3600.5]
+    >>> duration_s("soon")
+    Traceback (most recent call last):
+    ValueError: is not a duration such as 90m, 1h30m or 5400 (seconds)
+    """
+    value = text.strip() if len(text) <= MOST_CHARS else ""
+    if _SECONDS.fullmatch(value):
+        seconds = float(value)
+    elif _WHOLE.fullmatch(value):
+        seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(value))
+    else:
+        raise ValueError("is not a duration such as 90m, 1h30m or 5400 (seconds)")
+    if seconds <= 0.0:
+        raise ValueError("is not above 0")
+    return min(seconds, MOST_S)
+
+
+def remaining_s(length_s: Floats, ran_s: Floats) -> Floats:
+    """How long gangs of these lengths that have run for so long, and still run, go on. All (gangs,), seconds above 0.
+
+    >>> remaining_s(np.full(5, 100.0), np.array([-5.0, 70.0, 99.0, 100.0, 250.0])).tolist()
+    [100.0, 30.0, 1.0, 100.0, 150.0]
+    """
+    ran_s, ends_s = np.maximum(ran_s, 0.0), length_s.copy()
+    while (outlived := ends_s <= ran_s).any():
+        ends_s[outlived] *= 2.0
+    return ends_s - ran_s
 
 
 class GroupStatus(msgspec.Struct, frozen=True):
     """A PodGroup's status as far as we read and write it; what is absent there has its default here."""
 
-    phase: str = ""  # A `scoring.queue.podgroup_status.GroupPhase`, or whatever another controller wrote
+    phase: str = ""  # A `scoring.queue.statuses.GroupPhase`, or whatever another controller wrote
     scheduled: int = 0  # Members on a node and alive, or Succeeded
     running: int = 0
     succeeded: int = 0

@@ -191,7 +191,7 @@ class Pod(msgspec.Struct, frozen=True):
     Decides nothing, as `refusal`; read of waiting members only."""
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
     told: str = ""
-    """What our condition on it says (`scoring.queue.admitted_condition`); decides nothing, as `refusal`."""
+    """What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`."""
     group: GroupRef | None = None
     job: JobKey | None = None
     owner: Controller | None = None  # Read of members of gangs, and of pods with misspelt keys

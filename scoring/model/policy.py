@@ -6,17 +6,42 @@ the setting of its name, with its default and what it accepts, but for those in 
 simulator vary. Rule: an unknown annotation value is reported and the default is used, never silence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from scoring.ids import EndpointId, Namespace, ZoneName
-from scoring.lengths import duration_s
-from scoring.model.nearest import nearest
+from scoring.model.gang import duration_s
+
+_LIKE: Final = 0.75  # Two letters of a short word in the wrong order are just this
+LIKE_VALUE: Final = 0.6  # For values of labels, of which few are known: "sdd" is 0.67 like "ssd"
+_CHARS: Final = 128  # Longer ones are not compared: it costs their product
+
+
+def nearest(name: str, known: Iterable[str], *, like: float = _LIKE) -> str | None:
+    """The one of `known` that `name` is most like; `None`: it is like none. Cost: small, and remembered.
+
+    `like`: how much at least, from 0 to 1 (the same), as difflib counts it.
+
+    >>> nearest("nmae", ["name", "min-available"]), nearest("zone", ["zones", "near"]), nearest("x", ["zones"])
+    ('name', 'zones', None)
+    >>> nearest("sdd", ["ssd", "nvme"]), nearest("sdd", ["ssd", "nvme"], like=LIKE_VALUE)
+    (None, 'ssd')
+    """
+    return _nearest(name, tuple(sorted(known)), like) if len(name) <= _CHARS else None
+
+
+@lru_cache(maxsize=256)
+def _nearest(name: str, known: tuple[str, ...], like: float) -> str | None:
+    found = get_close_matches(name, known, n=1, cutoff=like)
+    return found[0] if found else None
+
 
 Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0)]
 NotNegative: TypeAlias = Annotated[float, msgspec.Meta(ge=0.0)]
@@ -167,7 +192,7 @@ class QueuePolicy(msgspec.Struct, frozen=True):
 
 
 class ServicePolicy(msgspec.Struct, frozen=True):
-    """Levels of attained service (`scoring.queue.service_levels`)."""
+    """Levels of attained service (`scoring.queue.weights`)."""
 
     thresholds_h: tuple[float, ...] = (1 / 16, 1.0)  # Cluster-hours of a gang's dominant share: one level up each
     wide_share: float = 0.25

@@ -137,29 +137,39 @@ class NodeTable(msgspec.Struct, frozen=True):
         return tuple(name for name, _ in requests if name not in self.axis)
 
 
-class Commitment(msgspec.Struct, frozen=True):
-    """An admission that is under way (first member at bind, or first gate removed): it is kept until bound or lapsed.
+class Reservation(msgspec.Struct, frozen=True):
+    """Room that no other gang is given, because gang `gang` is to have it.
 
-    The planner takes these as given, ahead of every gang that is not committed (docs/safety.md S4).
+    Where it stands says which kind it is:
+
+    - `Snapshot.commitments`: an admission that is under way (first member at bind, or first gate removed), until it is
+      bound or lapses. The planner takes it as given, ahead of every gang that is not committed (docs/safety.md S4).
+    - `Snapshot.claims`: room that others gave up, or are about to, until the gang has its nodes or its controller
+      removes it.
+    - `Plan.reservations`: room of a gang that is STARVING (docs/safety.md S14), or was promised a start there by the
+      ends of what runs; then others are given what they leave before it. A promised start is late by no more than the
+      longest time by which a gang ahead outlives its length.
     """
 
     gang: GangKey
-    assignment: Mapping[PodUid, NodeName]  # Members not yet bound → their node; bound ones are in `Snapshot.used`
-    nodes: frozenset[NodeName] = frozenset()  # Of `assignment`, whatever is given: each bind call asks
+    assignment: Mapping[PodUid, NodeName] = {}
+    """Members not yet bound → the node of each, once all is free that was to become free."""
+    givers: tuple[GangKey, ...] = ()
+    """Gangs that leave for it"""
+    zones: tuple[ZoneName, ...] = ()
+    """As planned; one, if a start is promised"""
+    nodes: frozenset[NodeName] = frozenset()
+    """Those of `assignment`, if there is one, whatever is given: each bind call asks"""
+    start_s: float = float("inf")
+    """Unix seconds, as it is expected now; infinite: no start is promised"""
+    first_s: float = float("inf")
+    """As it was promised first"""
+    after: GangKey | None = None
+    """The gang whose end it waits for last"""
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "nodes", frozenset(self.assignment.values()))
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """Room that others gave up, or are about to, for the waiting gang `gang`: no other gang is given it meanwhile.
-
-    It lasts until the gang has its nodes, or until its controller removes it.
-    """
-
-    gang: GangKey
-    assignment: Mapping[PodUid, NodeName]  # Members → where each would go once all is free that was to become free
-    givers: tuple[GangKey, ...] = ()  # Gangs that leave for it
+        if self.assignment:
+            msgspec.structs.force_setattr(self, "nodes", frozenset(self.assignment.values()))
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -172,12 +182,12 @@ class Snapshot(msgspec.Struct, frozen=True):
     are pinned or nominated to it (docs/safety.md S12)."""
     host_ports: Mapping[NodeName, frozenset[HostPort]] = {}
     gangs: Mapping[GangKey, Gang] = {}  # Own ones; native ones, too, for their zone and score
-    commitments: Mapping[GangKey, Commitment] = {}
+    commitments: Mapping[GangKey, Reservation] = {}
     exclusions: Mapping[MemberClass, frozenset[NodeName]] = {}
     """Member class without node affinity → nodes that filters we do not model refused (docs/safety.md S7)."""
     backing_off_until_s: Mapping[GangKey, float] = {}
     """gang → moment before which it may not reserve again after a lapse (docs/safety.md S5)."""
-    claims: Mapping[GangKey, Claim] = {}  # waiting gang → the room that others leave for it
+    claims: Mapping[GangKey, Reservation] = {}  # waiting gang → the room that others leave for it
     attained_h: Mapping[GangKey, float] = {}  # Cluster-hours it had before it was suspended
     network: NetworkMatrix = msgspec.field(default_factory=NetworkMatrix)
 

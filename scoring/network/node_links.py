@@ -1,11 +1,26 @@
-"""Measured links between nodes, without estimates: what is said about links is said of nodes and their zones.
+"""Measured links between nodes, without estimates; which nodes and zones have bad ones now, and when to announce that.
 
 Why not the matrix itself: it knows endpoints, and people ask which node, and which zone. Rule: an endpoint that several
 nodes share (one host for a site) stands for the first of them by name; links between endpoints of no node are left out.
+
+Why not a list of bad links: one bad node makes as many as it has neighbours, and one switch all of a zone. Rules:
+- A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of
+  its zone and a millisecond above it. Links between zones do not count, because distance makes their delay.
+- A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
+  explain the bad links: one after the other, each time the one with most bad links that are left, and its links count
+  for no other node (a greedy vertex cover). A node is bad if half of its links are, and at least three.
+- What is worse than half of that is *uncertain*: it keeps the last word. The caller leaves out old values; what is not
+  measured is neither good nor bad.
+- Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
+  subject are at least `QUIET_S` apart, and only what is still so is announced then. What is uncertain or not measured
+  changes nothing. At most `MOST` at one look, the others at the next.
+
+Pure: the same looks give the same alarms. Bounded by the subjects that are bad, or were announced within `QUIET_S`.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -13,7 +28,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.ids import NodeName, ZoneName
-from scoring.network.matrix import NetworkMatrix
+from scoring.network.matrix import NetworkMatrix, group_medians
 from scoring.network.measurement import METRICS, Floats, Ints, Metric
 
 Bools: TypeAlias = NDArray[np.bool_]
@@ -77,3 +92,226 @@ def rows_of_ends(matrix: NetworkMatrix, index: Mapping[NodeName, int], metric: M
         if node in index and end in number:
             rows[number[end]] = index[node]
     return rows
+
+
+_ZONE_SHARE, _NODE_SHARE = 0.75, 0.5
+_LEAST_LINKS: Final = 3  # Directed; both directions of one link do not say at which end the fault is
+_LEAST_SHARE: Final = 0.25  # Of a node's links; below that it is a neighbour of what is bad, not the cause
+_MOST: Final = 64  # Nodes of one metric
+_SOME: Final = 0.5
+_TIMES, _ABOVE_MS = 3.0, 1.0  # A delay is bad from so many times the zone's median on, if it is so much above it
+
+
+class Grade(StrEnum):
+    """How good a value is, in the colours of MaDDash; the letter stands for it where there is no colour.
+
+    Loss is graded as the published view does (PAPERS N6: green up to 0.001 %, pink from 0.1 % on); delay and
+    throughput, for which it has no colours, by the share of the points that the published score gives them: 40 points
+    less one per ms, so that three quarters of them end at 10 ms and a quarter at 30 ms; and in proportion to the best
+    rate.
+    """
+
+    GOOD = "+"
+    FAIR = "o"
+    POOR = "#"
+    UNKNOWN = "?"
+    UNCHECKED = "."
+
+
+class GradeBounds(msgspec.Struct, frozen=True):
+    """Where the grades of one metric end, in its own unit (ratio, ms, bit/s)."""
+
+    good: float
+    poor: float
+    highest_is_best: bool = False
+
+
+def bounds_of(metric: Metric, *, best: float = 0.0) -> GradeBounds:
+    """Bounds of a metric; `best`: the highest throughput of the mesh, bit/s.
+
+    >>> bounds_of(Metric.LOSS).poor, bounds_of(Metric.DELAY).poor, bounds_of(Metric.THROUGHPUT, best=1e9).poor
+    (0.001, 30.0, 250000000.0)
+    """
+    if metric is Metric.LOSS:
+        return GradeBounds(1e-5, 1e-3)
+    if metric is Metric.DELAY:
+        return GradeBounds(10.0, 30.0)
+    return GradeBounds(0.75 * best, 0.25 * best, highest_is_best=True)
+
+
+class SubjectKind(StrEnum):
+    """What is bad."""
+
+    NODE = "node"  # Its links inside its zone
+    ZONE = "zone"  # Links inside it
+
+
+class Subject(NamedTuple):
+    """About what: the node or the zone."""
+
+    kind: SubjectKind
+    name: str
+
+
+class Degraded(msgspec.Struct, frozen=True):
+    """One subject and metric."""
+
+    about: Subject
+    metric: Metric
+    bad: int  # Directed links of the node or inside the zone
+    of: int
+    worst: float  # In the metric's unit
+    where: tuple[str, str]  # From and to, of the worst
+    certain: bool
+
+
+class DegradedLinks(msgspec.Struct, frozen=True):
+    """What is bad, and of what anything is known."""
+
+    degraded: tuple[Degraded, ...] = ()
+    known: frozenset[Subject] = frozenset()
+    there: frozenset[str] = frozenset()  # Nodes and zones of the cluster
+
+
+class _Bad(NamedTuple):
+    """Links inside zones: number of the node from and to, value, and whether it is bad."""
+
+    source: Ints
+    target: Ints
+    value: Floats
+    bad: Bools
+
+    def where(self, chosen: Bools) -> "_Bad":
+        return _Bad(self.source[chosen], self.target[chosen], self.value[chosen], self.bad[chosen])
+
+
+def degraded(links: NodeLinks) -> DegradedLinks:
+    """Look at links. Cost: O(m log m) for m links, and O(bad links) for each node found."""
+    found: list[Degraded] = []
+    known: set[Subject] = set()
+    for metric in METRICS:
+        inner = _inner(links, metric)
+        of = np.bincount(links.zone[inner.source], minlength=len(links.zones))
+        count = np.bincount(links.zone[inner.source[inner.bad]], minlength=len(links.zones))
+        known.update(Subject(SubjectKind.ZONE, links.zones[zone]) for zone in np.flatnonzero(of).tolist())
+        for zone in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
+            own = inner.where(inner.bad & (links.zone[inner.source] == zone))
+            certain = bool(count[zone] >= _ZONE_SHARE * of[zone])
+            found.append(
+                _described(
+                    links, metric, Subject(SubjectKind.ZONE, links.zones[zone]), own, int(of[zone]), certain=certain
+                )
+            )
+        inner = inner.where((count < _ZONE_SHARE * of)[links.zone[inner.source]])
+        ends = np.unique(np.concatenate([inner.source, inner.target]))
+        known.update(Subject(SubjectKind.NODE, links.names[row]) for row in ends.tolist())
+        found += _nodes(links, metric, inner)
+    return DegradedLinks(tuple(found), frozenset(known), frozenset({*links.names, *links.zones}))
+
+
+def _inner(links: NodeLinks, metric: Metric) -> _Bad:
+    rows = links.rows[metric].where(links.inside(metric))
+    source, value = rows.source, rows.value
+    if metric is Metric.THROUGHPUT:
+        bad = value < bounds_of(metric, best=float(value.max(initial=0.0))).poor
+    else:
+        bad = value >= bounds_of(metric).poor
+    if metric is Metric.DELAY:
+        zones, of_zone, _ = group_medians(links.zone[source], value)
+        medians = of_zone[np.searchsorted(zones, links.zone[source])]
+        bad = bad | (value >= np.maximum(_TIMES * medians, medians + _ABOVE_MS))
+    return _Bad(source, rows.target, value, bad)
+
+
+def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[Degraded]:
+    """The nodes that explain the bad links, those with most first, by name among equals."""
+    size = len(links.names)
+    of = np.bincount(inner.source, minlength=size) + np.bincount(inner.target, minlength=size)
+    left = inner.where(inner.bad)
+    for _ in range(_MOST):
+        counts = np.bincount(left.source, minlength=size) + np.bincount(left.target, minlength=size)
+        if not len(left.source) or counts[row := int(counts.argmax())] < _LEAST_SHARE * of[row]:
+            return
+        own = (left.source == row) | (left.target == row)
+        about, certain = (
+            Subject(SubjectKind.NODE, links.names[row]),
+            counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row]),
+        )
+        yield _described(links, metric, about, left.where(own), int(of[row]), certain=bool(certain))
+        left = left.where(~own)
+
+
+def _described(links: NodeLinks, metric: Metric, about: Subject, bad: _Bad, of: int, *, certain: bool) -> Degraded:
+    at = int((bad.value.argmin if metric is Metric.THROUGHPUT else bad.value.argmax)())
+    where = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
+    return Degraded(about, metric, len(bad.value), of, float(bad.value[at]), where, certain)
+
+
+BAD_S: Final = 60.0
+GOOD_S: Final = 120.0
+QUIET_S: Final = 600.0
+MOST: Final = 10
+
+
+class AlarmState(msgspec.Struct, frozen=True):
+    """One subject."""
+
+    bad: bool
+    since_s: float
+    announced_bad: bool = False
+    announced_s: float | None = None
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """Something to announce."""
+
+    about: Subject
+    since_s: float
+    degraded: tuple[Degraded, ...]  # By metric; empty: it is good again
+
+
+def step(
+    states: Mapping[Subject, AlarmState], look: DegradedLinks, *, now_s: float
+) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
+    """The states after a look, and what to announce. Cost: O(states + degraded).
+
+    >>> from scoring.network.measurement import Metric
+    >>> node = Subject(SubjectKind.NODE, "n1")
+    >>> found = Degraded(node, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), True)
+    >>> bad = DegradedLinks((found,), frozenset({node}), frozenset({"n1"}))
+    >>> states, alarms = step({}, bad, now_s=0.0)
+    >>> alarms
+    []
+    >>> [alarm.since_s for alarm in step(states, bad, now_s=60.0)[1]]
+    [0.0]
+    """
+    of: dict[Subject, list[Degraded]] = {}
+    for one in look.degraded:
+        of.setdefault(one.about, []).append(one)
+    after: dict[Subject, AlarmState] = {}
+    alarms: list[Alarm] = []
+    for about in sorted({*states, *of}):
+        if about.name not in look.there:
+            continue
+        found = of.get(about, [])
+        certain = tuple(one for one in found if one.certain)
+        verdict = True if certain else None if found or about not in look.known else False
+        state = states.get(about)
+        if state is None:
+            if not verdict:
+                continue
+            state = AlarmState(bad=True, since_s=now_s)
+        if verdict is not None and verdict is not state.bad:
+            state = replace(state, bad=verdict, since_s=now_s)
+        if verdict is not None and _due(state, now_s) and len(alarms) < MOST:
+            alarms.append(Alarm(about, state.since_s, certain))
+            state = replace(state, announced_bad=state.bad, announced_s=now_s)
+        if state.bad or state.announced_bad or (state.announced_s is not None and now_s - state.announced_s < QUIET_S):
+            after[about] = state
+    return after, alarms
+
+
+def _due(state: AlarmState, now_s: float) -> bool:
+    settled = now_s - state.since_s >= (BAD_S if state.bad else GOOD_S)
+    quiet = state.announced_s is None or now_s - state.announced_s >= QUIET_S
+    return settled and quiet and state.bad is not state.announced_bad

@@ -25,7 +25,7 @@ from scoring.network.matrix import Floats, Ints
 from scoring.plan.demand import GangDemand, KnownDemands, MemberSets
 from scoring.queue.states import running_since_s
 from scoring.queue.weights import Scale, Weight
-from scoring.score.links import LinkPoints, Links
+from scoring.score.pairs import LinkPoints, Links
 from scoring.score.zone_distance import Crossings
 from scoring.selection.demand import on_grid
 

@@ -1,4 +1,4 @@
-"""When a gang that waits can start, by the ends of what runs: one that is promised a start, and all, as people see it.
+"""When gangs end and free their room, and when those that wait can start: one by promise, and all, as people see it.
 
 The earliest moment at which a gang has room for all members of its minimum on some nodes: room only comes free as gangs
 end, so it is found by halving. Room that is promised to others while the gang would run counts as taken for all of that
@@ -9,10 +9,15 @@ minimum in one zone, beside those ahead, which then take it for as long as they 
 nodes. Why beside the plan's promise: one gang has that, and this is said of many, and decides nothing. Rules: what is
 not known is said, with the reason, and is never a made-up time. A gang of unknown length never ends here. At most
 `MOST` gangs are looked at.
+
+Rules of ends: a gang of unknown length has no end,
+so its room never comes free here; one whose start is not known is taken to have started just now, which is late at
+worst. Gangs that are committed, or that this run has admitted, end too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from math import isfinite
 from typing import Final
 
 import msgspec
@@ -20,19 +25,138 @@ import numpy as np
 from msgspec.structs import replace
 
 from scoring.feasibility.room import scatter_add
-from scoring.ids import GangKey, ZoneName
-from scoring.model import Gang, Reason, Snapshot
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Gang, Reason, Reservation, Snapshot
+from scoring.model.gang import remaining_s
 from scoring.model.policy import Policy
-from scoring.network.matrix import Ints
+from scoring.network.matrix import Floats, Ints
 from scoring.plan.cache import PlannerCache
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.endings import ROUNDING_S, Endings
 from scoring.plan.placement import kind_of
-from scoring.plan.result import WANTS_ROOM, Plan, Reservation, Waiting
+from scoring.plan.result import WANTS_ROOM, Admission, Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_admissions, take_commitments
+from scoring.queue.states import running_since_s
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
+
+ROUNDING_S: Final = 0.001
+"""What ends are rounded to: the same end, found at two moments, is the same number."""
+
+
+def rounded(at_s: float) -> float:
+    """A moment in whole milliseconds."""
+    return round(at_s * 1e3) / 1e3 if isfinite(at_s) else at_s  # what `np.round` gives, in a tenth of its time
+
+
+class Endings:
+    """What comes free, entry by entry, by rows: a row, an amount, and when; Unix seconds."""
+
+    def __init__(self, run: Run, *, now_s: float) -> None:
+        self._run, self.now_s = run, now_s
+        self._gangs: list[GangKey] = []
+        self._rows: Ints = np.zeros(0, np.int64)
+        self._amounts: Ints = np.zeros((0, len(run.table.axis)), np.int64)
+        self._owner: Ints = np.zeros(0, np.int64)
+        self._ends_s: Floats = np.zeros(0)
+        self._added: list[tuple[Ints, Ints, Floats]] = []  # Rows, amounts, ends of gangs behind those of `_owner`
+
+    def read(self, admissions: Iterable[Admission]) -> None:
+        """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
+        run = self._run
+        snapshot = run.snapshot
+        running = run.cache.running.read(snapshot.gangs.values(), run.table, (run.view.layout, run.table.axis))
+        self._gangs = list(running.gangs)
+        self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
+        self._ends_s = self._ends(running.since_s, running.length_s)[running.owner]
+        starts = {key: commitment.assignment for key, commitment in snapshot.commitments.items()}
+        for key, members in {**starts, **{one.gang: one.members for one in admissions}}.items():
+            gang = snapshot.gangs.get(key)
+            if gang is not None:
+                self.add(gang, members)
+
+    def add(self, gang: Gang, members: Mapping[PodUid, NodeName]) -> tuple[Ints, Ints, Floats]:
+        """The pending members of a gang start on these nodes; gives the new entries: rows, amounts, ends."""
+        view, index = self._run.view, self._run.table.index
+        rows: list[int] = []
+        amounts: list[Ints] = []
+        for pod in gang.pending if gang.length_s is not None else ():
+            row = index.get(members.get(pod.uid, NodeName("")))
+            if row is not None:
+                rows.append(row)
+                amounts.append(view.vector(pod.member_class))
+        if not rows or gang.length_s is None:
+            return self._rows[:0], self._amounts[:0], self._ends_s[:0]
+        since_s = running_since_s(gang)
+        ends_s = self._ends(np.array([self.now_s if since_s is None else since_s]), np.array([gang.length_s]))
+        added = np.array(rows, np.int64), np.array(amounts, np.int64), ends_s.repeat(len(rows))
+        self._added.append(added)
+        self._gangs.append(gang.key)
+        return added
+
+    def freed(self, rows: Ints, until_s: float) -> Ints:
+        """What comes free on `rows` (k,), ascending, up to this moment; (k, resources)."""
+        self._take_in()
+        total = np.zeros((len(rows), self._amounts.shape[1]), np.int64)
+        place, entries = self._on(rows)
+        some = self._ends_s[entries] <= until_s
+        scatter_add(total, place[some], self._amounts[entries[some]])
+        return total
+
+    def freed_before(self, before_s: float) -> Ints:
+        """What comes free on all nodes before this moment; (nodes, resources). Cost: O(nodes + entries)."""
+        self._take_in()
+        total = np.zeros_like(self._run.capacity.start)
+        some = self._ends_s < before_s
+        scatter_add(total, self._rows[some], self._amounts[some])
+        return total
+
+    def over(self, rows: Ints) -> tuple[Ints, Ints, Floats]:
+        """Entries on `rows`, ascending: places among them, amounts, ends; in the order of their ends."""
+        self._take_in()
+        place, entries = self._on(rows)
+        order = np.argsort(self._ends_s[entries], kind="stable")
+        entries = entries[order]
+        return place[order], self._amounts[entries], self._ends_s[entries]
+
+    def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
+        """The gang whose end on these rows is the last up to this moment; of several, the first by name.
+
+        By name, as the order in which a snapshot lists gangs decides nothing.
+        """
+        self._take_in()
+        _, some = self._on(rows)
+        some = some[self._ends_s[some] <= until_s]
+        ends_s = self._ends_s[some]
+        last = self._owner[some[ends_s == ends_s.max(initial=-np.inf)]]
+        return min((self._gangs[number] for number in set(last.tolist())), default=None)
+
+    def _take_in(self) -> None:
+        """Put what was added among the rest. Many gangs may be added before anything is looked up again."""
+        if not self._added:
+            return
+        rows, amounts, ends_s = zip(*self._added, strict=True)
+        first = len(self._gangs) - len(rows)
+        owner = np.repeat(np.arange(first, len(self._gangs)), [len(one) for one in rows])
+        all_rows = np.concatenate((self._rows, *rows))
+        by_row = np.argsort(all_rows, kind="stable")
+        self._rows, self._amounts = all_rows[by_row], np.concatenate((self._amounts, *amounts))[by_row]
+        self._ends_s = np.concatenate((self._ends_s, *ends_s))[by_row]
+        self._owner = np.concatenate((self._owner, owner))[by_row]
+        self._added.clear()
+
+    def _on(self, rows: Ints) -> tuple[Ints, Ints]:
+        """The entries on `rows`: places of their rows among these, and which entries. Cost: O(rows · log entries)."""
+        begins = np.searchsorted(self._rows, rows, side="left")
+        counts = np.searchsorted(self._rows, rows, side="right") - begins
+        place = np.repeat(np.arange(len(rows)), counts)
+        return place, np.arange(len(place)) + (begins - np.cumsum(counts) + counts)[place]
+
+    def _ends(self, since_s: Floats, length_s: Floats) -> Floats:
+        """(gangs,): the ends of gangs that run since then (NaN: it is not known)."""
+        ran_s = np.where(np.isnan(since_s), 0.0, self.now_s - since_s)
+        return np.asarray(np.round(self.now_s + remaining_s(length_s, ran_s), 3), np.float64)
+
 
 MOST: Final = 64
 """Gangs in the order of the queue; of those behind them it is not known"""
@@ -163,7 +287,8 @@ def promised_start(
     first_s = at.start_s if first_s is None else first_s
     nodes = tuple(table.names[row] for row in at.rows.tolist())
     zone, after = run.view.zones_of(nodes[:1]), endings.last_before(at.rows, at.start_s)
-    promise = Reservation(demand.gang.key, zone, nodes, at.start_s, first_s, after)
+    gang = demand.gang.key
+    promise = Reservation(gang, zones=zone, nodes=frozenset(nodes), start_s=at.start_s, first_s=first_s, after=after)
     return promise, replace(at, start_s=min(at.start_s, first_s))
 
 

@@ -23,7 +23,7 @@ from scoring.network.matrix import Floats, Ints, NetworkMatrix
 from scoring.plan.cache import PlannerCache, remember
 from scoring.plan.capacity import Capacity, ClusterView, When
 from scoring.plan.demand import MemberSet
-from scoring.score.links import LinkPoints, Links, among, among_sets, toward
+from scoring.score.pairs import LinkPoints, Links, among, among_sets, toward
 from scoring.score.zone_distance import Crossings, crossings
 from scoring.selection import select_on_grid
 from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms

@@ -167,7 +167,8 @@ def _spread_or_wait(
     best = len(kind.allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
     reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
     reason = Reason.UNCOUNTED if uncounted else reason  # nobody leaves for what may not exist
-    return no_room(reason, kind.allowed[best], int(held[best]), kind.size)
+    where = f"zone {kind.allowed[best] or '(none)'}"
+    return Refused(reason, f"most room in {where}: {held[best]} of {kind.size} members")
 
 
 def _spread(run: Run, demand: GangDemand, kind: MemberSet) -> Placed | None:
@@ -194,11 +195,6 @@ _FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
 def impossible(size: int) -> Refused:
     """The answer to a gang of `size` that would not fit the empty cluster."""
     return Refused(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
-
-
-def no_room(reason: Reason, zone: ZoneName, members: int, size: int) -> Refused:
-    """The answer to a gang of `size` of which so many `members` would fit the zone with most room for it."""
-    return Refused(reason, f"most room in zone {zone or '(none)'}: {members} of {size} members")
 
 
 def _was_there(run: Run, kind: MemberSet, *, together: bool) -> bool:

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from scoring.ids import GangKey
 from scoring.model.policy import Policy, Preempting, ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan.cache import PlannerCache
 from scoring.plan.demand import GangDemand, countable, whole_of
 from scoring.plan.keep_placements import LaterPlaces, keep_commitment, keep_place, move_aside
@@ -43,9 +43,9 @@ from scoring.plan.placement import (
 )
 from scoring.plan.queue_order import NamespaceQuota, QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
-from scoring.plan.result import WANTS_ROOM, Admission, Placed, Plan, Refused, Reservation, Waiting
+from scoring.plan.result import WANTS_ROOM, Admission, Placed, Plan, Refused, Waiting
 from scoring.plan.run import Run, begin_run, take_commitments
-from scoring.queue.service_levels import is_wide
+from scoring.queue.weights import is_wide
 
 
 def plan(

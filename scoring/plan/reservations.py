@@ -11,7 +11,7 @@ gang cannot use yet, and each small gang that comes in moves the moment at which
   most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang does.
 - A reservation stays where it was in the previous plan as long as it can serve: moving it would waste what was
   gathered.
-- Room that others leave for a gang (`scoring.model.snapshot.Claim`) is kept for it in the same way, node by node as it
+- Room that others leave for a gang (`Snapshot.claims`) is kept for it in the same way, node by node as it
   becomes free, as much as the gang needs there; neither the class nor the share matters.
 
 With its whole zone reserved, the gang starts there no later than if no gang had come after it. It may start later than
@@ -41,14 +41,13 @@ from scoring.feasibility.room import rows_with, scatter_add
 from scoring.ids import GangKey, NodeName, PodUid, ResourceName, ZoneName
 from scoring.model.policy import ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Claim, Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
-from scoring.plan.endings import Endings, rounded
-from scoring.plan.expected_starts import Promised, promised_start
+from scoring.plan.expected_starts import Endings, Promised, promised_start, rounded
 from scoring.plan.placement import kind_of
-from scoring.plan.result import WANTS_ROOM, Admission, Refused, Reservation
+from scoring.plan.result import WANTS_ROOM, Admission, Refused
 from scoring.plan.run import Run
 from scoring.selection.demand import at_rows
 from scoring.selection.greedy import fit
@@ -85,7 +84,7 @@ class StarvationReservations:
         """What is held, by gang."""
         return {kept.reserved.gang: kept.reserved for kept in self._all()}
 
-    def reserve(self, demand: GangDemand, refused: Refused, claim: Claim | None, *, starving: bool) -> Refused:
+    def reserve(self, demand: GangDemand, refused: Refused, claim: Reservation | None, *, starving: bool) -> Refused:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
         Gives the refusal in its final words. Cost: O(nodes · classes · log nodes).
@@ -111,9 +110,10 @@ class StarvationReservations:
         run = self._run
         run.capacity.room.take_places(rows, room)
         names = tuple(run.table.names[row] for row in rows.tolist())
-        return _ReservedRoom(Reservation(demand.gang.key, run.view.zones_of(names), names), rows, room, claims)
+        reserved = Reservation(demand.gang.key, zones=run.view.zones_of(names), nodes=frozenset(names))
+        return _ReservedRoom(reserved, rows, room, claims)
 
-    def _claim(self, demand: GangDemand, claim: Claim) -> None:
+    def _claim(self, demand: GangDemand, claim: Reservation) -> None:
         """Keep for the gang what is free by now of the room that others leave for it. Cost: O(members)."""
         table, free = self._run.table, self._run.capacity.room.free
         rows, needed = table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)

@@ -10,6 +10,7 @@ import msgspec
 
 from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.reasons import Reason
+from scoring.model.snapshot import Reservation
 
 WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
 """Reasons that a reservation can end."""
@@ -38,26 +39,6 @@ class Waiting(msgspec.Struct, frozen=True):
     rank: int
     reason: Reason
     detail: str = ""
-
-
-class Reservation(msgspec.Struct, frozen=True):
-    """Room that no new gang is given, because gang `gang` waits for it.
-
-    It is STARVING (docs/safety.md S14), or promised a start there by the ends of what runs; then others are given what
-    they leave before it. A promised start is late by no more than the longest time by which a gang ahead outlives its
-    length. Times are Unix seconds; infinite: no start is promised.
-    """
-
-    gang: GangKey
-    zones: tuple[ZoneName, ...]
-    """One, if a start is promised"""
-    nodes: tuple[NodeName, ...]
-    start_s: float = float("inf")
-    """As it is expected now"""
-    first_s: float = float("inf")
-    """As it was promised first"""
-    after: GangKey | None = None
-    """The gang whose end it waits for last"""
 
 
 class Plan(msgspec.Struct, frozen=True):

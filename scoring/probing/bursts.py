@@ -249,10 +249,11 @@ def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s:
     queue = sorted(free, key=order)
     for node in queue:
         zones[view.zone_of[node]].append(node)
+    slow = [pair for pair in known.slow if free >= {*pair}]
     wishes = (
         _suspects(zones, known),
         ((pair, BurstReason.SUSPECT) for pair in sorted(known.doubted) if free >= {*pair}),
-        _slow(free, known),
+        ((pair, BurstReason.SLOW) for pair in sorted(slow, key=lambda pair: (known.last[pair].at_s, pair))),
         _first(zones, known),
         _between(zones, known, now_s=now_s),
         _more([(node, zones[view.zone_of[node]]) for node in queue], known),
@@ -272,11 +273,6 @@ def _suspects(zones: Mapping[ZoneName, Sequence[NodeName]], known: History) -> _
             peers = [one for one in nodes if one != node and one not in known.tried[node] and not known.slow_of[one]]
             if peers:
                 yield _sorted(node, max(peers, key=lambda peer: known.fast_of[peer] > 0)), BurstReason.SUSPECT
-
-
-def _slow(free: AbstractSet[NodeName], known: History) -> _Wishes:
-    slow = [pair for pair in known.slow if free >= {*pair}]
-    return ((pair, BurstReason.SLOW) for pair in sorted(slow, key=lambda pair: (known.last[pair].at_s, pair)))
 
 
 def _first(zones: Mapping[ZoneName, Sequence[NodeName]], known: History) -> _Wishes:

@@ -36,12 +36,12 @@ from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan import plan as planned
+from scoring.plan.cluster_without import Group, Without
 from scoring.plan.demand import whole_of
 from scoring.plan.placement import kind_of
 from scoring.plan.queue_order import QueueOrder
 from scoring.plan.result import WANTS_ROOM, Placed
-from scoring.preempt.cluster_without import Group, Without
-from scoring.queue.service_levels import hours_of, is_wide, level, level_of_waiting
+from scoring.queue.weights import hours_of, is_wide, level, level_of_waiting
 from scoring.scaling.job import (
     Change,
     ElasticCondition,

@@ -23,11 +23,9 @@ from numpy.typing import NDArray
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import NodeTable, Policy
-from scoring.model.nearest import nearest
-from scoring.model.policy import GangOptions, ScorePolicy
+from scoring.model.policy import GangOptions, ScorePolicy, nearest
 from scoring.network.matrix import METRICS, Ints, Metric, NetworkMatrix
-from scoring.score.links import measured, representatives
-from scoring.score.pairs import pair_scores
+from scoring.score.pairs import measured, pair_scores, representatives
 
 Rooms: TypeAlias = Mapping[ZoneName, Sequence[int]]  # zone → members of each class that it holds
 Between: TypeAlias = Callable[[ZoneName, ZoneName], float]

@@ -17,8 +17,7 @@ import numpy as np
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
 from scoring.selection.demand import Demand, at_rows, links, rooms, value_of, values_of
-from scoring.selection.greedy import choose_starts, different, fit, grow
-from scoring.selection.improve import improve
+from scoring.selection.greedy import choose_starts, different, fit, grow, improve
 
 GROW_BUDGET = 1_000_000  # Start × node × round steps of the search for one class
 MIXED_STARTS = 3  # First nodes that are tried for several classes

@@ -28,9 +28,9 @@ from scoring.selection.greedy import (
     fill_by_gain,
     fit,
     grow_mixed,
+    improve,
     order_by_request,
 )
-from scoring.selection.improve import improve
 from scoring.selection.published import pack_idle, paper
 
 GROW_BUDGET = 1_500_000  # Start × node × round steps of one greedy search: about 3 ms

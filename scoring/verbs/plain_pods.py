@@ -20,11 +20,10 @@ import numpy as np
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.ids import GangKey, NodeName
-from scoring.model import Claim, Commitment, HostPort, MemberClass, Pod, Snapshot
+from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
-from scoring.plan.result import Reservation
 from scoring.queue.states import leads, periods_starved
 
 SYSTEM_PRIORITY = 2_000_000_000  # PriorityClass system-…: these pods keep the cluster alive, nothing is held from them
@@ -52,7 +51,7 @@ class ReservedRoom:
         table = snapshot.table
         self._snapshot = snapshot
         claims = [claim for key, claim in snapshot.claims.items() if key not in snapshot.commitments]
-        promises: list[Commitment | Claim] = [*snapshot.commitments.values(), *claims]
+        promises = [*snapshot.commitments.values(), *claims]
         places = {uid: node for promise in promises for uid, node in promise.assignment.items()}
         gangs = [snapshot.gangs[promise.gang] for promise in promises if promise.gang in snapshot.gangs]
         pods = [pod for gang in gangs for pod in gang.pending if places.get(pod.uid) in table.index]

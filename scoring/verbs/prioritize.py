@@ -24,7 +24,7 @@ from scoring.network.matrix import Floats, Ints
 from scoring.plan import Plan, PlannerCache, Run, begin_run
 from scoring.plan.cache import remember
 from scoring.plan.reservations import reserved_nodes
-from scoring.score.links import toward
+from scoring.score.pairs import toward
 from scoring.selection.demand import pairs_count
 
 PACKING_POINTS = 10.0

@@ -9,7 +9,7 @@ import pytest
 
 from cli.rendering.explained import network_line
 from scoring.explain.gang import ExplainedPod, PodPlace
-from scoring.explain.gang_network import GangNetwork
+from scoring.explain.zones import GangNetwork
 from tests.cli.saved import Saved
 from tests.cli.world import as_json, problem, refused, shown
 

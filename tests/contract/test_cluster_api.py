@@ -23,7 +23,7 @@ from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
-from scoring.queue.admitted_condition import AdmittedCondition
+from scoring.queue.statuses import AdmittedCondition
 from scoring.verbs.places import Listing
 from tests.builders import pod
 from tests.fakes.cluster_api import FakeClusterApi

@@ -11,7 +11,7 @@ from extender.scheduling.verbs import Verbs
 from extender.schemas.network import LinkInFull, Network
 from extender.schemas.readiness import CacheSizes, PartStates, Readiness
 from scoring.explain.gang import ExplainedPod, PodPlace
-from scoring.explain.plans import PlanInForce
+from scoring.explain.queue_report import PlanInForce
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy
 from scoring.model.reasons import Reason

@@ -22,8 +22,8 @@ from extender.schemas.network import LinkInFull
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import Degraded
 from scoring.network.matrix import METRICS, Floats
+from scoring.network.node_links import Degraded
 from scoring.score.pairs import pair_scores
 
 USUAL_NODES: Final = 40

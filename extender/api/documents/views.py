@@ -23,8 +23,7 @@ from extender.scheduling.planner_loop import Planner
 from extender.schemas.network import LinkInFull, Network, ProbeAgents
 from extender.schemas.readiness import NetworkSources, PartStates, Readiness, Standing, Watch
 from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
-from scoring.explain.plans import PlanInForce, planned_gangs
-from scoring.explain.queue_report import Queue, report
+from scoring.explain.queue_report import PlanInForce, Queue, planned_gangs, report
 from scoring.explain.words import expected_text
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Gang

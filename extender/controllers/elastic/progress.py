@@ -17,7 +17,7 @@ from extender.controllers.elastic.kinds import NotNow, Seen
 from extender.controllers.elastic.records import ElasticParts, Resize, Stage, pods_job, runs
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Pod
-from scoring.model.snapshot import Claim
+from scoring.model.snapshot import Reservation
 from scoring.scaling.shrink import without_workers
 
 ARRIVES_S = 30.0  # A patch that the watch does not show after this long never took effect
@@ -140,11 +140,11 @@ class Rooms:
 
     def __init__(self, parts: ElasticParts) -> None:
         self._parts, self._cache = parts, parts.context.cache
-        self._mine: dict[GangKey, Claim] = {}
+        self._mine: dict[GangKey, Reservation] = {}
 
     def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
         """Reserve room for the gang from now on."""
-        self._mine[gang] = Claim(gang, dict(places), tuple(sorted(set(givers))))
+        self._mine[gang] = Reservation(gang, dict(places), tuple(sorted(set(givers))))
         self._cache.set_claim(self._mine[gang])
 
     def release(self, gang: GangKey) -> None:

@@ -9,13 +9,13 @@ from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.events.recorder import Happening, node_subject
 from extender.network.answers import off_loop
 from scoring.explain.words import quantity, some, value_text, zone_text
-from scoring.feasibility.overcommit import Overcommit, overcommits, suspects
+from scoring.feasibility.recheck import Overcommit, overcommits, suspects
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
-from scoring.network.degraded import Alarm, AlarmState, Degraded, DegradedLinks, Subject, SubjectKind, degraded, step
+from scoring.network import node_links
 from scoring.network.measurement import METRICS, Metric
-from scoring.network.node_links import links_of
+from scoring.network.node_links import Alarm, AlarmState, Degraded, DegradedLinks, Subject, SubjectKind
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
 EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are counted
@@ -86,8 +86,9 @@ class NetworkAlarms(ControlLoop):
 
     Why on nodes: that is what people describe when training is slow, and a zone is no object; what is about a zone is
     written once, on its first node. Rules: each new matrix is looked at once, a large one in a thread, whichever
-    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.degraded`; only
-    the leader writes, and one that begins to lead starts without memory. Documents and the page show the last look.
+    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.node_links`;
+    only the leader writes, and one that begins to lead starts without memory. Documents and the page show the last
+    look.
     """
 
     every_s = 5.0
@@ -110,7 +111,7 @@ class NetworkAlarms(ControlLoop):
             self._states = {}
             self.context.telemetry.network_degraded({})
             return
-        self._states, alarms = step(self._states, self._look, now_s=now_s)
+        self._states, alarms = node_links.step(self._states, self._look, now_s=now_s)
         for alarm in alarms:
             self._post(alarm, snapshot)
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
@@ -134,8 +135,8 @@ class NetworkAlarms(ControlLoop):
 
 
 def _look(snapshot: Snapshot, policy: ScorePolicy) -> DegradedLinks:
-    links = links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
-    return degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
+    links = node_links.links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
+    return node_links.degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
 
 
 def _words(alarm: Alarm) -> str:

@@ -23,8 +23,8 @@ from scoring.model import Gang, GangSource, Reason
 from scoring.plan import Plan, PlannerCache
 from scoring.plan.expected_starts import ExpectedStart, expected_starts
 from scoring.plan.queue_order import namespace_of
-from scoring.queue.admitted_condition import camel_case
 from scoring.queue.states import has_started, running_since_s, waiting_since_s
+from scoring.queue.statuses import camel_case
 
 EACH_S: Final = 5.0
 _ANEW_S: Final = 30.0

@@ -12,8 +12,8 @@ from extender.runtime.decision_lines import Decision
 from scoring.explain.words import gangs_seen_from, some
 from scoring.ids import GangKey
 from scoring.model import Gang, Pod
-from scoring.model.snapshot import Claim
-from scoring.preempt.decide import Preemption
+from scoring.model.snapshot import Reservation
+from scoring.preempt import Preemption
 
 
 class PreemptionWords:
@@ -77,7 +77,7 @@ class PreemptionWords:
         self._blocked[key] = f"gang {victim} would make room, but stays: {why}"
         self._about(key, Happening.GANG_WAITING, note, f"{victim} {why}")
 
-    def lapsed(self, gang: Gang, claim: Claim, stayed: Sequence[Pod]) -> None:
+    def lapsed(self, gang: Gang, claim: Reservation, stayed: Sequence[Pod]) -> None:
         """The gang did not start in time; its room is everybody's again."""
         why = f"pod {stayed[0].key} and {len(stayed) - 1} others stayed" if stayed else "it did not start in time"
         self._blocked[gang.key] = f"{_gangs(claim.givers)} left for it, but {why}"

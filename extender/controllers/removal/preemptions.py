@@ -43,9 +43,9 @@ from scoring.feasibility.quorum import quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
 from scoring.model.policy import Preempting
-from scoring.model.snapshot import Claim
+from scoring.model.snapshot import Reservation
 from scoring.plan import Plan
-from scoring.preempt.decide import Preemption, preemption
+from scoring.preempt import Preemption, preemption
 
 TIMEOUT_S = 600.0  # From the last pod that left: how long its room is kept
 _AGAIN_S = 5.0
@@ -73,7 +73,7 @@ class NotedRoom(msgspec.Struct, frozen=True):
 
 
 class _OpenClaim(msgspec.Struct):
-    claim: Claim
+    claim: Reservation
     pods: frozenset[PodUid]  # Members of those that leave, on nodes when it began.
     carriers: tuple[Pod, ...]  # The pods that carry the notes.
     left: int  # How many of `pods` were there at the last look.
@@ -111,14 +111,14 @@ class PreemptionClaims:
         return frozenset(found)
 
     async def begin(self, found: Preemption) -> None:
-        """Claim the room, note it, and let them leave; nothing happens if the notes cannot be written."""
+        """Reservation the room, note it, and let them leave; nothing happens if the notes cannot be written."""
         gang = self._context.cache.gang(found.gang)
         snapshot = self._context.cache.snapshot()
         busy = {*snapshot.claims, *snapshot.commitments}
         busy -= {key for key, opened in self._open.items() if opened.recovered}
         if gang is None or not self._context.quiet.over or not busy.isdisjoint([found.gang, *found.victims]):
             return
-        claim = Claim(found.gang, found.assignment, found.victims)
+        claim = Reservation(found.gang, found.assignment, found.victims)
         try:
             notes = notes_for(gang, claim, at_s=self._context.clock.now_s(), notes=self._context.notes)
         except ValueError as error:  # a name that no API server would take
@@ -164,7 +164,7 @@ class PreemptionClaims:
                 continue
             if not 0.0 <= self._context.clock.now_s() - noted.at_s <= TIMEOUT_S or not noted.assignment:
                 continue
-            claim = Claim(key, noted.assignment)
+            claim = Reservation(key, noted.assignment)
             opened = _OpenClaim(claim, frozenset(), noted.carriers, 0, until_s, noted=True, recovered=True)
             self._open[key] = opened
             self._context.cache.set_claim(claim)
@@ -186,7 +186,7 @@ class PreemptionClaims:
             opened.claim = replace(opened.claim, givers=tuple(sorted(givers)))
             self._context.cache.set_claim(opened.claim)
 
-    def _leaving(self, gang: Gang, claim: Claim) -> list[Pod]:
+    def _leaving(self, gang: Gang, claim: Reservation) -> list[Pod]:
         """Members of lower gangs, where the gang is to go, that end or whose owners we have suspended."""
         nodes, ours = set(claim.assignment.values()), self._restarts.under_way
         gangs = self._context.cache.snapshot().gangs.values()
@@ -264,7 +264,7 @@ class PreemptionClaims:
                 _log.info("note on pod %s not taken back: %s", pod.key, error)
 
 
-def notes_for(gang: Gang, claim: Claim, *, at_s: float, notes: Notes) -> list[tuple[Pod, dict[str, str]]]:
+def notes_for(gang: Gang, claim: Reservation, *, at_s: float, notes: Notes) -> list[tuple[Pod, dict[str, str]]]:
     """The annotations that note a claim, and the pods to write them on; of a gang with too few pods a part is noted."""
     parts: list[dict[str, str]] = [{}]
     most = room = _CONTENT_CHARS - len(msgspec.json.encode(_ClaimNote(at_s, {})))

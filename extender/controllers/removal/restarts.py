@@ -53,7 +53,7 @@ from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName, gang_key
 from scoring.model import Controller, Gang, Pod
 from scoring.model.policy import Preempting
-from scoring.queue.service_levels import bounded_h, hours_of
+from scoring.queue.weights import bounded_h, hours_of
 from scoring.repair import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost

@@ -67,7 +67,7 @@ class AttainedNote(msgspec.Struct, frozen=True):
     """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
 
     gang: str  # Its name: it is in the owner's namespace
-    hours: float  # Cluster-hours (`scoring.queue.service_levels`)
+    hours: float  # Cluster-hours (`scoring.queue.weights`)
 
 
 _NOTE = msgspec.json.Decoder(Note)

@@ -15,8 +15,8 @@ from scoring.model import Role
 from scoring.model.policy import Order, Policy, Preempting, QueuePolicy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.preempt.decide import preemption
-from scoring.queue.service_levels import dominant_share
+from scoring.preempt import preemption
+from scoring.queue.weights import dominant_share
 from scoring.scaling.grow import adjust
 from scoring.scaling.job import Change, JobKey, Options
 

@@ -12,7 +12,7 @@ import numpy as np
 from scoring.ids import NodeName
 from scoring.network.matrix import Block, Floats, NetworkMatrix
 from scoring.plan import PlannerCache
-from scoring.score.links import LinkPoints, Links
+from scoring.score.pairs import LinkPoints, Links
 
 
 def published_points(forward: Block, backward: Block) -> Floats:

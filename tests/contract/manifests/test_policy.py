@@ -15,7 +15,7 @@ from extender.settings.settings import Settings
 from lab.testbed.processes.schedulers import load_configuration
 from scoring.model import GATE
 from scoring.model.policy import KNOWN_OPTIONS
-from scoring.queue.admitted_condition import CONDITION
+from scoring.queue.statuses import CONDITION
 from tests.contract.manifests.rendered import ROOT, Object, gates, objects_of, of_kind
 
 NAMES = ("netgang-gate", "netgang-scheduler-name")

@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 from extender.schemas.network import LinkInFull, Network
 from extender.schemas.readiness import Readiness
 from scoring.explain.gang import Explained
-from scoring.explain.plans import PlanInForce
-from scoring.explain.queue_report import Queue
+from scoring.explain.queue_report import PlanInForce, Queue
 from tests.contract.docs.demonstration import demonstration
 
 DOCUMENTS: Final = {  # address → the schema of its answer

@@ -21,7 +21,7 @@ from lab.testbed.errors import ApiRefused
 from lab.testbed.objects import node, pod, pod_group, restricted
 from scoring.ids import NodeName, PodUid, ZoneName
 from scoring.model import GATE
-from scoring.queue.admitted_condition import AdmittedCondition
+from scoring.queue.statuses import AdmittedCondition
 from scoring.verbs.places import Listing
 from tests.e2e.objects import kind
 from tests.e2e.stage import LIMIT_S

@@ -24,7 +24,7 @@ from scoring.explain.queue_report import Queue
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy, Ttl
 from scoring.network.matrix import METRICS, Known, Measurement, MeasurementTable, Metric, NetworkMatrix, Zones
-from scoring.score.links import among
+from scoring.score.pairs import among
 from tests.builders import mesh, node, snapshot
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import World, node_json, running

@@ -27,7 +27,7 @@ from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid, gang_key
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from scoring.network.matrix import NetworkMatrix
-from scoring.permit.protocol import PermitState
+from scoring.permit import PermitState
 from scoring.plan import Plan
 from tests.extender.beside import at_once
 from tests.fakes.clock import LoopClock

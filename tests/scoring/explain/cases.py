@@ -29,7 +29,7 @@ from scoring.model import (
 )
 from scoring.model.policy import Preempting, QueuePolicy, ServicePolicy
 from scoring.model.reasons import CauseReason
-from scoring.model.snapshot import Claim, Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
 from tests.builders import bound, gang, node, pod, snapshot
 
@@ -104,7 +104,7 @@ MISSPELT = asking(gang("g", 1), "nvidia.com/gpus")
 CLAIMS = gang("g", 1, unmodelled=("resourceClaims",), refusal="0/1 nodes are available: 1 cannot allocate all claims.")
 BUSY = [pod("other", cpu="7", node="a0", scheduler_name="x")]
 BIG = gang("big", 2, cpu="8", namespace="secret", priority=5)
-LEFT = Claim(BIG.key, {BIG.members[0].uid: NodeName("a0"), BIG.members[1].uid: NodeName("a1")})
+LEFT = Reservation(BIG.key, {BIG.members[0].uid: NodeName("a0"), BIG.members[1].uid: NodeName("a1")})
 NEXT_RUN = replace(
     gang("g", members=[bound(pod("g-0", gang="g", run=RunRef("1", "Job", "old")), "a0")]),
     later=(pod("g-1", gang="g", run=RunRef("2", "Job", "new")),),

@@ -8,14 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from scoring.explain.gang import Explained, explain
-from scoring.explain.gang_network import GangNetwork, gang_network
 from scoring.explain.queue_report import KeptForGang
-from scoring.explain.zones import ZoneVerdict
+from scoring.explain.zones import GangNetwork, ZoneVerdict, gang_network
 from scoring.ids import EndpointId, GangKey, NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node, Phase, Pod, Resources, Role
 from scoring.model.policy import Policy, Preempting, ScorePolicy, Ttl
 from scoring.model.reasons import CauseReason, Reason
-from scoring.model.snapshot import Claim, Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, begin_run, plan
 from tests.builders import bound, gang, mesh, node, pod, snapshot
@@ -178,7 +177,7 @@ def test_the_gangs_ahead() -> None:
 
 PAIR = gang("g", 2)
 PROMISED = {PAIR.key: {"uid-default-g-0": "a1", "uid-default-g-1": "gone"}}
-CLAIM = Claim(PAIR.key, {PAIR.members[0].uid: A1.name}, (GangKey("default/low"),))
+CLAIM = Reservation(PAIR.key, {PAIR.members[0].uid: A1.name}, (GangKey("default/low"),))
 BUSY = [pod("x", cpu="4", node="a1"), pod("y", cpu="2", node="b1")]
 AT_A1 = (NodeName("a1"),)
 WEEK_S = 7 * 86_400.0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from scoring.feasibility.overcommit import overcommits, suspects
+from scoring.feasibility.recheck import overcommits, suspects
 from scoring.feasibility.room import Room, fit_counts, fit_counts_of_each, scatter_add
 from scoring.model import NodeTable, Phase, Pod
 from scoring.network.matrix import Ints

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from scoring.ids import EndpointId, NodeName, ZoneName
-from scoring.network.degraded import (
+from scoring.network.matrix import NetworkMatrix
+from scoring.network.measurement import METRICS, Measurement, Metric
+from scoring.network.node_links import (
     BAD_S,
     GOOD_S,
     MOST,
@@ -16,14 +18,13 @@ from scoring.network.degraded import (
     AlarmState,
     Degraded,
     DegradedLinks,
+    NodeLinks,
     Subject,
     SubjectKind,
     degraded,
+    links_of,
     step,
 )
-from scoring.network.matrix import NetworkMatrix
-from scoring.network.measurement import METRICS, Measurement, Metric
-from scoring.network.node_links import NodeLinks, links_of
 
 USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
 FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones

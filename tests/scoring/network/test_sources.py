@@ -21,8 +21,7 @@ from scoring.network.matrix import (
     PairCounts,
     Zones,
 )
-from scoring.score.links import among
-from scoring.score.pairs import pair_scores
+from scoring.score.pairs import among, pair_scores
 
 NOW_S = 10_000.0
 NAMES = ("a", "b", "c", "d")

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 
 import msgspec
 
+from scoring import permit
 from scoring.feasibility.quorum import Quorum, minimum_members
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Role
 from scoring.model.reasons import Reason
-from scoring.permit import protocol
-from scoring.permit.protocol import Held, PermitState, Posting, next_deadline_s
+from scoring.permit import Held, PermitState, Posting, next_deadline_s
 
 PARTIAL_TIMEOUT_S = 50.0
 
@@ -36,15 +36,15 @@ class Auditor:
     def __init__(self) -> None:
         super().__init__()
         self.state = PermitState(PARTIAL_TIMEOUT_S)
-        self.log: list[tuple[protocol.Event, Quorum, tuple[protocol.Instruction, ...]]] = []
+        self.log: list[tuple[permit.Event, Quorum, tuple[permit.Instruction, ...]]] = []
         self.now_s = 0.0
         self.min_member = 1
         self.lost_nodes: frozenset[NodeName] = frozenset()
         # The books.
-        self.asked: dict[protocol.RequestId, Asked] = {}
-        self.open: set[protocol.RequestId] = set()
+        self.asked: dict[permit.RequestId, Asked] = {}
+        self.open: set[permit.RequestId] = set()
         """asked, not answered, client still there"""
-        self.held: dict[PodUid, protocol.RequestId] = {}
+        self.held: dict[PodUid, permit.RequestId] = {}
         self.confirmed: dict[PodUid, NodeName] = {}
         """reported to the machine by `MemberBound`"""
         self.under_way: dict[PodUid, NodeName] = {}
@@ -58,19 +58,19 @@ class Auditor:
     def gang(self) -> Gang | None:
         """The gang as the machine hears of it."""
 
-    def audit(self, event: protocol.Event, quorum: Quorum, said: tuple[protocol.Instruction, ...]) -> None:
+    def audit(self, event: permit.Event, quorum: Quorum, said: tuple[permit.Instruction, ...]) -> None:
         """Check one step against the books, then bring the books up to date."""
         held_before, waiting = dict(self.held), set(self.open)
         at_bind_before = self.held.keys() | self.under_way.keys()
         self.record(event, quorum)
-        if isinstance(event, protocol.BindRequested):
+        if isinstance(event, permit.BindRequested):
             at_bind_before |= {event.uid}
             waiting |= {event.request}
-        posts = [i for i in said if isinstance(i, protocol.PostBinding)]
-        answers = {i.request: i.error for i in said if isinstance(i, protocol.Answer)}
-        released = [uid for i in said if isinstance(i, protocol.Release) for uid in i.uids]
+        posts = [i for i in said if isinstance(i, permit.PostBinding)]
+        answers = {i.request: i.error for i in said if isinstance(i, permit.Answer)}
+        released = [uid for i in said if isinstance(i, permit.Release) for uid in i.uids]
 
-        assert len(answers) == sum(isinstance(i, protocol.Answer) for i in said), "two answers to one request"
+        assert len(answers) == sum(isinstance(i, permit.Answer) for i in said), "two answers to one request"
         for request, error in answers.items():
             assert request in waiting, "an answer nobody waits for, or a second one"
             self.open.discard(request)
@@ -80,48 +80,48 @@ class Auditor:
                 assert asked.node in where, "success without confirmation"
             self.held = {u: r for u, r in self.held.items() if r != request}
         for instruction in said:
-            if isinstance(instruction, protocol.Hold):
-                assert isinstance(event, protocol.BindRequested)
+            if isinstance(instruction, permit.Hold):
+                assert isinstance(event, permit.BindRequested)
                 assert (event.request, event.deadline_s) == (instruction.request, instruction.deadline_s)
                 self.held[event.uid] = event.request
         # A Binding that fails is answered with what is wrong with its gang.
-        if not isinstance(event, protocol.BindFailed) and GROUP_REASONS & set(answers.values()):
+        if not isinstance(event, permit.BindFailed) and GROUP_REASONS & set(answers.values()):
             assert set(held_before.values()) <= answers.keys(), "held members must fail together"
 
         self.audit_posts(event, quorum, posts)
         self.audit_release(event, quorum, released, at_bind_before)
-        self.audit_eviction(event, quorum, [uid for i in said if isinstance(i, protocol.Evict) for uid in i.uids])
+        self.audit_eviction(event, quorum, [uid for i in said if isinstance(i, permit.Evict) for uid in i.uids])
         for instruction in said:
-            if isinstance(instruction, protocol.Nudge):
+            if isinstance(instruction, permit.Nudge):
                 here = quorum.placed | self.confirmed.keys() | self.held.keys() | self.under_way.keys()
                 assert set(instruction.uids) == quorum.live - here
                 assert not held_before.keys() - {uid for uid in held_before if uid in released}
-            if isinstance(instruction, protocol.Nudge | protocol.Release | protocol.Evict):
+            if isinstance(instruction, permit.Nudge | permit.Release | permit.Evict):
                 assert sorted(set(instruction.uids)) == list(instruction.uids) != []
         self.audit_liveness(event, quorum)
         self.take_stock(quorum)
 
-    def record(self, event: protocol.Event, quorum: Quorum) -> None:
+    def record(self, event: permit.Event, quorum: Quorum) -> None:
         """What the event itself changes in the books."""
         match event:
-            case protocol.BindRequested():
+            case permit.BindRequested():
                 self.asked[event.request] = Asked(event.uid, event.node, event.deadline_s)
                 self.open.add(event.request)
                 where = quorum.bound_to.get(event.uid)
                 if where is not None:
                     self.see_bound(event.uid, where)
-            case protocol.MemberBound(uid=uid, node=node):
+            case permit.MemberBound(uid=uid, node=node):
                 self.see_bound(uid, node)
-            case protocol.BindFailed(uid=uid) | protocol.PodDeleted(uid=uid):
+            case permit.BindFailed(uid=uid) | permit.PodDeleted(uid=uid):
                 self.under_way.pop(uid, None)
-            case protocol.ClientGone(request=request):
+            case permit.ClientGone(request=request):
                 self.open.discard(request)
                 self.held = {u: r for u, r in self.held.items() if r != request}
-            case protocol.LeadershipLost():
+            case permit.LeadershipLost():
                 self.leading = False
-            case protocol.EvictionRefused(uids=uids):
+            case permit.EvictionRefused(uids=uids):
                 self.evicting -= set(uids)
-            case protocol.NodeLost() | protocol.DeadlinePassed() | protocol.GangChanged():
+            case permit.NodeLost() | permit.DeadlinePassed() | permit.GangChanged():
                 pass
 
     def see_bound(self, uid: PodUid, node: NodeName) -> None:
@@ -143,11 +143,11 @@ class Auditor:
             return True
         return all(p.uid in counted for p in minimum_members(known, lost_nodes=self.lost_nodes))
 
-    def audit_posts(self, event: protocol.Event, quorum: Quorum, posts: list[protocol.PostBinding]) -> None:
+    def audit_posts(self, event: permit.Event, quorum: Quorum, posts: list[permit.PostBinding]) -> None:
         """No Binding before quorum, to a lost or full node, twice, late, for none, or by a standby."""
         if not posts:
             return
-        assert isinstance(event, protocol.BindRequested | protocol.GangChanged), "a commit without a room check"
+        assert isinstance(event, permit.BindRequested | permit.GangChanged), "a commit without a room check"
         assert self.leading, "a Binding posted without leadership"
         assert quorum.problem is None, "a Binding of an invalid gang"
         assert [p.uid for p in posts] == sorted({p.uid for p in posts})
@@ -169,12 +169,12 @@ class Auditor:
             self.held.pop(one.uid, None)
         assert not self.held, "some held members were left behind"
 
-    def log_answers(self) -> set[protocol.RequestId]:
+    def log_answers(self) -> set[permit.RequestId]:
         """All requests that were ever answered, from the log."""
-        return {i.request for _, _, said in self.log for i in said if isinstance(i, protocol.Answer)}
+        return {i.request for _, _, said in self.log for i in said if isinstance(i, permit.Answer)}
 
     def audit_release(
-        self, event: protocol.Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
+        self, event: permit.Event, quorum: Quorum, released: list[PodUid], at_bind_before: Iterable[PodUid]
     ) -> None:
         """Whoever leaves held or posting without being bound there is released, once, and no other."""
         assert len(released) == len(set(released)), "released twice in one step"
@@ -184,10 +184,10 @@ class Auditor:
         assert self.state.posting.keys() == self.under_way.keys()
         bound = self.confirmed.keys() | quorum.bound_to.keys()
         left = set(at_bind_before) - at_bind - set(released)
-        asker = event.uid if isinstance(event, protocol.BindRequested) else None
+        asker = event.uid if isinstance(event, permit.BindRequested) else None
         assert left <= bound | {asker}, "left without being bound or released"
 
-    def audit_eviction(self, event: protocol.Event, quorum: Quorum, victims: list[PodUid]) -> None:
+    def audit_eviction(self, event: permit.Event, quorum: Quorum, victims: list[PodUid]) -> None:
         """Only a gang that was never whole is evicted, after the timeout, with nothing under way, each pod once."""
         if not victims:
             return
@@ -201,9 +201,9 @@ class Auditor:
         assert set(victims) == self.on_nodes(quorum) - quorum.finished, "evicted the wrong members"
         self.evicting |= set(victims)
 
-    def audit_liveness(self, event: protocol.Event, quorum: Quorum) -> None:
+    def audit_liveness(self, event: permit.Event, quorum: Quorum) -> None:
         """After a room check nobody is held who could go; nobody is held after the deadline or to no avail."""
-        if isinstance(event, protocol.BindRequested | protocol.GangChanged):
+        if isinstance(event, permit.BindRequested | permit.GangChanged):
             flying_well = {uid for uid, node in self.under_way.items() if node not in self.lost_nodes}
             everybody = self.on_nodes(quorum) | flying_well | self.held.keys()
             assert not (self.held and self.enough(everybody, quorum)), "held although quorum is reached"

@@ -6,8 +6,7 @@ from typing import TypeAlias
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
-from scoring.permit.machine import handle
-from scoring.permit.protocol import (
+from scoring.permit import (
     Answer,
     BindFailed,
     BindRequested,
@@ -20,6 +19,7 @@ from scoring.permit.protocol import (
     PostBinding,
     Release,
     RequestId,
+    handle,
 )
 from tests.scoring.permit.auditor import validate_state
 

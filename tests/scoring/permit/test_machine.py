@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from msgspec.structs import replace
 
+from scoring import permit
 from scoring.feasibility.quorum import NO_MEMBERS, Quorum, quorum_of
 from scoring.ids import NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
 from scoring.model.reasons import Reason
-from scoring.permit import protocol
-from scoring.permit.machine import handle
-from scoring.permit.protocol import PermitState, next_deadline_s
+from scoring.permit import PermitState, handle, next_deadline_s
 from tests.builders import gang, pod
 from tests.scoring.permit.auditor import PARTIAL_TIMEOUT_S, Auditor, open_requests, validate_state
 
@@ -34,7 +33,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         """what the API server stores"""
         self.cache: dict[PodUid, Pod] = {}
         """what the watch has told so far"""
-        self.flying: list[protocol.PostBinding] = []
+        self.flying: list[permit.PostBinding] = []
         """Bindings whose outcome is not told yet, also those the machine has given up"""
         self.evictions: list[PodUid] = []
         self.pods_made = 0
@@ -70,7 +69,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         known = self.gang()
         return NO_MEMBERS if known is None else quorum_of(known, lost_nodes=self.lost_nodes)
 
-    def feed(self, event: protocol.Event) -> None:
+    def feed(self, event: permit.Event) -> None:
         before, quorum = self.state, self.quorum()
         self.state, said = handle(before, event, quorum)
         self.log.append((event, quorum, said))
@@ -78,11 +77,11 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         self.audit(event, quorum, said)
         for instruction in said:
             match instruction:
-                case protocol.PostBinding():
+                case permit.PostBinding():
                     self.flying.append(instruction)
-                case protocol.Evict(uids=uids):
+                case permit.Evict(uids=uids):
                     self.evictions.extend(uids)
-                case protocol.Hold() | protocol.Answer() | protocol.Release() | protocol.Nudge():
+                case permit.Hold() | permit.Answer() | permit.Release() | permit.Nudge():
                     pass
 
     # -- rules: kube-scheduler ----------------------------------------------------------------------------------------
@@ -94,8 +93,8 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         uid = data.draw(st.sampled_from(sorted(self.cache)), label="uid")
         at_bind = sorted(self.held.keys() | {uid})
         unusable = data.draw(st.sets(st.sampled_from(at_bind)), label="unusable") if full == 0 else set()
-        request = protocol.RequestId(len(self.asked) + 1)
-        self.feed(protocol.BindRequested(uid, node, request, self.now_s, self.now_s + hold_s, frozenset(unusable)))
+        request = permit.RequestId(len(self.asked) + 1)
+        self.feed(permit.BindRequested(uid, node, request, self.now_s, self.now_s + hold_s, frozenset(unusable)))
 
     @precondition(lambda self: len(self.cache) > 1)
     @rule(node=st.sampled_from(NODES))
@@ -104,13 +103,13 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         for uid in sorted(self.cache):
             known = self.cache[uid]
             if known.node is None and not known.deleting and uid not in self.held and uid not in self.under_way:
-                request = protocol.RequestId(len(self.asked) + 1)
-                self.feed(protocol.BindRequested(uid, node, request, self.now_s, self.now_s + 30.0))
+                request = permit.RequestId(len(self.asked) + 1)
+                self.feed(permit.BindRequested(uid, node, request, self.now_s, self.now_s + 30.0))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
     def client_leaves(self, data: st.DataObject) -> None:
-        self.feed(protocol.ClientGone(data.draw(st.sampled_from(sorted(self.open))), self.now_s))
+        self.feed(permit.ClientGone(data.draw(st.sampled_from(sorted(self.open))), self.now_s))
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -118,11 +117,11 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         """A connection is closed after its call was answered: no news."""
         request = data.draw(st.sampled_from(sorted(self.asked)))
         if request not in self.open:
-            self.feed(protocol.ClientGone(request, self.now_s))
+            self.feed(permit.ClientGone(request, self.now_s))
 
     # -- rules: Bindings ----------------------------------------------------------------------------------------------
 
-    def land(self, one: protocol.PostBinding) -> NodeName | None:
+    def land(self, one: permit.PostBinding) -> NodeName | None:
         """The API server takes a Binding: the node the pod is on then; `None`: it is gone."""
         stored = self.api.get(one.uid)
         if stored is None or (stored.deleting and stored.node is None) or stored.terminal:
@@ -138,9 +137,9 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         where = self.land(one)
         if where is None:
-            self.feed(protocol.BindFailed(one.uid, "404", True, self.now_s))
+            self.feed(permit.BindFailed(one.uid, "404", True, self.now_s))
         else:
-            self.feed(protocol.MemberBound(one.uid, where, self.now_s))
+            self.feed(permit.MemberBound(one.uid, where, self.now_s))
 
     @precondition(lambda self: self.flying)
     @rule(data=st.data(), took_effect=st.booleans())
@@ -149,7 +148,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         one = self.flying.pop(data.draw(st.integers(0, len(self.flying) - 1)))
         if took_effect:
             self.land(one)
-        self.feed(protocol.BindFailed(one.uid, "timed out", False, self.now_s))
+        self.feed(permit.BindFailed(one.uid, "timed out", False, self.now_s))
 
     @precondition(lambda self: any(p.node is None for p in self.api.values()))
     @rule(data=st.data(), node=st.sampled_from(NODES))
@@ -175,14 +174,14 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         if after is not None:
             self.cache[uid] = after
         if in_words and (after is None or (after.deleting and after.node is None)):
-            self.feed(protocol.PodDeleted(uid, self.now_s))
+            self.feed(permit.PodDeleted(uid, self.now_s))
         elif in_words and after is not None and before.node is None and after.node is not None:
-            self.feed(protocol.MemberBound(uid, after.node, self.now_s))
+            self.feed(permit.MemberBound(uid, after.node, self.now_s))
         self.room_is_checked(full=False)
 
     def room_is_checked(self, *, full: bool) -> None:
         unusable = frozenset(self.held) if full else frozenset()
-        self.feed(protocol.GangChanged(self.now_s, unusable))
+        self.feed(permit.GangChanged(self.now_s, unusable))
 
     @rule(full=st.integers(0, 4))
     def something_changed(self, full: int) -> None:
@@ -228,7 +227,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
             self.room_is_checked(full=False)
         else:
             self.lost_nodes |= {node}
-            self.feed(protocol.NodeLost(node, self.now_s))
+            self.feed(permit.NodeLost(node, self.now_s))
 
     @precondition(lambda self: self.evictions)
     @rule(carried_out=st.booleans())
@@ -238,7 +237,7 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         if carried_out and uid in self.api:
             self.api[uid] = replace(self.api[uid], deleting=True)
         else:
-            self.feed(protocol.EvictionRefused((uid,), self.now_s))
+            self.feed(permit.EvictionRefused((uid,), self.now_s))
 
     # -- rules: time and leadership -----------------------------------------------------------------------------------
 
@@ -253,13 +252,13 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
         due = next_deadline_s(self.state)
         if due is not None:
             self.now_s = max(self.now_s, due)
-        self.feed(protocol.DeadlinePassed(self.now_s))
+        self.feed(permit.DeadlinePassed(self.now_s))
 
     @precondition(lambda self: len(self.log) > 30 and self.leading)
     @rule()
     def lease_runs_out(self) -> None:
         """Another replica may act from now on."""
-        self.feed(protocol.LeadershipLost(self.now_s))
+        self.feed(permit.LeadershipLost(self.now_s))
 
     # -- always, and at the end ---------------------------------------------------------------------------------------
 
@@ -272,12 +271,12 @@ class PermitMachine(Auditor, RuleBasedStateMachine):
     def teardown(self) -> None:
         """Once all outcomes are told and the deadline passed no call is open, and the log replays to the letter."""
         while self.flying:
-            self.feed(protocol.BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
+            self.feed(permit.BindFailed(self.flying.pop().uid, "the server shuts down", False, self.now_s))
         for _ in range(2):  # the calls' deadline, and the eviction's
             due = next_deadline_s(self.state)
             if due is not None:
                 self.now_s = max(self.now_s, due)
-                self.feed(protocol.DeadlinePassed(self.now_s))
+                self.feed(permit.DeadlinePassed(self.now_s))
         assert self.open == set(), "a call was never answered"
         again = PermitState(PARTIAL_TIMEOUT_S)
         for event, quorum, said in self.log:

@@ -5,8 +5,7 @@ import pytest
 from scoring.feasibility.quorum import NO_MEMBERS
 from scoring.ids import NodeName, PodUid
 from scoring.model.reasons import Reason
-from scoring.permit.machine import handle
-from scoring.permit.protocol import (
+from scoring.permit import (
     ClientGone,
     DeadlinePassed,
     Evict,
@@ -20,6 +19,7 @@ from scoring.permit.protocol import (
     PodDeleted,
     Posting,
     RequestId,
+    handle,
     next_deadline_s,
 )
 from tests.scoring.permit.auditor import validate_state

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Gang, HostPort, Node
 from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selection, ZonePolicy
-from scoring.model.snapshot import Commitment, NodeTable, Snapshot
+from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
 from scoring.plan.node_search import warmed
-from scoring.score.links import Links, among
+from scoring.score.pairs import Links, among
 from tests.builders import bound, gang, mesh, node, pod, snapshot
 from tests.example_counts import FEW
 from tests.scoring.plan.planned import POLICY, dressed
@@ -106,7 +106,7 @@ def _snapshot(
             for i, name in excluded.items()
             if i < len(gangs)
         },
-        commitments={one.key: Commitment(one.key, assignment) for one in gangs if one.key == promised and assignment},
+        commitments={one.key: Reservation(one.key, assignment) for one in gangs if one.key == promised and assignment},
     )
 
 

@@ -12,7 +12,7 @@ from scoring.ids import GangKey, NodeName
 from scoring.model import Gang
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Claim, Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, plan
 from scoring.queue.states import JobState
 from tests.builders import gang, node, pod, snapshot
@@ -20,14 +20,14 @@ from tests.builders import gang, node, pod, snapshot
 NOW_S = 100.0
 NODES = [node(f"n{i}", cpu="4") for i in range(2)]
 BIG = gang("big", 2, cpu="4", priority=5)
-CLAIM = Claim(
+CLAIM = Reservation(
     BIG.key, {BIG.members[0].uid: NodeName("n0"), BIG.members[1].uid: NodeName("n1")}, (GangKey("default/left"),)
 )
 LATE = pod("late", cpu="4", node="n1", priority=0)
 """A pod of one that leaves; it is still there."""
 
 
-def state(*gangs: Gang, claim: Claim | None = CLAIM, **fields: object) -> Snapshot:
+def state(*gangs: Gang, claim: Reservation | None = CLAIM, **fields: object) -> Snapshot:
     """BIG waits for n0 and n1; n1 is not free yet."""
     claims = {claim.gang: claim} if claim is not None else {}
     return snapshot(NODES, [BIG, *gangs], pods=[LATE], claims=claims, **fields)  # type: ignore[arg-type]
@@ -47,7 +47,7 @@ def test_what_is_free_already_is_kept() -> None:
     assert (waiting.reason, made.admitted) == (Reason.RESERVED, {})
     assert waiting.detail == "2 nodes of zone a are held for default/big, for which others leave"
     assert made.waiting[BIG.key].detail.endswith("default/left made room for it, or are about to")
-    assert made.reservations[BIG.key].nodes == ("n0", "n1")
+    assert made.reservations[BIG.key].nodes == {"n0", "n1"}
 
 
 def test_a_place_that_was_planned_for_a_gang_behind_is_taken_back() -> None:

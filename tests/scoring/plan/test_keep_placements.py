@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scoring.ids import NodeName
 from scoring.model import Gang, Node
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Commitment, Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.plan import Plan, PlannerCache, plan
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
@@ -51,7 +51,7 @@ def test_a_place_that_was_committed_is_not_any_more() -> None:
     """After a lapse the gang is planned where it was, and told so without the commitment."""
     first = plan(STATE, POLICY, now_s=0.0)
     key = GANGS[2].key
-    held = replace(STATE, commitments={key: Commitment(key, first.admitted[key].members)})
+    held = replace(STATE, commitments={key: Reservation(key, first.admitted[key].members)})
     during = plan(held, POLICY, now_s=0.0, previous=first)
     after = plan(STATE, POLICY, now_s=0.0, previous=during)
     assert during.admitted[key].committed

@@ -3,12 +3,12 @@
 from random import Random
 
 import pytest
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
-from scoring.ids import GangKey
+from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model.policy import Order, Policy, QueuePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Snapshot
+from scoring.model.snapshot import Reservation, Snapshot
 from tests.builders import bound, gang, node, pod
 from tests.example_counts import times
 from tests.scoring.plan.planned import planned, ported
@@ -30,8 +30,9 @@ def test_the_first_gang_that_waits_is_promised_a_start() -> None:
     """It is the end of what runs, on these nodes, with its cause; and then it starts."""
     cluster = world()
     cluster.run(until_s=50.0)
-    assert cluster.plan.promise is not None
-    assert astuple(cluster.plan.promise) == (LARGE, ("a",), ("a1", "a2"), 100.0, 100.0, "default/runs")
+    nodes, after = frozenset({NodeName("a1"), NodeName("a2")}), GangKey("default/runs")
+    promised = Reservation(LARGE, zones=(ZoneName("a"),), nodes=nodes, start_s=100.0, first_s=100.0, after=after)
+    assert cluster.plan.promise == promised
     assert {LARGE} == set(cluster.plan.reservations)
     cluster.run()
     assert cluster.started_s[LARGE] == 100.0

@@ -91,7 +91,7 @@ def test_an_impossible_gang_leads_nobody() -> None:
 
 def held(made: Plan) -> dict[str, list[str]]:
     """Gang → its reserved nodes."""
-    return {str(key): list(reserved.nodes) for key, reserved in made.reservations.items()}
+    return {str(key): sorted(reserved.nodes) for key, reserved in made.reservations.items()}
 
 
 EIGHT = [node(f"{zone}{i}", zone=zone, cpu="2") for zone in "ab" for i in range(4)]
@@ -152,7 +152,7 @@ def test_one_reservation_for_each_resource_class(monkeypatch: pytest.MonkeyPatch
     busy = [*full_but(), pod("on-c0", node="c0", cpu="1")]
     made = plan(snapshot(nodes, gangs, pods=busy), POLICY, now_s=LATE_S)
     assert sorted(made.reservations) == ["default/x", "default/z"]
-    assert made.reservations[GangKey("default/z")].nodes == ("c0",)
+    assert made.reservations[GangKey("default/z")].nodes == {"c0"}
 
 
 @pytest.mark.parametrize(("holds", "leads"), [(2, "old"), (3, "young"), (4, "old")])

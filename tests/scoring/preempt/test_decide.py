@@ -11,10 +11,9 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, GangSource, HostPort, Node, Phase, Role
 from scoring.model.policy import Policy, Preempting, QueuePolicy, ServicePolicy, ZonePolicy
 from scoring.model.reasons import Reason
-from scoring.model.snapshot import Claim, NodeTable, Snapshot
+from scoring.model.snapshot import NodeTable, Reservation, Snapshot
 from scoring.plan import plan
-from scoring.preempt.decide import Preemption, preemption
-from scoring.preempt.smallest import SearchLimits
+from scoring.preempt import Preemption, SearchLimits, preemption
 from tests.builders import gang, node, pod, snapshot
 from tests.scoring.plan.planned import dressed
 
@@ -106,7 +105,7 @@ def claim(of: Gang, *where: str, givers: tuple[GangKey, ...] = (), uids: Iterabl
     """A claim of the first members, or of these uids, on nodes."""
     uids = [member.uid for member in of.members] if uids is None else uids
     assignment = {PodUid(uid): NodeName(at) for uid, at in zip(uids, where, strict=False)}
-    return {"claims": {of.key: Claim(of.key, assignment, givers)}}
+    return {"claims": {of.key: Reservation(of.key, assignment, givers)}}
 
 
 CASES: dict[str, tuple[list[str], partial[Preemption | None]]] = {  # sentence: (gangs that leave, the cluster)

@@ -11,8 +11,7 @@ from scoring.model import Gang
 from scoring.model.policy import Policy, Preempting, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.plan import plan
-from scoring.preempt.decide import Preemption, preemption
-from scoring.preempt.smallest import SearchLimits
+from scoring.preempt import Preemption, SearchLimits, preemption
 from tests.builders import gang, node, pod, snapshot
 
 NOW_S = 100.0

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from scoring.ids import GangKey, NodeName
 from scoring.model import Gang, Phase, Role
 from scoring.model.policy import Policy, QueuePolicy, ServicePolicy
-from scoring.model.snapshot import Claim
+from scoring.model.snapshot import Reservation
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
-from scoring.queue.service_levels import hours_of
+from scoring.queue.weights import hours_of
 from scoring.scaling.grow import Adjustment, adjust, scale_out
 from scoring.scaling.job import ElasticCondition, ElasticJob, No, Options, ScaleIn
 from scoring.scaling.shrink import MOST_KINDS, scale_in
@@ -31,7 +31,7 @@ def decide(
     policy: Policy = TRUSTING,
     now_s: float = 1000.0,
     network: NetworkMatrix | None = None,
-    claims: Mapping[str, Claim] | None = None,
+    claims: Mapping[str, Reservation] | None = None,
     **fields: Any,
 ) -> ScaleIn:
     """The decision for this cluster, from its own plan; without `jobs` every gang that runs is one, with `fields`."""
@@ -60,7 +60,7 @@ def with_members(one: Gang, role: Role = Role.WORKER, **fields: object) -> Gang:
 heavy = partial(waiting, "h", weight=9)
 FOUR = workers("l", ["n1"] * 4)
 LEAVING = replace(FOUR, members=(*FOUR.members[:3], replace(FOUR.members[3], deleting=True)))
-CLAIM = Claim(heavy(2).key, {member.uid: NodeName("n1") for member in heavy(2).members})
+CLAIM = Reservation(heavy(2).key, {member.uid: NodeName("n1") for member in heavy(2).members})
 A3, B3 = (workers(name, ["n1"] * 3, weight=weight) for name, weight in (("a", 1), ("b", 2)))
 BIG = pod("h-0", gang="h", role=Role.WORKER, index=0, cpu="2", node_selector={"kubernetes.io/hostname": "n2"})
 COMPETING = [pod(f"h-{i}", gang="h", role=Role.WORKER, index=i, cpu=cpu) for i, cpu in enumerate(("2", "1", "1"))]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from scoring.ids import NodeName
 from scoring.model import Gang, NodeSelectorTerm, Pod, Requirement, Role
 from scoring.model.policy import Policy
-from scoring.model.snapshot import Claim, NodeTable
+from scoring.model.snapshot import NodeTable, Reservation
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import plan
 from scoring.scaling.grow import Adjustment, ScaleOut, adjust, scale_out
@@ -32,7 +32,7 @@ def decide(
     policy: Policy = TRUSTING,
     now_s: float = 1000.0,
     pods: Sequence[Pod] = (),
-    claims: Mapping[str, Claim] | None = None,
+    claims: Mapping[str, Reservation] | None = None,
 ) -> ScaleOut:
     """The decision for this cluster, from its own plan; demands by the job's name."""
     cluster = snapshot(machines(nodes), gangs, pods=pods, network=network, claims=claims or {})
@@ -63,7 +63,7 @@ SLOW_N2 = mesh(["n1", "n2", "n3"], bad={"n2": {"delay_ms": 35.0}})
 STARVE = replace(TRUSTING, queue=replace(TRUSTING.queue, starve_limit_s=500.0, reserve_after_s=0.0))
 HALF = replace(TRUSTING, queue=replace(TRUSTING.queue, share_cap=0.5))
 PAIR = waiting("w", 2)
-CLAIM = Claim(PAIR.key, {PAIR.members[0].uid: NodeName("n1")})  # the other one's place is unknown
+CLAIM = Reservation(PAIR.key, {PAIR.members[0].uid: NodeName("n1")})  # the other one's place is unknown
 SEVERAL = [waiting(name, size) for name, size in (("v", 3), ("w", 3), ("x", 4), ("y", 4))]
 BY_TWO = replace(UNBOUNDED, increment=2)
 

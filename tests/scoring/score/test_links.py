@@ -13,8 +13,7 @@ from scoring.model import Node
 from scoring.model.policy import Policy, ScorePolicy
 from scoring.network.matrix import METRICS, Block, Floats, Measurement, Metric, NetworkMatrix
 from scoring.plan import PlannerCache, plan
-from scoring.score.links import Links, among, among_sets, toward
-from scoring.score.pairs import pair_scores
+from scoring.score.pairs import Links, among, among_sets, pair_scores, toward
 from scoring.score.zone_distance import crossings, mean_between
 from tests.builders import gang, mesh, node, snapshot
 from tests.strategies import score_policies

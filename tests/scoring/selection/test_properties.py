@@ -14,8 +14,7 @@ from scoring.model.policy import Selection
 from scoring.network.matrix import Floats, Ints
 from scoring.selection import select_on_grid
 from scoring.selection.demand import ClassDemand, Demand, Selected, on_grid, value_of
-from scoring.selection.greedy import fit, quick_value
-from scoring.selection.improve import improve
+from scoring.selection.greedy import fit, improve, quick_value
 from tests.strategies import Case, cases
 
 METHODS = st.sampled_from(Selection)

@@ -15,8 +15,7 @@ from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import HostPort, Pod
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import CPU
-from scoring.model.snapshot import Claim, Snapshot
-from scoring.plan.result import Reservation
+from scoring.model.snapshot import Reservation, Snapshot
 from scoring.queue.states import HOLD_S
 from scoring.verbs.plain_pods import ReservedRoom, kept_from_plain
 from tests.builders import gang, node, pod, snapshot
@@ -34,7 +33,7 @@ def committed(*places: str, cpu: str = "4", running: Any = (), **fields: Any) ->
 
 def reserved(*nodes: str, of: str = "g") -> dict[GangKey, Reservation]:
     key = GangKey(f"default/{of}")
-    return {key: Reservation(key, (), tuple(NodeName(name) for name in nodes))}
+    return {key: Reservation(key, nodes=frozenset(NodeName(name) for name in nodes))}
 
 
 def closed(cluster: Snapshot, plain: Pod, reservations: dict[GangKey, Reservation] | None = None) -> list[str]:
@@ -88,7 +87,7 @@ def test_a_plain_pod_may_have_what_is_left_beside_a_commitment(want: list[str], 
 GPUS = snapshot([node(name, gpu=2) for name in ALL], [gang("g", 2, cpu="8", gpu=1)])
 THREE, FOUR = (snapshot([node("n1", pods=3)], [gang("g", size)]) for size in (2, 3))
 NEEDS_6 = gang("g", 1, cpu="6")
-CLAIM = Claim(NEEDS_6.key, {PodUid("uid-default-g-0"): NodeName("n1")})
+CLAIM = Reservation(NEEDS_6.key, {PodUid("uid-default-g-0"): NodeName("n1")})
 CLAIMED = snapshot([node(name) for name in ALL], [NEEDS_6], claims={CLAIM.gang: CLAIM})
 SAVED: dict[str, tuple[list[str], Snapshot, Pod, list[str]]] = {  # case: (closed nodes, cluster, plain pod, reserved)
     "a millicore of what the gang asks for": (["n1", "n2"], GPUS, pod("p", cpu="1m"), ["n1", "n2"]),
@@ -129,7 +128,7 @@ def test_holds_are_kept_from_plain_pods_in_turns(since_s: float, kept: bool) -> 
 def test_what_others_leave_is_always_kept() -> None:
     """They left for this gang, starving or not."""
     waiting = gang("g", 1)
-    cluster = snapshot([node("n1")], [waiting], claims={waiting.key: Claim(waiting.key, {})})
+    cluster = snapshot([node("n1")], [waiting], claims={waiting.key: Reservation(waiting.key, {})})
     assert kept_from_plain(cluster, reserved("n1"), QueuePolicy(), now_s=0.0) == reserved("n1")
 
 

@@ -15,7 +15,7 @@ from scoring.model.policy import Policy, Ratios, ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.score.links import toward
+from scoring.score.pairs import toward
 from scoring.verbs import prioritize as prefer_module
 from scoring.verbs.prioritize import PACKING_POINTS, RESERVATION_POINTS, asks_for_network, prefer, siblings_of
 from tests.builders import bound, gang, mesh, node, pod, snapshot

@@ -15,7 +15,7 @@ from extender.kube.calls import PODS
 from extender.notes import MOST_CHARS, Bearer, NoteKind
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Pod
-from scoring.model.snapshot import Claim
+from scoring.model.snapshot import Reservation
 from tests.builders import gang, pod
 from tests.extender.controllers.removal.test_preemptions import (
     MAKES_ROOM_S,
@@ -169,7 +169,7 @@ async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
         released = world.api.hold("list")
         await arrives(world, stack, 2)
         await world.settle(MAKES_ROOM_S)
-        world.service.cache.set_claim(Claim(key("high"), {}, ()))
+        world.service.cache.set_claim(Reservation(key("high"), {}, ()))
         released.set()
         await world.settle(MAKES_ROOM_S)
         assert jobs["two"].created == 2
@@ -230,7 +230,7 @@ async def test_whoever_takes_over_decides_again(changed: str) -> None:
 
 ONE, OTHER = pod("g-0", gang="g"), pod("g-1", gang="g")
 WAITS = gang("g", members=[ONE, OTHER])
-CLAIM = Claim(GangKey("default/g"), {ONE.uid: NodeName("n1"), OTHER.uid: NodeName("n2")}, (GangKey("default/low"),))
+CLAIM = Reservation(WAITS.key, {ONE.uid: NodeName("n1"), OTHER.uid: NodeName("n2")}, (GangKey("default/low"),))
 
 
 def read(one: Pod, text: str) -> Pod:
@@ -262,7 +262,7 @@ def test_the_newest_of_several_counts() -> None:
 
 def test_a_large_gang_has_several_notes() -> None:
     pods = [pod(f"g-{number}", gang="g") for number in range(500)]
-    claim = Claim(CLAIM.gang, {one.uid: NodeName(f"ip-10-0-12-{one.name}.example.internal") for one in pods})
+    claim = Reservation(CLAIM.gang, {one.uid: NodeName(f"ip-10-0-12-{one.name}.example.internal") for one in pods})
     written = notes_for(gang("g", members=pods), claim, at_s=5.0, notes=NOTES)
     assert 1 < len(written) < 20
     assert max(len(note[NOTE]) for _, note in written) <= MOST_CHARS
@@ -273,7 +273,7 @@ def test_a_large_gang_has_several_notes() -> None:
 
 
 def test_a_note_speaks_of_its_own_gang_alone() -> None:
-    strange = Claim(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
+    strange = Reservation(CLAIM.gang, {ONE.uid: NodeName("n1"), PodUid("uid-other-p"): NodeName("n2")})
     [(_, annotations)] = notes_for(WAITS, strange, at_s=5.0, notes=NOTES)
     found = noted_of(gang("g", members=[read(ONE, annotations[NOTE]), OTHER]))
     assert found is not None

@@ -15,7 +15,7 @@ from extender.controllers.removal.suspensions import RAN_BEFORE
 from extender.errors import ApiError, ApiUnavailableError
 from extender.kube.calls import PODS
 from scoring.model.reasons import Reason
-from scoring.preempt.decide import preemption
+from scoring.preempt import preemption
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
 from tests.extender.scheduling.world import World, key, node_json, running, unfinished

@@ -1,14 +1,23 @@
-"""What a PodGroup's status should say, from the gang's pods and the plan: phase, counts, start, owners.
+"""What we write about a gang: the status of its PodGroup, and the condition `netgang.io/Admitted` of its pods.
 
 Why derived: the status is for people and for their tools, never an input of a decision, so it can be made again from
 what exists at any time, after a restart too. Rules: the words and what they promise are those of scheduling.x-k8s.io
 (`Scheduled` and `PreScheduling` of its earlier versions distinguish what its later ones give one name); `Finished` and
 `Failed` stay while nothing of the gang lives, because pods are cleaned up one by one after the end.
+
+The condition says why a pod waits, and after that, that it has a node. Why on the pod: `kubectl describe pod` and every
+dashboard show conditions, and a pod at its gate has no Event of kube-scheduler. Rules: a gang's members have the same
+words, and they are written again only when the status or the reason changes, so a message has the numbers of the moment
+at which its reason began. A pod that never had to wait has none: that it has a node is shown already. It decides
+nothing.
 """
 
 from enum import StrEnum
+from typing import Final
 
-from scoring.model import Gang, GangSource, GroupStatus, Phase, Pod
+import msgspec
+
+from scoring.model import Gang, GangSource, GroupStatus, Phase, Pod, Reason
 
 
 class GroupPhase(StrEnum):
@@ -109,3 +118,53 @@ def _running(gang: Gang) -> int:
 
 def _count(gang: Gang, phase: Phase) -> int:
     return sum(p.phase is phase for p in gang.members)
+
+
+CONDITION: Final = "netgang.io/Admitted"
+MESSAGE_CHARS: Final = 512
+_BOUND: Final = "The gang was admitted and the pod has its node."
+
+
+class AdmittedCondition(msgspec.Struct, frozen=True):
+    """What the condition says; `reason` is in CamelCase, as the API asks."""
+
+    status: str  # `True` or `False`
+    reason: str
+    message: str = ""
+
+    @property
+    def key(self) -> str:
+        """What differs when it has to be written again; as `Pod.told`."""
+        return f"{self.status}/{self.reason}"
+
+
+def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> AdmittedCondition | None:
+    """What a member of a gang should say now; `None`: nothing new.
+
+    `cause`: why its gang waits, in CamelCase (`scoring.explain.causes.reasons`); `None`: unknown. `why`: a sentence.
+    `said`: the `key` of what it said last; empty: nothing yet.
+
+    >>> from tests.builders import bound, pod
+    >>> admitted_condition(pod("a"), "NodesUnavailable", "6 of 9 nodes of zone A are cordoned.", said="").key
+    'False/NodesUnavailable'
+    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesUnavailable").key
+    'True/Admitted'
+    >>> [admitted_condition(one, None, "", said="") for one in (pod("a"), bound(pod("a"), "n1"))]
+    [None, None]
+    """
+    if pod.terminal or pod.deleting:
+        return None
+    if pod.node is not None:
+        return AdmittedCondition("True", "Admitted", _BOUND) if said else None
+    if cause is None:
+        return None
+    return AdmittedCondition("False", cause, why if len(why) <= MESSAGE_CHARS else f"{why[: MESSAGE_CHARS - 1]}…")
+
+
+def camel_case(reason: Reason) -> str:
+    """The name of a reason as conditions write it.
+
+    >>> camel_case(Reason.NO_ALLOWED_ZONE)
+    'NoAllowedZone'
+    """
+    return "".join(word.capitalize() for word in reason.name.split("_"))

@@ -1,0 +1,381 @@
+"""Whole gangs of lower priority leave for a waiting gang that then fits (docs/explanation/preemption.md).
+
+Why whole gangs: a member that is taken away stops all others and frees a fraction of the room that they go on using.
+Rules: no gang leaves unless the waiting gang's minimum set then has a place; never a part of a gang; never one of equal
+or higher priority; as few gangs as suffice. Nothing here removes anything.
+
+Steps for each gang that waits for room, in the order of the plan:
+1. It must be one that may take another's place: its pods do not say `preemptionPolicy: Never`, its minimum is there,
+   no gang leaves for it already, and gangs of lower priority run that may leave. It must not be promised
+   a start that is nearer than `RESTART_S`: waiting until then costs less than a gang that leaves loses at least.
+2. Room that comes by itself (members that are being deleted) may suffice: then no gang leaves.
+3. The smallest set of gangs without which its whole minimum set has a place; none suffices: no gang
+   leaves, and the next one is looked at. Gangs that ask for the same are looked at once.
+
+Rule: in doubt a gang stays. It stays while it starts (docs/safety.md S4), while a member of it is going (another client
+is at it), once a member has succeeded (it is about to finish: what it frees comes by itself), while it gives room to
+another gang already, and when its owner asked for that (`netgang.io/preemptible: "false"`).
+
+The smallest set is exact within `SearchLimits`: sets of one gang, then of two, and so on; of each size those that
+suffice by counting, in the order of `set_key`, until one suffices by real placement. Beyond that: gangs are added, the
+one that frees most members' places first, until the rest has a place, and then every gang that turns out not to be
+needed stays. That set is sufficient and none of it can stay, but there may be a smaller one.
+
+Cost: a count is O(nodes of the set); a placement is as planning one gang. Beyond the limits: O(candidates) counts for
+each zone, and about one placement for each gang that leaves.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import combinations
+from math import comb
+from operator import itemgetter
+from typing import Final, TypeAlias
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from scoring.feasibility.room import scatter_add
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import Gang, Phase, Pod
+from scoring.model.policy import Policy, Preempting, gang_options
+from scoring.model.snapshot import NodeTable, Snapshot
+from scoring.network.matrix import Ints
+from scoring.plan import Plan, PlannerCache, Waiting, begin_run
+from scoring.plan.cluster_without import Group, Without
+from scoring.plan.demand import GangDemand
+from scoring.plan.placement import kind_of
+from scoring.plan.queue_order import QueueOrder
+from scoring.plan.result import WANTS_ROOM, Placed
+from scoring.queue.weights import hours_of, is_wide, level, level_of_waiting
+
+SetKey: TypeAlias = tuple[object, ...]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A gang that may be made to leave."""
+
+    gang: GangKey
+    priority: int  # The highest of its members'
+    pods: tuple[Pod, ...]  # Members on nodes: all of them leave, or none
+    rows: Ints  # (k,) rows of the node table where they are, all different, ascending
+    amounts: Ints  # (k, resources) that becomes free there
+    started_s: float  # When the last of its members got its node, Unix seconds; creation where that is not known
+    attained_h: float = 0.0  # Cluster-hours that it has had, if it leaves because of them, not of its priority
+
+
+def candidates(
+    snapshot: Snapshot,
+    policy: Policy,
+    gang: Gang,
+    freed: dict[GangKey, Candidate | None],
+    *,
+    now_s: float,
+    spared: Set[GangKey] = frozenset(),
+    by_level: bool,
+) -> list[Candidate]:
+    """Gangs that may leave for `gang`, those preferred first; `spared`: may not. `now_s`: Unix time.
+
+    They have less priority; if it is `by_level`, also those of the same priority that may be suspended, are of a higher
+    service level, and started `min_run_s` ago. `freed`: what is known by now of each gang of this snapshot; `None`: it
+    may not leave, or that would be of no use. Cost: O(gangs), and O(members) of those that are not in `freed`.
+    """
+    service, total = policy.service, snapshot.table.allocatable.sum(axis=0)
+    mine = level_of_waiting(gang.key, snapshot, service)
+    busy = {*spared, *snapshot.commitments, *snapshot.claims}
+    busy.update(key for claim in snapshot.claims.values() for key in claim.givers)
+    found: list[tuple[SetKey, Candidate]] = []
+    for key, other in snapshot.gangs.items():
+        if other.priority > gang.priority or key in busy or other is gang:
+            continue
+        if key not in freed:
+            freed[key] = _candidate(other, snapshot.table, policy)
+        one = freed[key]
+        if one is None or one.priority > gang.priority:
+            continue
+        if one.priority == gang.priority:
+            suspendable = by_level and gang_options(dict(other.options), policy).suspendable
+            if not suspendable or now_s < one.started_s + policy.min_run_s:
+                continue
+            hours = hours_of(other, snapshot, now_s=now_s, total=total)
+            if level(hours, service) <= mine:
+                continue
+            one = replace(one, attained_h=hours)
+        found.append((set_key((one,)), one))
+    return [one for _, one in sorted(found, key=itemgetter(0))]
+
+
+def set_key(some: Iterable[Candidate]) -> SetKey:
+    """Which of two sets leaves, the smaller key first.
+
+    Fewest gangs; then the lowest priority, the highest ones compared first; then those that have had most of the
+    cluster; then fewest pods lost; then those that started last; then by name.
+    """
+    listed = tuple(some)
+    return (
+        len(listed),
+        tuple(sorted((one.priority for one in listed), reverse=True)),
+        tuple(sorted(-one.attained_h for one in listed)),
+        sum(len(one.pods) for one in listed),
+        tuple(sorted(-one.started_s for one in listed)),
+        tuple(sorted(one.gang for one in listed)),
+    )
+
+
+def _candidate(gang: Gang, table: NodeTable, policy: Policy) -> Candidate | None:
+    """What the gang would free; `None`: nothing, or it stays, as far as its own record says. Cost: O(members)."""
+    if not gang.actionable or not gang_options(dict(gang.options), policy).preemptible:
+        return None
+    if any(pod.phase is Phase.SUCCEEDED or (pod.deleting and pod.node is not None) for pod in gang.members):
+        return None
+    pods = tuple(pod for pod in gang.members if pod.node is not None and not pod.terminal)
+    rows, amounts = table.footprint(pods)
+    if not len(rows):
+        return None
+    priority = max(gang.priority, *(pod.priority for pod in gang.members))
+    started_s = max((pod.scheduled_s for pod in pods if pod.scheduled_s is not None), default=gang.created_s)
+    return Candidate(gang.key, priority, pods, rows, amounts, started_s)
+
+
+Some: TypeAlias = tuple[Candidate, ...]
+_Groups: TypeAlias = Sequence[tuple[Group, list[Candidate]]]
+
+
+class SearchLimits(msgspec.Struct, frozen=True):
+    """How much is spent on one waiting gang before a set need not be the smallest any more."""
+
+    sets: int = 4096
+    placed: int = 64
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The gangs that leave, and where the waiting gang then goes."""
+
+    some: Some
+    placed: Placed
+
+
+def smallest(without: Without, candidates: Sequence[Candidate], limits: SearchLimits) -> Chosen | None:
+    """The gangs that leave; `None`: not even all together would suffice, or none has to."""
+    if without.may_fit(()) and without.place(()) is not None:
+        return None
+    groups: list[tuple[Group, list[Candidate]]] = []
+    for group in without.groups[-1:] if without.spread else without.groups:
+        reached = without.reached & np.isin(without.zone_of, group)
+        able = [one for one in candidates if reached[one.rows].any()]
+        if able and not _missing(without, group, able):
+            groups.append((group, able))
+    all_able = {one.gang: one for _, able in groups for one in able}
+    if not groups or _place(without, tuple(all_able.values())) is None:
+        return None
+    sets, placed = limits.sets, limits.placed
+    for size in range(1, max(len(able) for _, able in groups) + 1):
+        sets -= sum(comb(len(able), size) for _, able in groups)
+        if sets < 0 or placed <= 0:
+            break
+        chosen, tried = _of_size(without, groups, size, most=placed)
+        if chosen is not None:
+            return chosen
+        placed -= tried
+    ways = ((group, _added(without, group, able)) for group, able in groups)
+    found = [(group, enough) for group, enough in ways if enough is not None]
+    best = min(found, key=lambda one: set_key(one[1].some), default=None)
+    return None if best is None else _reduced(without, *best)
+
+
+def _of_size(without: Without, groups: _Groups, size: int, *, most: int) -> tuple[Chosen | None, int]:
+    """The best sufficient set of this size by at most `most` placements, and how many were tried."""
+    enough: dict[SetKey, Some] = {}  # a gang that is in two zones may be counted in both
+    for group, candidates in groups:
+        for some in combinations(candidates, size):
+            if not _missing(without, group, some):
+                ordered = tuple(sorted(some, key=lambda one: one.gang))
+                enough[set_key(ordered)] = ordered
+    best = sorted(enough.items(), key=itemgetter(0))[:most]
+    for _, some in best:
+        placed = _place(without, some)
+        if placed is not None:
+            return Chosen(some, placed), 0
+    return None, len(best)
+
+
+def _added(without: Without, group: Group, candidates: Sequence[Candidate]) -> Chosen | None:
+    """Gangs are added, those first that alone leave the fewest members without a place, until all have one.
+
+    While counting says "perhaps" and no place is found the number of gangs is doubled, so that few are tried.
+    """
+    order = sorted(candidates, key=lambda one: _missing(without, group, (one,)))
+    sizes = range(1, len(order) + 1)  # more gangs free more: the first size that counting allows is looked up
+    most: int | None = 1 + bisect_left(sizes, True, key=lambda size: not _missing(without, group, order[:size]))
+    while most is not None:
+        some = tuple(order[:most])
+        placed = _place(without, some)
+        if placed is not None:
+            return Chosen(some, placed)
+        most = min(2 * most, len(order)) if most < len(order) else None
+    return None
+
+
+def _reduced(without: Without, group: Group, enough: Chosen) -> Chosen:
+    """The same without those that can stay, the least preferred to leave tried first."""
+    chosen = enough
+    for one in sorted(enough.some, key=lambda one: set_key((one,)), reverse=True):
+        rest = tuple(other for other in chosen.some if other.gang != one.gang)
+        if not rest or _missing(without, group, rest):
+            continue
+        placed = _place(without, rest)
+        if placed is not None:
+            chosen = Chosen(rest, placed)
+    return chosen
+
+
+def _missing(without: Without, group: Group, some: Sequence[Candidate]) -> int:
+    """How many members would have no place in the group without these, at least. Cost: O(nodes of theirs)."""
+    rows, amounts = (np.concatenate([getattr(one, what) for one in some]) for what in ("rows", "amounts"))
+    if len(some) > 1:
+        rows, at = np.unique(rows, return_inverse=True)
+        apart, amounts = amounts, np.zeros((len(rows), amounts.shape[1]), np.int64)
+        scatter_add(amounts, at, apart)
+    return without.missing(group, without.sums(rows, amounts))
+
+
+def _place(without: Without, some: Sequence[Candidate]) -> Placed | None:
+    return without.place([pod for one in some for pod in one.pods])
+
+
+RESTART_S: Final = 41.0
+"""What a job that leaves and comes back stands still for at least (PAPERS E3), as of `elastic.metrics.stall_s`"""
+
+
+class Preemption(msgspec.Struct, frozen=True):
+    """Gangs `victims` leave, whole, for the waiting gang `gang`, which then goes where `assignment` says."""
+
+    gang: GangKey
+    priority: int
+    victims: tuple[GangKey, ...]  # By name; at least one
+    pods: frozenset[PodUid]  # Their members on nodes: all of them leave
+    assignment: Mapping[PodUid, NodeName]  # Every missing member of the gang's minimum set → its node
+    zones: tuple[ZoneName, ...]
+    attained_h: Mapping[GangKey, float] = {}  # Of those that leave for it
+
+
+def preemption(
+    snapshot: Snapshot,
+    plan: Plan,
+    policy: Policy,
+    *,
+    now_s: float,
+    spared: Set[GangKey] = frozenset(),
+    passed_over: Set[GangKey] = frozenset(),
+    continued: Set[GangKey] = frozenset(),
+    cache: PlannerCache | None = None,
+    limits: SearchLimits = SearchLimits(),
+) -> Preemption | None:
+    """Which gangs leave for which, by the plan of this snapshot; `None`: none.
+
+    `spared` must stay (an owner or a disruption budget says so); none leaves for `passed_over`; those of `continued`
+    are looked at although room is claimed for them, as if it were not. `now_s`: Unix time.
+
+    >>> from scoring.plan import plan as planned
+    >>> from tests.builders import bound, gang, node, pod, snapshot
+    >>> small, large = (
+    ...     gang(name, members=[bound(pod(f"{name}{i}", gang=name, cpu="4"), on) for i in range(count)])
+    ...     for name, count, on in (("small", 1, "n1"), ("large", 2, "n2"))
+    ... )
+    >>> for cpu in ("4", "8", "9"):
+    ...     waits = gang("waits", 1, cpu=cpu, priority=5)
+    ...     now = snapshot([node("n1", cpu="6"), node("n2", cpu="8")], [small, large, waits])
+    ...     policy = Policy(preemption=Preempting.GANGS)
+    ...     found = preemption(now, planned(now, policy, now_s=0.0), policy, now_s=0.0)
+    ...     print(found and found.victims)
+    ('default/small',)
+    ('default/large',)
+    None
+    """
+    cache = cache or PlannerCache()
+    if policy.preemption is Preempting.OFF:
+        return None
+    run = begin_run(snapshot, policy, cache)
+    order, total = QueueOrder(run, now_s=now_s), run.table.allocatable.sum(axis=0)
+    levels = policy.preemption is Preempting.LEVELS
+    hopeless: set[object] = set()
+    freed: dict[GangKey, Candidate | None] = {}
+    for waiting in sorted(plan.waiting.values(), key=lambda one: one.rank):
+        gang = snapshot.gangs.get(waiting.gang)
+        seen = snapshot
+        if waiting.gang in continued:  # which gangs give it room now is to be found out
+            claims = {key: claim for key, claim in snapshot.claims.items() if key != waiting.gang}
+            seen = replace(snapshot, claims=claims)
+        if gang is None or gang.key in passed_over or not may_preempt(gang, waiting, seen):
+            continue
+        if gang.key not in continued and plan.starts_in_s(gang.key, now_s=now_s) <= RESTART_S:
+            continue
+        ask = run.view.demand(gang)
+        by_level = levels and (order.starving(ask) or not is_wide(gang, run.table, policy.service, total=total))
+        had = level_of_waiting(gang.key, seen, policy.service)
+        standing = (gang.priority, had, by_level)
+        kind = (id(kind_of(run, ask)), standing, seen is snapshot or gang.key)
+        if kind in hopeless:
+            continue
+        able = candidates(seen, policy, gang, freed, now_s=now_s, spared=spared, by_level=by_level)
+        chosen = None
+        if able:
+            chosen = smallest(_without_others(seen, plan, policy, ask, cache, now_s=now_s), able, limits)
+        if chosen is not None:
+            return Preemption(
+                gang=gang.key,
+                priority=gang.priority,
+                victims=tuple(sorted(one.gang for one in chosen.some)),
+                pods=frozenset(pod.uid for one in chosen.some for pod in one.pods),
+                assignment=chosen.placed.nodes,
+                zones=chosen.placed.zones,
+                attained_h={one.gang: one.attained_h for one in chosen.some if one.attained_h > 0.0},
+            )
+        hopeless.add(kind)
+    return None
+
+
+def may_preempt(gang: Gang, waiting: Waiting, snapshot: Snapshot) -> bool:
+    """Whether others may be made to leave for this gang, if that helps."""
+    return (
+        waiting.reason in WANTS_ROOM
+        and gang.own
+        and gang.problem is None
+        and gang.key not in snapshot.commitments
+        and gang.key not in snapshot.claims
+        and not any(pod.never_preempts for pod in gang.pending)
+    )
+
+
+def _without_others(
+    snapshot: Snapshot, plan: Plan, policy: Policy, ask: GangDemand, cache: PlannerCache, *, now_s: float
+) -> Without:
+    """What the gang would find: what is planned for others or claimed by them is taken, and reservations ahead stay."""
+    index, rank = snapshot.table.index, plan.waiting[ask.gang.key].rank
+    members = (pod for gang in snapshot.gangs.values() for pod in gang.members)
+    claims = [(snapshot.gangs[key], one) for key, one in sorted(snapshot.claims.items()) if key in snapshot.gangs]
+    return Without(
+        snapshot,
+        policy,
+        ask,
+        cache,
+        now_s=now_s,
+        planned=plan.admitted.values(),
+        leaving=[pod for pod in members if pod.deleting and pod.node is not None and not pod.terminal],
+        claimed=[
+            (pod.member_class, claim.assignment[pod.uid])
+            for gang, claim in claims
+            if gang.key in plan.waiting
+            for pod in gang.pending
+            if pod.uid in claim.assignment
+        ],
+        held=[  # For STARVING gangs ahead; what is claimed counts by itself
+            index[name]
+            for reserved in plan.reservations.values()
+            if (owner := plan.waiting.get(reserved.gang)) is not None and owner.rank < rank
+            for name in reserved.nodes
+            if reserved.gang not in snapshot.claims and name in index
+        ],
+        ports=True,
+    )
