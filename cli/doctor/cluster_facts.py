@@ -23,8 +23,7 @@ from extender.kube.operator_client import OperatorApi
 from extender.kube.own_objects import ROLE_LABEL
 from extender.leadership.election import LeaseTimes
 from extender.settings.reading import from_environment, merge
-from extender.settings.settings import Settings
-from extender.settings.times import LEASE_NAME
+from extender.settings.settings import LEASE_NAME, Settings
 from scoring.model import Node
 
 _T = TypeVar("_T")

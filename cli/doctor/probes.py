@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from cli.doctor.facts import Answered, Endpoints, Facts, Right
 from cli.doctor.installation import needed
-from client.connection import door
-from client.documents import decoded, fetch
+from client.documents import decoded, door, fetch
 from extender.bootstrap.sources import closing, sources_of
 from extender.errors import NetworkSourceError
 from extender.kube import calls
@@ -18,10 +17,9 @@ from extender.network.answers import merged
 from extender.network.mapping import map_nodes, measured_ends
 from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
-from extender.schemas.readiness import NetworkSources, Readiness
+from extender.schemas import NetworkSources, Readiness
 from extender.settings.network import FileSource
-from extender.settings.settings import Settings
-from extender.settings.times import LEASE_NAME
+from extender.settings.settings import LEASE_NAME, Settings
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable
 

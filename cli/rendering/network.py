@@ -9,8 +9,8 @@ from rich.text import Text
 
 from cli.output import NONE, columns, safe
 from client.documents import NodeLink
-from extender.schemas import network as schema
-from extender.schemas.network import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
+from extender import schemas as schema
+from extender.schemas import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
 from scoring.explain.words import value_text
 from scoring.network.measurement import Metric
 

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from extender.network.merge import RefreshStatus, node_counts
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.readiness import Watch
+from extender.schemas import Watch
 
 _EVERY_S = 5.0
 

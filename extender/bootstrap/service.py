@@ -14,9 +14,9 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
-from extender.api.documents.views import Views
 from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
+from extender.api.views import Views
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Controllers
@@ -24,14 +24,14 @@ from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
 from extender.controllers.owners.obstacles import Circumstances
 from extender.decision_log import Recorder
-from extender.kube.watch.reflector import Reflector
+from extender.kube.reflector import Reflector
 from extender.leadership.lease_loop import Duties
 from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.degraded_nodes import Degrading
 from extender.scheduling.housekeeping import Housekeeping
-from extender.schemas.readiness import Watch
+from extender.schemas import Watch
 from extender.server.app import PATHS, ForPeople, VerbsApp
 from extender.server.tls import Rotation
 from extender.web.routes import page_router

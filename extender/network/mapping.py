@@ -17,9 +17,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from extender.ports import EndpointInfo
-from extender.schemas.network import AmbiguousNode
-from extender.settings.mapping import EndpointRule
-from extender.settings.network import NetworkSettings
+from extender.schemas import AmbiguousNode
+from extender.settings.network import EndpointRule, NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
@@ -42,7 +41,7 @@ def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tupl
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
     """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name.
 
-    Matching ends soon for patterns that the settings accept (`extender.settings.mapping`).
+    Matching ends soon for patterns that the settings accept (`extender.settings.network`).
     """
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()

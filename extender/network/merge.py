@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from extender.network.answers import merged, row_keys
 from extender.network.mapping import NodeMapping, map_nodes, measured_ends
 from extender.ports import EndpointInfo
-from extender.schemas.network import Source
+from extender.schemas import Source
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node

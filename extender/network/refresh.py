@@ -23,7 +23,7 @@ from extender.errors import NetworkSourceError
 from extender.network.answers import off_loop
 from extender.network.merge import Built, Given, RefreshStatus, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
-from extender.schemas.network import Source
+from extender.schemas import Source
 from extender.settings.network import NetworkSettings
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 
-from extender.api.documents.network import link_document, network_document
-from extender.api.documents.views import Views
+from extender.api.network import link_document, network_document
+from extender.api.views import Views
 from extender.bootstrap import following
 from extender.controllers.events.waiting import PATIENCE_S
 from extender.network.refresh import NetworkRefresh, Polled
-from extender.schemas.network import KnownPairs
+from extender.schemas import KnownPairs
 from extender.settings.settings import Settings
 from scoring.explain.gang import ExplainedPod
 from scoring.explain.queue_report import Queue

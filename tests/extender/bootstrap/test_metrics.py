@@ -12,8 +12,7 @@ from extender.network.mapping import map_nodes
 from extender.network.merge import RefreshStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.network import Source
-from extender.schemas.readiness import Watch
+from extender.schemas import Source, Watch
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric, PairCounts

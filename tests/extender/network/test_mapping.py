@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.documents.network import mapping_document
+from extender.api.network import mapping_document
 from extender.network.mapping import map_nodes
 from extender.network.merge import node_counts
 from extender.ports import EndpointInfo
-from extender.schemas.network import LeftOut
+from extender.schemas import LeftOut
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node

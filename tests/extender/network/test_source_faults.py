@@ -15,7 +15,7 @@ from extender.network.maddash import MaddashSource
 from extender.network.opensearch import OpenSearchSource
 from extender.network.prometheus import PrometheusSource
 from extender.network.refresh import Polled
-from extender.schemas.network import Source
+from extender.schemas import Source
 from extender.settings import network as settings
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy

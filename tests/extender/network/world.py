@@ -12,7 +12,7 @@ from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import Batch, Clock, NetworkSource
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.network import Source
+from extender.schemas import Source
 from scoring.ids import NodeName
 from scoring.model import Node
 from scoring.network.matrix import Known, Metric, NetworkMatrix

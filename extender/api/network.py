@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from extender import schemas as schema
 from extender.network.mapping import NodeMapping
 from extender.network.merge import RefreshStatus, node_counts
-from extender.schemas import network as schema
-from extender.schemas.network import LinkInFull
+from extender.schemas import LinkInFull
 from scoring.ids import NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot

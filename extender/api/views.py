@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from extender.api.documents.jobs import JobsView
-from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
+from extender.api.jobs import JobsView
+from extender.api.network import USUAL_NODES, link_document, mapping_document, network_document
 from extender.api.what_if import WhatIfs
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.left_out import UnreadableWords
@@ -20,8 +20,7 @@ from extender.network.merge import RefreshStatus
 from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from extender.schemas.network import LinkInFull, Network, ProbeAgents
-from extender.schemas.readiness import NetworkSources, PartStates, Readiness, Standing, Watch
+from extender.schemas import LinkInFull, Network, NetworkSources, PartStates, ProbeAgents, Readiness, Standing, Watch
 from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
 from scoring.explain.plans import PlanInForce, planned_gangs
 from scoring.explain.queue_report import Queue, report

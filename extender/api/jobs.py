@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
+from extender import schemas as schema
 from extender.controllers.elastic.records import JobView, Records, Resize
 from extender.controllers.elastic.reported import ReportBook
 from extender.controllers.elastic.reports import find_jobs
 from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
-from extender.schemas import jobs as schema
 from scoring.explain.queue_report import QueuedGang, report
 from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
