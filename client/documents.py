@@ -30,7 +30,6 @@ from extender.kube.transport import client_of, refusal
 from extender.network import answers
 from extender.runtime.clock import SystemClock
 from extender.schemas import (
-    DegradedLinks,
     JobInFull,
     JobList,
     KnownPairs,
@@ -42,6 +41,7 @@ from extender.schemas import (
 )
 from scoring.explain.gang import Explained, ExplainedPod
 from scoring.explain.queue_report import Queue
+from scoring.network.degraded import DegradedLinks
 from scoring.what_if import Supposed, WhatIf
 
 _T = TypeVar("_T")

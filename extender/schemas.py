@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from scoring.explain.queue_report import GangWeight
 from scoring.ids import EndpointId, NodeName
+from scoring.network.degraded import DegradedLinks
 from scoring.network.matrix import Known, PairCounts
 from scoring.scaling.series import Point
 
@@ -228,19 +229,6 @@ class ProbeAgents(msgspec.Struct, frozen=True):
     silent: AgentsAmiss
     absent: AgentsAmiss
     unanswered: AgentsAmiss  # Report, and none of their packets is answered.
-
-
-class DegradedLinks(msgspec.Struct, frozen=True):
-    """A node, or a zone as a whole, with bad links of one metric inside its zone."""
-
-    kind: str  # node or zone.
-    name: str
-    metric: str  # loss, delay or throughput.
-    bad: int  # Directed links.
-    of: int
-    worst: float  # In the metric's unit: ratio, ms or bit/s.
-    source: str  # From and to, of the worst.
-    target: str
 
 
 class Network(msgspec.Struct, frozen=True):

@@ -15,13 +15,12 @@ from extender.kube import calls
 from extender.kube.own_objects import STARTED_GANGS
 from extender.network.answers import merged
 from extender.network.mapping import map_nodes, measured_ends
-from extender.network.merge import node_counts
 from extender.ports import Batch, Clock
 from extender.schemas import NetworkSources, Readiness
 from extender.settings.network import FileSource
 from extender.settings.settings import LEASE_NAME, Settings
 from scoring.model import Node
-from scoring.network.matrix import METRICS, MeasurementTable
+from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 _FETCH_S: Final = 90.0
 
@@ -56,7 +55,7 @@ def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings)
     measured = measured_ends(MeasurementTable.of(one.measurements) for one in batches)
     endpoints = merged(end for batch in batches for end in batch.endpoints)
     mapping = map_nodes(nodes, endpoints, settings.network, measured=measured)
-    counts = {metric.value: dict(of) for metric, of in node_counts(mapping).items() if measured[metric]}
+    counts = {metric: of for metric, of in mapping.document(most=0).nodes.items() if measured[Metric(metric)]}
     unmapped = [set(mapping.unmapped[metric]) for metric in METRICS if measured[metric]]
     nowhere = set.intersection(*unmapped) if unmapped else set()
     return Endpoints(counts, tuple(sorted(map(str, nowhere))))

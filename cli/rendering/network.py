@@ -10,8 +10,9 @@ from rich.text import Text
 from cli.output import NONE, columns, safe
 from client.documents import NodeLink
 from extender import schemas as schema
-from extender.schemas import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
+from extender.schemas import AgentsAmiss, KnownPairs, ProbeAgents
 from scoring.explain.words import value_text
+from scoring.network.degraded import DegradedLinks
 from scoring.network.measurement import Metric
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from extender.api.network import degraded_links
 from extender.api.views import Views
 from extender.runtime.slices import next_slice
 from scoring.explain.queue_report import Queue
@@ -172,7 +171,7 @@ def _network(views: Views) -> Document:
     kept = ("name", "last_success_s", "error", "measurements")
     sources = status.sources if status is not None else ()
     shown = [{**_shown(one, *kept), "problems": len(one.problems)} for one in sources]
-    return {"sources": shown, "degraded": degraded_links(views.alarms.bad_now()), "agents": views.probe_agents()}
+    return {"sources": shown, "degraded": views.alarms.bad_now(), "agents": views.probe_agents()}
 
 
 def queue_section(queue: Queue) -> Document:

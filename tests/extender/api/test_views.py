@@ -106,7 +106,7 @@ async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[View
     )
     task = asyncio.create_task(refresh.run())
     await world.settle()
-    yield replace(world.service.views, network_status=refresh.status)
+    yield replace(world.service.views, refresh=refresh)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
