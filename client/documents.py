@@ -32,16 +32,13 @@ from extender.runtime.clock import SystemClock
 from extender.schemas import (
     JobInFull,
     JobList,
-    KnownPairs,
     LinkInFull,
     Network,
     Pairs,
-    ProbeAgents,
     Problem,
 )
 from scoring.explain.gang import Explained, ExplainedPod
 from scoring.explain.queue_report import Queue
-from scoring.network.degraded import DegradedLinks
 from scoring.what_if import Supposed, WhatIf
 
 _T = TypeVar("_T")
@@ -235,37 +232,33 @@ class NodeLink(NamedTuple):
     age_s: float | None  # Of the oldest of the values
 
 
-class NodeLinks(NamedTuple):
-    """What is known of the links, and what there is to say about them."""
-
-    links: tuple[NodeLink, ...]
-    problems: tuple[str, ...]
-    metrics: dict[str, KnownPairs]
-    degraded: tuple[DegradedLinks, ...]  # Nodes and zones with bad links
-    probe: ProbeAgents | None
-
-
-async def links(door: Door, *, zone: str | None) -> NodeLinks:
+async def network(door: Door, *, zone: str | None) -> Network:
     """/v1/network. Errors: also ConfigError for a zone that does not exist."""
     query = {"limit": str(_MOST_NODES)} | ({"zone": zone} if zone is not None else {})
     answer, _ = await ask(door, "/v1/network", Network, query=query)
     if zone is not None and zone not in answer.zones:
         raise ConfigError(f"--zone {zone!r}: the cluster's zones are {', '.join(sorted(answer.zones)) or 'none'}")
-    sources = answer.status.sources if answer.status else ()
+    return answer
+
+
+def problems_of(found: Network) -> list[str]:
+    """What does not work, or is not shown."""
+    sources = found.status.sources if found.status else ()
     problems = [text for one in sources for text in (*([one.error] if one.error else []), *one.problems)]
-    if (shown := len(answer.pairs.nodes)) < answer.pairs.of:
-        problems.append(f"{shown} of {answer.pairs.of} nodes; see --zone")
-    return NodeLinks(_links(answer.pairs), tuple(problems), answer.metrics, answer.degraded, answer.probe or None)
+    if (shown := len(found.pairs.nodes)) < found.pairs.of:
+        problems.append(f"{shown} of {found.pairs.of} nodes; see --zone")
+    return problems
 
 
-def _links(pairs: Pairs) -> tuple[NodeLink, ...]:
+def links_of(pairs: Pairs) -> list[NodeLink]:
+    """Each direction between two nodes."""
     found = []
     for (i, source), (j, target) in permutations(enumerate(pairs.nodes), 2):
         ages = (pairs.loss_age_s[i][j], pairs.delay_age_s[i][j], pairs.throughput_age_s[i][j])
         age_s = max((age for age in ages if age is not None), default=None)
         values = (pairs.loss_ratio[i][j], pairs.delay_ms[i][j], pairs.throughput_bps[i][j])
         found.append(NodeLink(source, target, *values, age_s))
-    return tuple(found)
+    return found
 
 
 async def ask(door: Door, path: str, kind: type[_T], **asked: Any) -> Fetched[_T]:

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor import Facts, Severity, examine
-from cli.doctor.cluster_facts import scheduler_of
+from cli.doctor.cluster_facts import ask_sources, scheduler_of
 from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica, ServiceAddress
-from cli.doctor.probes import ask_sources
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
 from extender.schemas import AgentsAmiss, ProbeAgents
