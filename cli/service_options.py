@@ -24,7 +24,7 @@ from cli.output import option
 from extender.errors import ConfigError
 
 if TYPE_CHECKING:
-    from client.connection import Door
+    from client.documents import Door
 
 _T = TypeVar("_T")
 _Command: TypeAlias = Callable[..., None]
@@ -54,7 +54,7 @@ class Reach(msgspec.Struct, frozen=True):
 
     def ask(self, question: Callable[["Door"], Coroutine[Any, Any, _T]], text: str = "asking netgang") -> _T:
         """What netgang answers; a terminal shows meanwhile that it is asked. Errors: ConfigError, the question's."""
-        from client.connection import door
+        from client.documents import door
 
         url, kubeconfig, context, service = self.url, self.kubeconfig, self.context, self.service
         if (url, kubeconfig, context, service) == (None, None, None, None):
@@ -77,7 +77,7 @@ class Reach(msgspec.Struct, frozen=True):
         """`given`, else as kubectl's plugin that of the context; `None`: neither is known. Errors: ConfigError."""
         if given is not None or not self.by_kubectl or self.url is not None:
             return given
-        from client.connection import access_of
+        from client.documents import access_of
 
         return access_of(self.kubeconfig, self.context).namespace or "default"
 

@@ -1,7 +1,7 @@
 """The agent's loop: measure in steps, exchange reports for assignments, end when asked.
 
 Rules: the first exchange is at once, for there is nothing to measure before it; what netgang did not take goes with the
-next report (`probe.window`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
+next report (`probe.session`); an assignment that was not renewed for `KEEP_S` ends, so that an agent without netgang
 does not go on sending and answering. One line in the log for each change, at most one a minute for what repeats.
 """
 
@@ -17,8 +17,8 @@ from probe.burst import BurstRunner
 from probe.documents import Assignment
 from probe.exchange import Exchange, pause_s
 from probe.prober import SPREAD, Prober
+from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, Batches, LastKnown
 from probe.udp import MachineClock, UdpSocket, clock_error
-from probe.window import BURSTS_KEPT_S, LINKS_KEPT_S, Batches, LastKnown
 
 KEEP_S: Final = 900.0
 _LEAST_S: Final = 1.0  # Between two reports that netgang takes; counted from its answer, as it took the last one before

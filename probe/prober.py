@@ -17,9 +17,8 @@ from typing import Final
 from probe import packets
 from probe.documents import Assignment, Peer
 from probe.packets import SessionReflector
-from probe.session import Session
+from probe.session import Session, Window
 from probe.udp import MachineClock, UdpSocket
-from probe.window import Window
 
 STEP_S: Final = 0.05
 LONGEST_STEP_S: Final = 0.2

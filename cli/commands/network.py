@@ -42,21 +42,22 @@ def network(
         if nodes:
             _link(reach, nodes, output, as_json=as_json)
             return
-        found = reach.ask(partial(documents.links, zone=zone))
-    for problem in found.problems:
+        found = reach.ask(partial(documents.network, zone=zone))
+    links = documents.links_of(found.pairs)
+    for problem in documents.problems_of(found):
         say(errors, "note: ", "yellow", problem)
     if as_json:
-        lines = ",\n".join(json.dumps(link._asdict()) for link in found.links)
+        lines = ",\n".join(json.dumps(link._asdict()) for link in links)
         sys.stdout.write(f"[\n{lines}\n]\n" if lines else "[]\n")
     elif output is not None:
         from cli.rendering.network import links_table
 
-        print_list(partial(links_table, links=found.links), output)
+        print_list(partial(links_table, links=links), output)
     else:
         from cli.rendering.network import health
 
-        print_list(partial(health, metrics=found.metrics, degraded=found.degraded, probe=found.probe))
-    if not found.links:
+        print_list(partial(health, found=found))
+    if not links:
         fail(errors, "nothing there measures packet loss, delay or throughput", code=1)
 
 

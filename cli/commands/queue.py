@@ -82,7 +82,7 @@ def jobs(
 
     Exit code: 0 shown; 1 no answer; 2 wrong use, such as a job that is not known; 130 Ctrl-C.
     """
-    from cli.rendering.jobs import job_in_full, jobs_table
+    from cli.rendering.queue import job_in_full, jobs_table
     from client import documents
 
     wide = output is not None

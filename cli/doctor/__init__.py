@@ -1,7 +1,7 @@
 """`netgang doctor`: what is wrong with an installation, and what to change.
 
 Why: most of what can go wrong here goes wrong in silence: a timeout that is too short, a Lease that is shared, a policy
-without its binding. Rule: `cluster_facts` and `probes` look, and change nothing; what they saw is `facts`; checks say
+without its binding. Rule: `cluster_facts` looks, and changes nothing; what it saw is `facts`; checks say
 what follows from it, as plain functions from facts to findings; `examine` puts them together. A finding names the field
 or object, and its fix. What could not be seen is no finding: it is left out, and said.
 """

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from extender.schemas.network import ProbeAgents
+from extender.schemas import ProbeAgents
 from extender.settings.settings import Settings
 from scoring.explain import words
 from scoring.model import Node

@@ -11,9 +11,8 @@ from typing import Final
 from cli.doctor.facts import Facts, Finding, Json, LeaseSeen, Replica, Right, error, some, spec_of, warning
 from cli.rendering.network import amiss_text, since
 from extender.kube import calls
-from extender.leadership.lease import LEADER
-from extender.settings.settings import Settings
-from extender.settings.times import LEASE_NAME, LeaderElection
+from extender.leadership.lease_loop import LEADER
+from extender.settings.settings import LEASE_NAME, LeaderElection, Settings
 from scoring.ids import NO_ZONE
 
 _MINOR: Final = re.compile(r"^v?(\d+)\.(\d+)")

@@ -10,8 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from cli.doctor.facts import Facts, Finding, Json, ServiceAddress, error, warning
-from extender.settings.settings import Settings
-from extender.settings.times import COMMIT_TIMEOUT_S, longest_bind_s
+from extender.settings.settings import COMMIT_TIMEOUT_S, Settings, longest_bind_s
 
 DEFAULT: Final = "default-scheduler"
 _VERBS: Final = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}

@@ -1,7 +1,7 @@
 """`netgang network`: what is measured and what is bad, every link as a line, and the score of one by metric."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Console, Group, RenderableType
@@ -9,22 +9,20 @@ from rich.text import Text
 
 from cli.output import NONE, columns, safe
 from client.documents import NodeLink
-from extender.schemas import network as schema
-from extender.schemas.network import AgentsAmiss, DegradedLinks, KnownPairs, ProbeAgents
+from extender.schemas import AgentsAmiss, LinkInFull, LinkMetric, Network, ProbeAgents
 from scoring.explain.words import value_text
 from scoring.network.measurement import Metric
+from scoring.network.node_links import DegradedLinks
 
 
-def health(
-    console: Console, metrics: Mapping[str, KnownPairs], degraded: tuple[DegradedLinks, ...], probe: ProbeAgents | None
-) -> RenderableType:
+def health(console: Console, found: Network) -> RenderableType:
     """Lines for people."""
     known = (
         f"{metric}: {one.known_pairs} pairs measured; {one.mapped_nodes} of {one.nodes} nodes have an endpoint"
-        for metric, one in metrics.items()
+        for metric, one in found.metrics.items()
     )
-    agents = agent_lines(probe) if probe is not None else ()
-    return Group(*[safe(console, line) for line in (*known, *map(_degraded, degraded), *agents)])
+    agents = agent_lines(found.probe) if found.probe else ()
+    return Group(*[safe(console, line) for line in (*known, *map(_degraded, found.degraded), *agents)])
 
 
 def agent_lines(probe: ProbeAgents) -> Iterator[str]:
@@ -86,7 +84,7 @@ def links_table(console: Console, links: Sequence[NodeLink]) -> RenderableType:
     return columns(console, ("FROM", "TO", "LOSS", "DELAY", "THROUGHPUT", "AGE"), rows)
 
 
-def link_table(console: Console, link: schema.LinkInFull, *, wide: bool) -> RenderableType:
+def link_table(console: Console, link: LinkInFull, *, wide: bool) -> RenderableType:
     """A line for each metric: both directions, what counts of them, and its points; `wide`: ages and sources, too."""
     rows = [(name, *_metric(part, wide=wide)) for name, part in link.metrics.items()]
     rows.append(("sum", *[NONE] * (len(rows[0]) - 2 if rows else 4), f"{link.points:.2f}"))
@@ -107,7 +105,7 @@ def link_table(console: Console, link: schema.LinkInFull, *, wide: bool) -> Rend
     return Group(*parts)
 
 
-def _metric(part: schema.LinkMetric, *, wide: bool) -> tuple[str, ...]:
+def _metric(part: LinkMetric, *, wide: bool) -> tuple[str, ...]:
     known = NONE if part.counts is None else _amount(part.counts, part.unit)
     if part.no_better_than is not None:
         known = f"at best {_amount(part.no_better_than, part.unit)}"

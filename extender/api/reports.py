@@ -24,11 +24,9 @@ from extender.api.openapi import Kind, Name, answers, takes, with_schemas
 from extender.api.problems import LAST, answer_with_problems, document_response, problem_response, read_body
 from extender.controllers.elastic.reports import Reports
 from extender.errors import ApiError, ApiUnavailableError
-from extender.network.probe.agent_state import AgentPods
-from extender.network.probe.agents import Agents
+from extender.network.probe_agents import AgentPods, Agents
 from extender.ports import Clock
-from extender.schemas.jobs import Accepted
-from extender.schemas.probe import ProbeOrders, ProbeReport
+from extender.schemas import Accepted, ProbeOrders, ProbeReport
 
 MAX_BODY_BYTES: Final = 64 * 2**10  # Several times the 256 points of a report, twice the most links of an agent's
 BODY_TIMEOUT_S: Final = 5.0

@@ -15,16 +15,14 @@ from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi_offline import FastAPIOffline
 from starlette.responses import Response
 
-from extender.api.documents.jobs import MOST_JOBS, USUAL_JOBS, JobsView
-from extender.api.documents.network import MOST_NODES, USUAL_NODES
-from extender.api.documents.views import Views
+from extender.api.jobs import MOST_JOBS, USUAL_JOBS, JobsView
+from extender.api.network import MOST_NODES, USUAL_NODES
 from extender.api.openapi import Kind, Name, Responses, answers, problem, takes, with_schemas
 from extender.api.problems import answer_with_problems, document_response, problem_response, read_body
+from extender.api.views import Views
 from extender.api.what_if import BusyError, read_what_if
 from extender.runtime.telemetry import METRICS_CONTENT_TYPE, Telemetry
-from extender.schemas.jobs import JobInFull, JobList
-from extender.schemas.network import LinkInFull, Network
-from extender.schemas.readiness import Readiness
+from extender.schemas import JobInFull, JobList, LinkInFull, Network, Readiness
 from scoring.explain.gang import Explained
 from scoring.explain.queue_report import PlanInForce, Queue
 from scoring.what_if import MisfitError, Supposed, WhatIf

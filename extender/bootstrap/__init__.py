@@ -24,17 +24,15 @@ from extender.kube.client import KubeClient, KubeReviews
 from extender.kube.credentials import load as load_credentials
 from extender.kube.embedded import EmbeddedCluster
 from extender.kube.own_objects import KubeTextStore
+from extender.kube.reflector import Comeback, Reflector
 from extender.kube.transport import FEW, Transport
-from extender.kube.watch.pace import Comeback
-from extender.kube.watch.reflector import Reflector
 from extender.network.refresh import Polled
 from extender.notes import NoteReader, Notes, notes_of
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
 from extender.runtime.clock import SystemClock
 from extender.runtime.slices import Worker, WorkerThread, at_once
 from extender.server.app import Callers
-from extender.settings.settings import Settings
-from extender.settings.times import OwnPod, lease_namespace
+from extender.settings.settings import OwnPod, Settings, lease_namespace
 
 __all__ = ["Service", "embedded", "empty_cache", "fill", "following", "in_memory", "live"]
 

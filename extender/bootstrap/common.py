@@ -22,13 +22,12 @@ from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.controllers.ungate_queue import UngateQueue
 from extender.kube.credentials import ApiServer
 from extender.kube.own_objects import KubeLeases
+from extender.kube.reflector import Reflector
 from extender.kube.transport import FEW, Transport
-from extender.kube.watch.reflector import Reflector
-from extender.leadership.election import Election, LeaseTimes
-from extender.leadership.lease import LeaseApi, RoleLabel
-from extender.leadership.lease_loop import FencedApi, Leadership
-from extender.network.probe.agents import ProbeOptions
-from extender.network.probe.bursts import BurstOptions
+from extender.leadership.election import Election, LeaseApi, LeaseTimes
+from extender.leadership.lease_loop import FencedApi, Leadership, RoleLabel
+from extender.network.probe_agents import ProbeOptions
+from extender.network.probe_bursts import BurstOptions
 from extender.network.refresh import Polled
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, Reviews, TextStore
@@ -42,8 +41,7 @@ from extender.scheduling.planner_loop import Planner
 from extender.scheduling.unfit_nodes import NodeHealth
 from extender.scheduling.verbs import Verbs
 from extender.server.app import Callers
-from extender.settings.settings import Settings
-from extender.settings.times import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, lease_namespace
+from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection, OwnPod, Settings, lease_namespace
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from extender.api.documents.jobs import JobsView
+from extender.api.jobs import JobsView
 from extender.bootstrap.common import Common
 from extender.bootstrap.feeds import Feeds
 from extender.controllers.context import ControllerContext, ControlLoop

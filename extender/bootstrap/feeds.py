@@ -14,7 +14,7 @@ from extender.cache.unreadable import UnreadableObjects
 from extender.controllers.elastic.followed import FollowedJobs, reduce_by, target_from_json
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube.calls import AUTOSCALERS
-from extender.kube.watch.reflector import Reflector
+from extender.kube.reflector import Reflector
 from extender.notes import NoteReader
 from extender.settings.settings import Settings
 

@@ -8,9 +8,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-from extender.network.merge import RefreshStatus, node_counts
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.readiness import Watch
+from extender.schemas import SourcesStatus, Watch
 
 _EVERY_S = 5.0
 
@@ -22,7 +21,7 @@ class Reporting:
     telemetry: Telemetry
     _: KW_ONLY
     sync: Callable[[], Mapping[str, Watch]]
-    network: Callable[[], RefreshStatus | None]
+    network: Callable[[], SourcesStatus | None]
     _seen: dict[tuple[str, str], float] = field(default_factory=dict, init=False)
 
     async def run(self) -> None:
@@ -47,7 +46,7 @@ class Reporting:
             for state in ("fresh", "fading", "expired"):
                 telemetry.network_pairs.labels(metric, state).set(getattr(pairs, state))
         if network.mapping is not None:
-            for metric, count_by_state in node_counts(network.mapping).items():
+            for metric, count_by_state in network.mapping.nodes.items():
                 for state, nodes in count_by_state.items():
                     telemetry.network_nodes.labels(metric, state).set(nodes)
         for source in network.sources:

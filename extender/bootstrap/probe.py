@@ -5,10 +5,9 @@ from collections.abc import Set as AbstractSet
 
 from extender.api.reports import ProbePort
 from extender.bootstrap.common import Common
-from extender.network.probe.agent_state import AgentPods
-from extender.network.probe.agents import Agents
-from extender.network.probe.bursts import Bursts
-from extender.network.probe.source import LOOK_S, ProbeSource
+from extender.network.probe_agents import AgentPods, Agents
+from extender.network.probe_bursts import Bursts
+from extender.network.probe_source import LOOK_S, ProbeSource
 from extender.network.refresh import Polled
 from scoring.ids import NodeName, ZoneName
 from scoring.model import Snapshot

@@ -14,9 +14,9 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from extender.api.auth import Reporters
-from extender.api.documents.views import Views
 from extender.api.problems import PROBES, Only
 from extender.api.reports import ProbePort, ReportsDoor, create_reports_app
+from extender.api.views import Views
 from extender.api.what_if import WhatIfs
 from extender.bootstrap.common import Common, empty_cache
 from extender.bootstrap.controllers import Controllers
@@ -24,14 +24,13 @@ from extender.bootstrap.metrics import Reporting
 from extender.bootstrap.probe import Probing
 from extender.controllers.owners import Circumstances
 from extender.decision_log import Recorder
-from extender.kube.watch.reflector import Reflector
+from extender.kube.reflector import Reflector
 from extender.leadership.lease_loop import Duties
-from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.runtime.memory import collect_when_grown, give_back_each_minute
 from extender.scheduling.degraded_nodes import Degrading
 from extender.scheduling.housekeeping import Housekeeping
-from extender.schemas.readiness import Watch
+from extender.schemas import Watch
 from extender.server.app import PATHS, ForPeople, VerbsApp
 from extender.server.tls import Rotation
 from extender.web.routes import page_router
@@ -123,7 +122,7 @@ class Service:
             **{type(loop).__name__: loop.run for loop in controllers.loops},
             "give memory back": give_back_each_minute,
             "housekeeping": self._housekeeping.run,
-            "reporting": Reporting(self.telemetry, sync=sync, network=self._network_status).run,
+            "reporting": Reporting(self.telemetry, sync=sync, network=self.views.network_status).run,
         }
         if not gc.isenabled():
             tasks["collect"] = partial(self._once_planned, collect_when_grown)
@@ -212,9 +211,6 @@ class Service:
 
     # -- what answers -------------------------------------------------------------------------------------------------
 
-    def _network_status(self) -> RefreshStatus | None:
-        return self._refresh.status() if self._refresh is not None else None
-
     def _views(self) -> Views:
         common, controllers, settings = self._common, self._controllers, self._common.settings
         preemptions, resizing, probing = controllers.preemptions, controllers.resizing, self._probing
@@ -225,7 +221,7 @@ class Service:
             jobs=resizing.view if resizing is not None else None,
             recorder=self._recorder,
             sync=partial(_statuses, common.reflectors),
-            network_status=self._network_status,
+            refresh=self._refresh,
             alarms=controllers.alarms,
             probe_agents=probing.agents_seen if probing is not None else lambda: None,
             leadership=self.leadership.status if self.leadership is not None else None,

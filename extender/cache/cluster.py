@@ -13,7 +13,7 @@ from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Usage
 from extender.cache.state import Attained, ClusterState
 from extender.convert import pinned_node
-from extender.schemas.readiness import CacheSizes
+from extender.schemas import CacheSizes
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import Gang, JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix

@@ -240,7 +240,7 @@ T = TypeVar("T", bound=Keyed)
 
 
 class Watched(Generic[T]):
-    """The objects of one kind: an `extender.kube.watch.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
+    """The objects of one kind: an `extender.kube.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
 
     Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
     keys of those that it has.

@@ -14,7 +14,7 @@ import msgspec
 from extender.convert.decode import Headed
 from extender.kube import calls
 from extender.kube.transport import Transport, mapped
-from extender.leadership.lease import Lease, LeaseSpec
+from extender.leadership.election import Lease, LeaseSpec
 from extender.ports import StoredText
 
 ROLE_LABEL: Final = "netgang.io/role"

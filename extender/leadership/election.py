@@ -11,14 +11,18 @@ version that they replace, so of two only one succeeds. Rules:
 - A write whose answer was lost counts if it is found in the Lease, from the moment when it was sent.
 - Each write differs from the last, even where the wall clock stands still: an unchanged Lease is a dead holder's.
 - A Lease that vanishes does not free candidates that knew it from waiting for its last holder.
+
+Times in a Lease are another clock's: they are compared for being the same or not.
 """
 
 import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
 
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
-
-from extender.leadership.lease import Lease, LeaseSpec, micro_time
 
 DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
 JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
@@ -26,6 +30,46 @@ LOOKS = 2.5  # Of a candidate while the holder renews once: the next look adds t
 
 _LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
 _UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class LeaseSpec(Struct, frozen=True):
+    """What a Lease says; times as text, because no other clock is trusted."""
+
+    holder: str = field(name="holderIdentity", default="")  # The leader; "": there is none to wait for
+    duration_s: int = field(name="leaseDurationSeconds", default=0)  # How long others wait after the last change
+    acquired: str = field(name="acquireTime", default="")
+    renewed: str = field(name="renewTime", default="")
+    transitions: int = field(name="leaseTransitions", default=0)
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """A Lease as it is stored."""
+
+    spec: LeaseSpec
+    version: str  # Its resourceVersion: a write that names another one is refused
+    raw: bytes = b""  # The whole object, so that what others wrote on it stays
+
+
+class LeaseApi(Protocol):
+    """What a candidate asks of the API server. Its own connection: nothing else may delay a renewal."""
+
+    async def read(self) -> Lease | None:
+        """The Lease as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""
+
+    async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
+        """Replace `over`, or create the Lease; as stored. Errors: ConflictError, NotFoundError, and as `read`."""
+
+    async def label(self, pod: str, role: str | None) -> None:
+        """Set or remove the role's label on a pod of our namespace. Errors: NotFoundError and as `read`."""
+
+    async def labelled(self, role: str) -> Sequence[str]:
+        """Names of the pods of our namespace that carry this role's label. Errors: as `read`."""
+
+
+def micro_time(since_epoch_us: int) -> str:
+    """What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again."""
+    return (_EPOCH + timedelta(microseconds=since_epoch_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 class LeaseTimes(msgspec.Struct, frozen=True):

@@ -3,28 +3,87 @@
 A standby follows the cluster as the leader does, so that it has nothing to read when it takes over. Rules: `leading` is
 a look at our own clock, so it is false as soon as it is late; a term begins with empty records, as after a restart;
 losing the lease ends all at once and without waiting; giving it back waits for what is under way, and comes last.
+
+The label `netgang.io/role: leader` is kept on the pod that leads and on no other, for the Service to select by: a
+leader that was killed cannot take it away (docs/safety.md S16).
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership.election import Election
-from extender.leadership.lease import LeaseApi, RoleLabel
+from extender.leadership.election import Election, LeaseApi
 from extender.ports import Clock, ClusterApi
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.readiness import Standing
+from extender.schemas import Standing
 
 _log = logging.getLogger("netgang.leadership")
 
 READS: Final = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
+LEADER: Final = "leader"
 _T = TypeVar("_T")
+_AGAIN_FIRST_S = 0.2
+_AGAIN_LONGEST_S = 5.0
 _FAREWELL_S: Final = 1.0  # Longest wait for label and release each, at an orderly end; a standby can do without
+
+
+class RoleLabel:
+    """The label of our own pod; `pod` "" means that we are none, and nothing is labelled."""
+
+    def __init__(self, api: LeaseApi, pod: str) -> None:
+        self._api = api
+        self._pod = pod
+        self._leader = False
+        self._changed = asyncio.Event()
+        self._changed.set()  # a former process in this pod may have left its label
+        self._settled = asyncio.Event()
+
+    def want(self, *, leader: bool) -> None:
+        """The label shall be there, or not; see `run`."""
+        self._leader = leader
+        self._settled.clear()
+        self._changed.set()
+
+    async def settled(self) -> None:
+        """Wait until the last wanted state is reached."""
+        if self._pod:
+            await self._settled.wait()
+
+    async def run(self) -> None:
+        """Bring about wanted states until cancelled."""
+        failures = 0
+        while self._pod:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._fulfil(leader=self._leader)
+            except (ApiError, ApiUnavailableError) as error:
+                failures += 1
+                if failures == 1:
+                    _log.warning("the label of pod %s cannot be changed: %s", self._pod, error)
+                with suppress(TimeoutError):  # not longer than until another state is wanted
+                    async with asyncio.timeout(min(_AGAIN_FIRST_S * 2.0 ** (failures - 1), _AGAIN_LONGEST_S)):
+                        await self._changed.wait()
+                self._changed.set()
+            else:
+                failures = 0
+                if not self._changed.is_set():
+                    self._settled.set()
+
+    async def _fulfil(self, *, leader: bool) -> None:
+        await self._api.label(self._pod, LEADER if leader else None)
+        if not leader:
+            return
+        for other in await self._api.labelled(LEADER):
+            if other != self._pod and self._leader:
+                with suppress(NotFoundError):  # it is gone, and its label with it
+                    await self._api.label(other, None)
 
 
 class Duties(msgspec.Struct):

@@ -9,23 +9,23 @@ two endpoints share is never decided by order: it is listed as ambiguous until t
 
 import ipaddress
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
 
 from extender.ports import EndpointInfo
-from extender.schemas.network import AmbiguousNode
-from extender.settings.mapping import EndpointRule
-from extender.settings.network import NetworkSettings
+from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
+from extender.settings.network import EndpointRule, NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, Metric
 
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
 NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
+MOST_NAMED: Final = 100  # Nodes, endpoints and doubts that are named of each list; the others are counted
 _CANDIDATES: Final = 10  # All endpoints and nodes may be called `localhost`: their product is not kept
 
 
@@ -42,7 +42,7 @@ def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tupl
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
     """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name.
 
-    Matching ends soon for patterns that the settings accept (`extender.settings.mapping`).
+    Matching ends soon for patterns that the settings accept (`extender.settings.network`).
     """
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()
@@ -76,6 +76,34 @@ class NodeMapping(msgspec.Struct, frozen=True):
     ambiguous: tuple[AmbiguousNode, ...]
     unknown: tuple[str, ...]  # A sentence for each endpoint that is named somewhere, and that no source knows
     unused: tuple[EndpointId, ...]  # Endpoints of no node, sorted: gateways, or names that did not match
+
+    def document(self, *, most: int = MOST_NAMED) -> MappedNodes:
+        """Counts of nodes, and of each list its first `most` entries. Cost: O(ambiguous + most)."""
+
+        def beyond(names: Sized) -> int:
+            return max(len(names) - most, 0)
+
+        doubtful = Counter(one.metric for one in self.ambiguous)
+        return MappedNodes(
+            nodes={
+                metric.value: {
+                    "mapped": len(self.endpoint_of[metric]),
+                    "unmapped": len(self.unmapped[metric]),
+                    "ambiguous": doubtful[metric],
+                }
+                for metric in METRICS
+            },
+            unmapped={metric.value: self.unmapped[metric][:most] for metric in METRICS},
+            ambiguous=self.ambiguous[:most],
+            unknown=self.unknown[:most],
+            unused=self.unused[:most],
+            left_out=LeftOut(
+                unmapped={metric.value: beyond(self.unmapped[metric]) for metric in METRICS},
+                ambiguous=beyond(self.ambiguous),
+                unknown=beyond(self.unknown),
+                unused=beyond(self.unused),
+            ),
+        )
 
 
 def map_nodes(

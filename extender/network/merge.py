@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 from extender.network.answers import merged, row_keys
 from extender.network.mapping import NodeMapping, map_nodes, measured_ends
 from extender.ports import EndpointInfo
-from extender.schemas.network import Source
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
 from scoring.model.policy import Ttl
-from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, PairCounts, Zones
+from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, Zones
 
 PROBE: Final = "probe"  # Name of the source
 
@@ -151,32 +150,3 @@ def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
     return len(nodes) == len(others) and all(
         one is other or looked_at(one) == looked_at(other) for one, other in zip(nodes, others, strict=True)
     )
-
-
-class RefreshStatus(msgspec.Struct, frozen=True):
-    """What /readyz and /v1/network show."""
-
-    version: int
-    published_at_s: float | None
-    sources: tuple[Source, ...]
-    known_pairs: Mapping[Metric, int]  # metric → directed pairs of endpoints with a value, of any age
-    pairs: Mapping[Metric, PairCounts]  # metric → the same by age, as of now
-    mapping: NodeMapping | None  # Unmapped, ambiguous, unknown, unused; `None` before the first data
-    crash: str | None  # An unforeseen error, until the work that met it succeeds again
-
-    @property
-    def ready(self) -> bool:
-        """Failing sources do not make the service unready (it works on without), only our own errors do."""
-        return self.crash is None
-
-
-def node_counts(mapping: NodeMapping) -> dict[Metric, dict[str, int]]:
-    """Nodes by metric and state: `mapped`, `unmapped`, `ambiguous`."""
-    return {
-        metric: {
-            "mapped": len(mapping.endpoint_of[metric]),
-            "unmapped": len(mapping.unmapped[metric]),
-            "ambiguous": sum(one.metric is metric for one in mapping.ambiguous),
-        }
-        for metric in METRICS
-    }

@@ -21,9 +21,10 @@ from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import off_loop
-from extender.network.merge import Built, Given, RefreshStatus, build
+from extender.network.mapping import MOST_NAMED
+from extender.network.merge import Built, Given, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
-from extender.schemas.network import Source
+from extender.schemas import Source, SourcesStatus
 from extender.settings.network import NetworkSettings
 from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix
@@ -97,19 +98,19 @@ class NetworkRefresh:
         """Nodes came, went or were relabelled: map them again soon."""
         self._changed.set()
 
-    def status(self) -> RefreshStatus:
-        """How the sources do, and which nodes have no endpoint."""
+    def status(self, *, most: int = MOST_NAMED) -> SourcesStatus:
+        """How the sources do, and the first `most` of each list of nodes and endpoints without the other."""
         built = self._built
         matrix = built.matrix if built is not None else NetworkMatrix()
         now = replace(matrix, evaluated_at_s=self.clock.now_s())
         soft, hard = self.options.network.soft_ttl_s, self.options.network.hard_ttl_s
-        return RefreshStatus(
+        return SourcesStatus(
             version=matrix.version,
             published_at_s=self._published_at_s,
             sources=tuple(state.status for state in self._states),
-            known_pairs={metric: matrix.known_pairs(metric) for metric in METRICS},
-            pairs={m: now.count(m, soft_ttl_s=soft.of(m.value), hard_ttl_s=hard.of(m.value)) for m in METRICS},
-            mapping=built.mapping if built is not None else None,
+            known_pairs={metric.value: matrix.known_pairs(metric) for metric in METRICS},
+            pairs={m.value: now.count(m, soft_ttl_s=soft.of(m), hard_ttl_s=hard.of(m)) for m in METRICS},
+            mapping=built.mapping.document(most=most) if built is not None else None,
             crash="; ".join(f"{task}: {error}" for task, error in sorted(self._crashes.items())) or None,
         )
 

@@ -2,7 +2,7 @@
 
 Rule: success is reported only after the API server confirmed it. A Binding begins when the in-flight limiter allows it,
 at the latest when half of the commit timeout has passed since the hold limit of the call that asked for it, and takes
-`BINDING_MAX_S` at most; kube-scheduler waits for that (`extender.settings.times`). What changed meanwhile is
+`BINDING_MAX_S` at most; kube-scheduler waits for that (`extender.settings.settings`). What changed meanwhile is
 looked at again: a gang that became invalid or too small posts no further Binding (docs/safety.md S24), and after a
 long wait all of a gang's places must still do before the first of its Bindings.
 

@@ -28,15 +28,15 @@ from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from extender.api.documents.views import Views
 from extender.api.problems import TooLargeError, problem_response, whole_body
 from extender.api.routes import create_documents_app
+from extender.api.views import Views
 from extender.convert import wire
 from extender.convert.wire import BindArgs, Failed, FilterArgs, Passed, Refused
 from extender.errors import BadRequestError
 from extender.runtime.telemetry import Telemetry
 from extender.scheduling.verbs import Verbs
-from extender.schemas.readiness import Readiness
+from extender.schemas import Readiness
 from scoring.model.reasons import Reason
 
 UNREADY_AFTER_ERROR_S: Final = 30.0  # How long /readyz says no after an internal error: enough for a probe to see it

@@ -16,10 +16,9 @@ import msgspec
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from extender.api.documents.views import Views
 from extender.api.problems import problem_response
-from extender.web.mesh import mesh_document
-from extender.web.page_sections import Sections, sections_of, version
+from extender.api.views import Views
+from extender.web.page_sections import Sections, mesh_document, sections_of, version
 from scoring.network.matrix import Metric
 
 _SOONEST_S: Final = 1.0

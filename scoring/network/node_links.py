@@ -153,24 +153,31 @@ class Subject(NamedTuple):
     name: str
 
 
-class Degraded(msgspec.Struct, frozen=True):
-    """One subject and metric."""
-
-    about: Subject
-    metric: Metric
-    bad: int  # Directed links of the node or inside the zone
-    of: int
-    worst: float  # In the metric's unit
-    where: tuple[str, str]  # From and to, of the worst
-    certain: bool
-
-
 class DegradedLinks(msgspec.Struct, frozen=True):
+    """A node, or a zone as a whole, with bad links of one metric inside its zone."""
+
+    kind: str  # node or zone.
+    name: str
+    metric: str  # loss, delay or throughput.
+    bad: int  # Directed links.
+    of: int
+    worst: float  # In the metric's unit: ratio, ms or bit/s.
+    source: str  # From and to, of the worst.
+    target: str
+
+    @property
+    def about(self) -> Subject:
+        """The node or the zone."""
+        return Subject(SubjectKind(self.kind), self.name)
+
+
+class LinksLook(msgspec.Struct, frozen=True):
     """What is bad, and of what anything is known."""
 
-    degraded: tuple[Degraded, ...] = ()
+    degraded: tuple[DegradedLinks, ...] = ()  # Without doubt
     known: frozenset[Subject] = frozenset()
     there: frozenset[str] = frozenset()  # Nodes and zones of the cluster
+    uncertain: frozenset[Subject] = frozenset()
 
 
 class _Bad(NamedTuple):
@@ -185,9 +192,9 @@ class _Bad(NamedTuple):
         return _Bad(self.source[chosen], self.target[chosen], self.value[chosen], self.bad[chosen])
 
 
-def degraded(links: NodeLinks) -> DegradedLinks:
+def degraded(links: NodeLinks) -> LinksLook:
     """Look at links. Cost: O(m log m) for m links, and O(bad links) for each node found."""
-    found: list[Degraded] = []
+    found: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
     known: set[Subject] = set()
     for metric in METRICS:
         inner = _inner(links, metric)
@@ -198,15 +205,18 @@ def degraded(links: NodeLinks) -> DegradedLinks:
             own = inner.where(inner.bad & (links.zone[inner.source] == zone))
             certain = bool(count[zone] >= _ZONE_SHARE * of[zone])
             found.append(
-                _described(
-                    links, metric, Subject(SubjectKind.ZONE, links.zones[zone]), own, int(of[zone]), certain=certain
-                )
+                (_described(links, metric, Subject(SubjectKind.ZONE, links.zones[zone]), own, of[zone]), certain)
             )
         inner = inner.where((count < _ZONE_SHARE * of)[links.zone[inner.source]])
         ends = np.unique(np.concatenate([inner.source, inner.target]))
         known.update(Subject(SubjectKind.NODE, links.names[row]) for row in ends.tolist())
         found += _nodes(links, metric, inner)
-    return DegradedLinks(tuple(found), frozenset(known), frozenset({*links.names, *links.zones}))
+    return LinksLook(
+        tuple(one for one, certain in found if certain),
+        frozenset(known),
+        frozenset({*links.names, *links.zones}),
+        frozenset(one.about for one, certain in found if not certain),
+    )
 
 
 def _inner(links: NodeLinks, metric: Metric) -> _Bad:
@@ -223,7 +233,7 @@ def _inner(links: NodeLinks, metric: Metric) -> _Bad:
     return _Bad(source, rows.target, value, bad)
 
 
-def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[Degraded]:
+def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[tuple[DegradedLinks, bool]]:
     """The nodes that explain the bad links, those with most first, by name among equals."""
     size = len(links.names)
     of = np.bincount(inner.source, minlength=size) + np.bincount(inner.target, minlength=size)
@@ -233,18 +243,15 @@ def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[Degraded]:
         if not len(left.source) or counts[row := int(counts.argmax())] < _LEAST_SHARE * of[row]:
             return
         own = (left.source == row) | (left.target == row)
-        about, certain = (
-            Subject(SubjectKind.NODE, links.names[row]),
-            counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row]),
-        )
-        yield _described(links, metric, about, left.where(own), int(of[row]), certain=bool(certain))
+        certain = bool(counts[row] >= max(_LEAST_LINKS, _NODE_SHARE * of[row]))
+        yield _described(links, metric, Subject(SubjectKind.NODE, links.names[row]), left.where(own), of[row]), certain
         left = left.where(~own)
 
 
-def _described(links: NodeLinks, metric: Metric, about: Subject, bad: _Bad, of: int, *, certain: bool) -> Degraded:
+def _described(links: NodeLinks, metric: Metric, about: Subject, bad: _Bad, of: int) -> DegradedLinks:
     at = int((bad.value.argmin if metric is Metric.THROUGHPUT else bad.value.argmax)())
-    where = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
-    return Degraded(about, metric, len(bad.value), of, float(bad.value[at]), where, certain)
+    source, target = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
+    return DegradedLinks(*about, metric.value, len(bad.value), int(of), float(bad.value[at]), source, target)
 
 
 BAD_S: Final = 60.0
@@ -267,25 +274,23 @@ class Alarm(msgspec.Struct, frozen=True):
 
     about: Subject
     since_s: float
-    degraded: tuple[Degraded, ...]  # By metric; empty: it is good again
+    degraded: tuple[DegradedLinks, ...]  # By metric; empty: it is good again
 
 
 def step(
-    states: Mapping[Subject, AlarmState], look: DegradedLinks, *, now_s: float
+    states: Mapping[Subject, AlarmState], look: LinksLook, *, now_s: float
 ) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
     """The states after a look, and what to announce. Cost: O(states + degraded).
 
-    >>> from scoring.network.measurement import Metric
-    >>> node = Subject(SubjectKind.NODE, "n1")
-    >>> found = Degraded(node, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), True)
-    >>> bad = DegradedLinks((found,), frozenset({node}), frozenset({"n1"}))
+    >>> found = DegradedLinks("node", "n1", "loss", 4, 4, 0.1, "n1", "n2")
+    >>> bad = LinksLook((found,), frozenset({found.about}), frozenset({"n1"}))
     >>> states, alarms = step({}, bad, now_s=0.0)
     >>> alarms
     []
     >>> [alarm.since_s for alarm in step(states, bad, now_s=60.0)[1]]
     [0.0]
     """
-    of: dict[Subject, list[Degraded]] = {}
+    of: dict[Subject, list[DegradedLinks]] = {}
     for one in look.degraded:
         of.setdefault(one.about, []).append(one)
     after: dict[Subject, AlarmState] = {}
@@ -293,9 +298,8 @@ def step(
     for about in sorted({*states, *of}):
         if about.name not in look.there:
             continue
-        found = of.get(about, [])
-        certain = tuple(one for one in found if one.certain)
-        verdict = True if certain else None if found or about not in look.known else False
+        found = tuple(of.get(about, ()))
+        verdict = True if found else None if about in look.uncertain or about not in look.known else False
         state = states.get(about)
         if state is None:
             if not verdict:
@@ -304,7 +308,7 @@ def step(
         if verdict is not None and verdict is not state.bad:
             state = replace(state, bad=verdict, since_s=now_s)
         if verdict is not None and _due(state, now_s) and len(alarms) < MOST:
-            alarms.append(Alarm(about, state.since_s, certain))
+            alarms.append(Alarm(about, state.since_s, found))
             state = replace(state, announced_bad=state.bad, announced_s=now_s)
         if state.bad or state.announced_bad or (state.announced_s is not None and now_s - state.announced_s < QUIET_S):
             after[about] = state

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from extender.api.documents.network import link_document
+from extender.api.network import link_document
 from extender.network.meshfile import read_mesh
 from scoring.ids import NodeName
 from scoring.model.policy import ScorePolicy

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
-from extender.leadership.lease import Lease, LeaseSpec
+from extender.leadership.election import Lease, LeaseSpec
 
 
 class StoredLease(msgspec.Struct):

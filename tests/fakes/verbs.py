@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from extender.api.documents.network import link_document, network_document
-from extender.api.documents.views import Views
+from extender.api.network import link_document, network_document
+from extender.api.views import Views
 from extender.convert.wire import BindArgs, FilterAnswer, FilterArgs, Passed
 from extender.scheduling.verbs import Verbs
-from extender.schemas.network import LinkInFull, Network
-from extender.schemas.readiness import CacheSizes, PartStates, Readiness
+from extender.schemas import CacheSizes, LinkInFull, Network, PartStates, Readiness
 from scoring.explain.gang import ExplainedPod, PodPlace
 from scoring.explain.queue_report import PlanInForce
 from scoring.ids import NodeName

@@ -12,7 +12,7 @@ from typing import Any, Self, cast
 from extender.bootstrap import empty_cache, reflectors_of
 from extender.bootstrap.feeds import feeds_of
 from extender.cache.unreadable import UnreadableObjects
-from extender.kube.watch.reflector import Reflector
+from extender.kube.reflector import Reflector
 from extender.notes import UncheckedNotes
 from extender.ports import ClusterApi, Page, WatchEvent
 from extender.runtime.clock import SystemClock

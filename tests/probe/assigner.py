@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from time import monotonic
 from typing import Any
 
-from probe.settings import PORT
+from probe.__main__ import PORT
 
 
 class Assigner:

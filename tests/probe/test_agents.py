@@ -18,8 +18,8 @@ import pytest
 from lab.testbed.processes.network import free_ports
 from probe.documents import Assignment, Peer
 from probe.prober import Prober
+from probe.session import Window
 from probe.udp import MachineClock, UdpSocket
-from probe.window import Window
 from tests.liveness import LIVENESS_S
 from tests.probe.assigner import Assigner, serving
 

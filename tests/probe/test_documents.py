@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probe.documents import Assignment, AssignmentError, Burst, Peer, read_assignment, report
-from probe.window import LINKS_KEPT_S, MOST_WINDOWS, Batches, LastKnown, Window
+from probe.session import LINKS_KEPT_S, MOST_WINDOWS, Batches, LastKnown, Window
 
 PEER = {"node": "n2", "address": "10.0.0.2", "port": 8862}
 WHOLE = {"interval_s": 10.0, "packet_interval_s": 0.1, "peers": [PEER], "reflect_for": ["10.0.0.2"]}

@@ -3,8 +3,7 @@
 import pytest
 
 from probe import packets
-from probe.session import SILENT_S, Session
-from probe.window import Window, figures, merged
+from probe.session import SILENT_S, Session, Window, figures, merged
 
 MS = int(packets.UNITS_PER_MS)
 STEP_S = 0.1

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False, repr=False)
 class Followed(Generic[T]):
-    """The objects of one kind; an `extender.kube.watch.reflector.Sink`."""
+    """The objects of one kind; an `extender.kube.reflector.Sink`."""
 
     key: Callable[[T], str]
     on_change: Callable[[], None]  # Called when an object is another than before; must only take note

@@ -15,9 +15,10 @@ from scoring.model.policy import ScorePolicy
 from scoring.model.snapshot import Snapshot
 from scoring.network import node_links
 from scoring.network.measurement import METRICS, Metric
-from scoring.network.node_links import Alarm, AlarmState, Degraded, DegradedLinks, Subject, SubjectKind
+from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, Subject, SubjectKind
 
 SCAN_S: Final = 0.25  # Least time between two looks at all pods: pods that are not bound make nodes suspect, too
+_MOST_SHOWN: Final = 100  # Of what has bad links
 EVENTS_AT_ONCE: Final = 10  # Nodes that get an Event after one look; all are counted
 _NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metric.THROUGHPUT: "throughput"}
 
@@ -96,7 +97,7 @@ class NetworkAlarms(ControlLoop):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._look: DegradedLinks | None = None  # At the last matrix; `None`: there was none yet
+        self._look: LinksLook | None = None  # At the last matrix; `None`: there was none yet
         self._version = 0
         self._states: dict[Subject, AlarmState] = {}
 
@@ -117,12 +118,11 @@ class NetworkAlarms(ControlLoop):
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
         self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in SubjectKind})
 
-    def bad_now(self) -> tuple[Degraded, ...]:
-        """What is bad beyond doubt by the last matrix, announced or not yet: zones first, then the larger share."""
-        bad = [one for one in self._look.degraded if one.certain] if self._look is not None else []
-        return tuple(
-            sorted(bad, key=lambda one: (one.about.kind is SubjectKind.NODE, -one.bad / one.of, one.about.name))
-        )
+    def bad_now(self) -> tuple[DegradedLinks, ...]:
+        """The first that are bad beyond doubt by the last matrix, announced or not: zones, then the larger share."""
+        bad = self._look.degraded if self._look is not None else ()
+        bad_first = sorted(bad, key=lambda one: (one.kind == SubjectKind.NODE, -one.bad / one.of, one.name))
+        return tuple(bad_first[:_MOST_SHOWN])
 
     def _post(self, alarm: Alarm, snapshot: Snapshot) -> None:
         kind, name = alarm.about
@@ -134,7 +134,7 @@ class NetworkAlarms(ControlLoop):
             self.context.post_event(node_subject(on), what, _words(alarm), name)
 
 
-def _look(snapshot: Snapshot, policy: ScorePolicy) -> DegradedLinks:
+def _look(snapshot: Snapshot, policy: ScorePolicy) -> LinksLook:
     links = node_links.links_of(snapshot.network, {node.name: node.zone for node in snapshot.table.nodes})
     return node_links.degraded(links.within({metric: policy.soft_ttl_s.of(metric) for metric in METRICS}))
 
@@ -146,8 +146,8 @@ def _words(alarm: Alarm) -> str:
     if not alarm.degraded:
         return f"{name}: links are good again since {since}."
     links = "; ".join(
-        f"{_NAMES[one.metric]} of {one.bad} of {one.of} links, "
-        f"the worst {value_text(one.metric, one.worst)} ({one.where[0]} → {one.where[1]})"
+        f"{_NAMES[Metric(one.metric)]} of {one.bad} of {one.of} links, "
+        f"the worst {value_text(Metric(one.metric), one.worst)} ({one.source} → {one.target})"
         for one in alarm.degraded
     )
     return f"{name}: links are bad since {since}: {links}. Gangs are placed elsewhere where they can be."

@@ -11,7 +11,7 @@ from cli.doctor.facts import Facts, Severity
 from extender.errors import ConfigError
 from extender.kube import calls
 from extender.leadership.election import LeaseTimes
-from extender.settings.times import LeaderElection
+from extender.settings.settings import LeaderElection
 from tests.cli.doctor.installed import (
     ADMISSION,
     CONFIG,

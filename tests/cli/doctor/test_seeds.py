@@ -16,15 +16,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cli.doctor import Facts, Severity, examine
-from cli.doctor.cluster_facts import scheduler_of
+from cli.doctor.cluster_facts import ask_sources, scheduler_of
 from cli.doctor.facts import Answered, Endpoints, LeaseSeen, Policies, Replica, ServiceAddress
-from cli.doctor.probes import ask_sources
 from extender.errors import ConfigError
 from extender.runtime.clock import SystemClock
-from extender.schemas.network import AgentsAmiss, ProbeAgents
+from extender.schemas import AgentsAmiss, ProbeAgents
 from extender.settings.ports import TlsSettings
-from extender.settings.settings import Settings
-from extender.settings.times import LeaderElection
+from extender.settings.settings import LeaderElection, Settings
 from scoring.ids import NO_ZONE
 from scoring.model import Taint
 from tests.builders import node

@@ -21,7 +21,7 @@ from cli.doctor.cluster_facts import mounted, settings_of
 from cli.doctor.facts import Policies, ServiceAddress
 from cli.removal import CALLS, POLICIES
 from extender.api.problems import PROBES
-from extender.network.probe.bursts import PORTS
+from extender.network.probe_bursts import PORTS
 from extender.runtime.clock import SystemClock
 from extender.server.tls import load
 from extender.settings.ports import TlsSettings
@@ -29,7 +29,7 @@ from extender.settings.settings import Settings
 from lab.testbed.errors import ControlPlaneError
 from lab.testbed.parts.helm import CHART, HOOK, Helm, hooks
 from lab.testbed.programs.catalogue import KUBERNETES
-from probe.settings import OPTIONS, PORT
+from probe.__main__ import OPTIONS, PORT
 from tests.authority import openssl
 from tests.contract.manifests.rendered import (
     ROOT,

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from client.connection import DEFAULT, proxied
+from client.documents import DEFAULT, proxied
 from extender.controllers.elastic.kinds import KINDS
 from extender.kube import calls
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
-from extender.leadership.lease import LEADER
-from extender.settings.times import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection
+from extender.leadership.lease_loop import LEADER
+from extender.settings.settings import COMMIT_TIMEOUT_S, LEASE_NAME, LeaderElection
 from lab.testbed.processes.schedulers import load_configuration
 from tests.contract.manifests.rendered import (
     MODES,

@@ -11,8 +11,7 @@ from extender.api.reports import ProbePort, create_reports_app
 from extender.controllers.elastic import reports as report_body
 from extender.controllers.elastic.reports import Reports
 from extender.convert import wire
-from extender.network.probe.agent_state import AgentPods
-from extender.network.probe.agents import Agents
+from extender.network.probe_agents import AgentPods, Agents
 from extender.settings.settings import Settings
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
@@ -54,7 +53,7 @@ see [reporting](../how-to/reporting.md). `step` and `loss` are needed:
 """
 _ANSWERS = """# API answers
 
-What [the API](api.md) gives. Each has one schema (`extender/schemas`), which the service, the command line and this
+What [the API](api.md) gives. Each has one schema (`extender/schemas.py`), which the service, the command line and this
 page share. Documents of [the page](../how-to/page.md) change with it.
 
 """

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from extender.schemas.network import LinkInFull, Network
-from extender.schemas.readiness import Readiness
+from extender.schemas import LinkInFull, Network, Readiness
 from scoring.explain.gang import Explained
 from scoring.explain.queue_report import PlanInForce, Queue
 from tests.contract.docs.demonstration import demonstration

@@ -7,8 +7,8 @@ from msgspec import NODEFAULT, Struct
 from msgspec.structs import asdict, fields
 
 from extender.api.openapi import texts_of_fields
-from extender.settings.mapping import EndpointRule
 from extender.settings.network import (
+    EndpointRule,
     FileSource,
     MaddashSettings,
     OpenSearchSettings,

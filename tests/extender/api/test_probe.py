@@ -14,8 +14,7 @@ from extender.api.auth import Reporters
 from extender.api.reports import MAX_BODY_BYTES, ProbePort, ReportsDoor, create_reports_app
 from extender.bootstrap.serve import port_config
 from extender.errors import ApiUnavailableError, NotFoundError
-from extender.network.probe.agent_state import POD_NAME, POD_UID, AgentPods
-from extender.network.probe.agents import Agents
+from extender.network.probe_agents import POD_NAME, POD_UID, AgentPods, Agents
 from extender.ports import Identity
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import NodeName

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.api.documents.views import STALE_S
+from extender.api.views import STALE_S
 from extender.controllers.events.recorder import MOST_QUEUED
 from extender.convert.labels import POD_GROUP_LABEL
 from extender.kube.calls import POD_GROUPS

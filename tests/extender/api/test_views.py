@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from msgspec import UNSET
 
-from extender.api.documents.network import link_document, network_document
-from extender.api.documents.views import Views
+from extender.api.network import link_document, network_document
+from extender.api.views import Views
 from extender.bootstrap import following
 from extender.network.refresh import NetworkRefresh, Polled
-from extender.schemas.network import KnownPairs
+from extender.schemas import KnownPairs
 from extender.settings.settings import Settings
 from scoring.explain.gang import ExplainedPod
 from scoring.explain.queue_report import Queue
@@ -104,7 +104,7 @@ async def reading(world: World, source: FakeNetworkSource) -> AsyncIterator[View
     )
     task = asyncio.create_task(refresh.run())
     await world.settle()
-    yield replace(world.service.views, network_status=refresh.status)
+    yield replace(world.service.views, refresh=refresh)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

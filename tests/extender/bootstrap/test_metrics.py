@@ -7,11 +7,9 @@ from msgspec.structs import replace
 
 from extender.bootstrap.metrics import Reporting
 from extender.network.mapping import map_nodes
-from extender.network.merge import RefreshStatus
 from extender.ports import EndpointInfo
 from extender.runtime.telemetry import Telemetry
-from extender.schemas.network import Source
-from extender.schemas.readiness import Watch
+from extender.schemas import Source, SourcesStatus, Watch
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import Metric, PairCounts
@@ -25,17 +23,17 @@ class Desk:
     def __init__(self) -> None:
         self.telemetry = Telemetry()
         self.sync = {"pods": NEWS}
-        self.network: RefreshStatus | None = None
+        self.network: SourcesStatus | None = None
         self.reporting = Reporting(self.telemetry, sync=lambda: self.sync, network=lambda: self.network)
 
     def counted(self, name: str, **labels: str) -> float:
         return self.telemetry.registry.get_sample_value(f"netgang_{name}", labels) or 0.0
 
 
-def network(*sources: Source) -> RefreshStatus:
-    values: dict[str, Any] = dict.fromkeys(RefreshStatus.__struct_fields__)
+def network(*sources: Source) -> SourcesStatus:
+    values: dict[str, Any] = dict.fromkeys(SourcesStatus.__struct_fields__)
     known = {"sources": sources, "pairs": {Metric.DELAY: PairCounts(2, 0, 0)}}
-    return RefreshStatus(**(values | known))
+    return SourcesStatus(**(values | known))
 
 
 def test_what_came_since_the_last_look_is_added() -> None:
@@ -62,7 +60,7 @@ def test_nodes_are_what_they_are_now() -> None:
     desk = Desk()
     nodes = [builders.node(name) for name in ("a", "b", "c")]
     mapping = map_nodes(nodes, [EndpointInfo(EndpointId(end), ("c",)) for end in ("a", "x", "y")], NetworkSettings())
-    desk.network = replace(network(), mapping=mapping)
+    desk.network = replace(network(), mapping=mapping.document())
     desk.reporting.look()
     desk.reporting.look()
     for state in ("mapped", "unmapped", "ambiguous"):

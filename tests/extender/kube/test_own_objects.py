@@ -9,7 +9,7 @@ from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFou
 from extender.kube.calls import CONFIG_MAPS, LEASES, PODS
 from extender.kube.own_objects import ENTRY, STARTED_GANGS, KubeLeases, KubeTextStore
 from extender.kube.transport import Transport
-from extender.leadership.lease import Lease, LeaseApi, LeaseSpec
+from extender.leadership.election import Lease, LeaseApi, LeaseSpec
 from extender.ports import TextStore
 from lab.testbed.apiserver.server import LoopbackApi
 from lab.testbed.apiserver.store import ApiStore

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.leadership.election import DRIFT_RATIO, Election, LeaseTimes, Write
-from extender.leadership.lease import Lease, LeaseSpec
+from extender.leadership.election import DRIFT_RATIO, Election, Lease, LeaseSpec, LeaseTimes, Write
 from tests.example_counts import FEW, THOROUGH
 
 TIMES = LeaseTimes(4, 2.5, 0.5)  # for one candidate step by step: numbers that are easily added up

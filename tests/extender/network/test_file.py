@@ -12,7 +12,7 @@ import pytest
 from extender.network.meshfile import MeshFileSource
 from extender.network.refresh import Polled
 from extender.ports import Batch
-from extender.schemas.network import Source
+from extender.schemas import Source
 from scoring.network.matrix import Known
 from tests.extender.network.world import QUICK, MovedClock, World, running
 

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.documents.network import mapping_document
 from extender.network.mapping import map_nodes
-from extender.network.merge import node_counts
 from extender.ports import EndpointInfo
-from extender.schemas.network import LeftOut
+from extender.schemas import LeftOut
 from extender.settings.network import NetworkSettings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
@@ -185,8 +183,8 @@ def test_nodes_are_in_one_list_each() -> None:
     ends = [EndpointInfo(EndpointId(f"n{i:02}"), ()) for i in range(5)]
     ends += [EndpointInfo(EndpointId(f"twin{k:02}"), ("n05",)) for k in range(12)]
     mapping = map_nodes(nodes, ends, NetworkSettings())
-    assert node_counts(mapping)[Metric.LOSS] == {"mapped": 5, "unmapped": 24, "ambiguous": 1}
-    found = mapping_document(mapping, most=10)
+    found = mapping.document(most=10)
+    assert found.nodes["loss"] == {"mapped": 5, "unmapped": 24, "ambiguous": 1}
     assert found.unmapped[Metric.LOSS] == tuple(f"n{i:02}" for i in range(6, 16))
     assert [one.node for one in found.ambiguous] == ["n05"] * 3
     assert found.ambiguous[0].candidates == tuple(f"twin{k:02}" for k in range(10))
@@ -204,7 +202,7 @@ def test_a_document_of_thousands_of_nodes_is_short() -> None:
     ends = [EndpointInfo(EndpointId(f"end{k:04}"), ("shared",)) for k in range(5000)]
     mapping = map_nodes(nodes, ends, NetworkSettings())
     for most in (10, 100):
-        found = mapping_document(mapping, most=most)
+        found = mapping.document(most=most)
         assert len(msgspec.json.encode(found)) < 2000 * most
         assert len(found.unknown) + found.left_out.unknown == len(mapping.unknown) == 15_000
         assert len(found.ambiguous) + found.left_out.ambiguous == len(mapping.ambiguous) == 15_000

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from extender.errors import ConfigError
 from extender.network.mapping import NodeMapping, map_nodes, matching, ruled
 from extender.ports import EndpointInfo
-from extender.settings.mapping import PATTERN_LIMIT, EndpointRule, why_not
-from extender.settings.network import NetworkSettings
+from extender.settings.network import PATTERN_LIMIT, EndpointRule, NetworkSettings, why_not
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node

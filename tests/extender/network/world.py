@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from extender.network.merge import RefreshStatus
 from extender.network.refresh import NetworkRefresh, Polled, RefreshOptions
 from extender.ports import Batch, Clock, NetworkSource
-from extender.schemas.network import Source
+from extender.schemas import Source, SourcesStatus
 from scoring.ids import NodeName
 from scoring.model import Node
 from scoring.network.matrix import Known, Metric, NetworkMatrix
@@ -65,7 +64,7 @@ class World:
     def versions(self) -> list[int]:
         return [matrix.version for matrix in self.published]
 
-    def status(self) -> RefreshStatus:
+    def status(self) -> SourcesStatus:
         return self.refresh.status()
 
     @property

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from extender.api.openapi import texts_of_fields
 from extender.errors import ConfigError
 from extender.settings.network import FileSource, HttpSource, MaddashSettings, Source
-from extender.settings.settings import Settings
-from extender.settings.times import LeaderElection
+from extender.settings.settings import LeaderElection, Settings
 from scoring.model.policy import Policy, Preempting, QueuePolicy, Ratios, Ttl
 from scoring.network.matrix import Metric
 

@@ -16,8 +16,8 @@ from scoring.network.node_links import (
     QUIET_S,
     Alarm,
     AlarmState,
-    Degraded,
     DegradedLinks,
+    LinksLook,
     NodeLinks,
     Subject,
     SubjectKind,
@@ -40,7 +40,7 @@ def links(rows: Iterable[Measurement], zone_of: Mapping[NodeName, ZoneName]) -> 
     return links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of)
 
 
-def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> DegradedLinks:
+def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> LinksLook:
     """A full mesh; a fault is of all links of a node, of a zone to others ("a>"), or inside it ("a")."""
 
     def value(one: str, other: str, metric: Metric) -> float:
@@ -62,8 +62,8 @@ def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType
     return degraded(links(rows, zone_of))
 
 
-def named(found: DegradedLinks) -> list[tuple[SubjectKind, str, Metric]]:
-    return sorted((*one.about, one.metric) for one in found.degraded if one.certain)
+def named(found: LinksLook) -> list[tuple[SubjectKind, str, Metric]]:
+    return sorted((*one.about, Metric(one.metric)) for one in found.degraded)
 
 
 NODE_FAULTS: dict[str, tuple[Metric, float]] = {
@@ -77,7 +77,7 @@ NODE_FAULTS: dict[str, tuple[Metric, float]] = {
 def test_a_bad_node_is_named_and_no_neighbour(fault: tuple[Metric, float]) -> None:
     found = look(zones(2, 4), {"a1": fault})
     assert named(found) == [(SubjectKind.NODE, "a1", fault[0])]
-    assert [(one.bad, one.of, one.worst) for one in found.degraded if one.certain] == [(6, 6, fault[1])]
+    assert [(one.bad, one.of, one.worst) for one in found.degraded] == [(6, 6, fault[1])]
 
 
 def test_a_bad_link_alone_names_no_node() -> None:
@@ -100,7 +100,8 @@ def test_a_zone_whose_inner_links_are_all_bad_is_named_once() -> None:
 
 def test_links_between_zones_name_nothing() -> None:
     """Distance makes them what they are; and gateways, which measure the bad node, too, are not bad for that."""
-    assert look(zones(3, 3), {"b>": (Metric.LOSS, 0.5)}).degraded == ()
+    found = look(zones(3, 3), {"b>": (Metric.LOSS, 0.5)})
+    assert (found.degraded, found.uncertain) == ((), frozenset())
     assert named(look(zones(3, 3), {"a1": (Metric.LOSS, 0.01)})) == [(SubjectKind.NODE, "a1", Metric.LOSS)]
 
 
@@ -108,11 +109,11 @@ NODE = Subject(SubjectKind.NODE, "n1")
 THERE = frozenset({"n1"})
 
 
-def seen(state: str) -> DegradedLinks:
+def seen(state: str) -> LinksLook:
     """What a look says of n1: bad, some (uncertain), good, or nothing."""
-    one = Degraded(NODE, Metric.LOSS, 4, 4, 0.1, ("n1", "n2"), state == "bad")
-    found = (one,) if state in ("bad", "some") else ()
-    return DegradedLinks(found, frozenset({NODE}) if state != "nothing" else frozenset(), THERE)
+    found = (DegradedLinks(*NODE, "loss", 4, 4, 0.1, "n1", "n2"),) if state == "bad" else ()
+    known = frozenset({NODE}) if state != "nothing" else frozenset()
+    return LinksLook(found, known, THERE, known if state == "some" else frozenset())
 
 
 def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> list[tuple[float, bool]]:
@@ -158,8 +159,8 @@ def test_when_it_is_announced(looks: list[tuple[float, str]], expected: list[tup
 def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() -> None:
     many = [Subject(SubjectKind.NODE, f"n{i:03}") for i in range(3 * MOST)]
     there = frozenset(one.name for one in many)
-    found = tuple(Degraded(one, Metric.LOSS, 4, 4, 0.1, ("x", "y"), True) for one in many)
-    bad, good = DegradedLinks(found, frozenset(many), there), DegradedLinks((), frozenset(many), there)
+    found = tuple(DegradedLinks(*one, "loss", 4, 4, 0.1, "x", "y") for one in many)
+    bad, good = LinksLook(found, frozenset(many), there), LinksLook((), frozenset(many), there)
     states: dict[Subject, Any] = {}
     sizes: list[int] = []
     alarms: list[Alarm] = []
@@ -167,7 +168,7 @@ def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() 
         states, alarms = step(states, bad, now_s=now_s)
         sizes.append(len(alarms))
     assert sizes == [0, MOST, MOST, MOST, 0]
-    gone, _ = step(states, DegradedLinks(bad.degraded, bad.known, frozenset()), now_s=80.0)
+    gone, _ = step(states, LinksLook(bad.degraded, bad.known, frozenset()), now_s=80.0)
     assert gone == {}
     for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + QUIET_S):
         states, alarms = step(states, good, now_s=now_s)

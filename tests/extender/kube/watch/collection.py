@@ -9,7 +9,7 @@ import msgspec
 
 from extender.convert.decode import Head
 from extender.kube.calls import PODS
-from extender.kube.watch.reflector import Reflector
+from extender.kube.reflector import Reflector
 from extender.ports import ClusterApi
 from lab.testbed.apiserver.store import ApiStore
 from tests.fakes.clock import LoopClock

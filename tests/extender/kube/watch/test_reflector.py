@@ -10,8 +10,7 @@ import pytest
 
 from extender.errors import ApiError, ApiUnavailableError, GoneError
 from extender.kube.calls import NATIVE_GROUPS, NODES, POD_GROUPS, PODS, Resource
-from extender.kube.watch.pace import Comeback
-from extender.kube.watch.reflector import Reflector
+from extender.kube.reflector import Comeback, Reflector
 from lab.testbed.apiserver.store import ApiStore
 from tests.extender.beside import playing
 from tests.extender.kube.watch.collection import Item, RecordingSink, reflector_of, state_of

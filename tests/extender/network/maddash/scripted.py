@@ -9,8 +9,7 @@ from urllib.parse import quote, quote_plus
 import httpx
 
 from extender.network.answers import SourceAnswer as ReadAnswer
-from extender.network.maddash import MaddashSource
-from extender.network.maddash_grid import read_grid
+from extender.network.maddash import MaddashSource, read_grid
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings
 from scoring.network.matrix import Metric

@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from extender.network.probe.agent_state import AgentPod, ReportRefusal
-from extender.network.probe.agents import Agents, ProbeOptions
-from extender.network.probe.bursts import BurstOptions, Bursts
-from extender.network.probe.source import ProbeSource
+from extender.network.probe_agents import AgentPod, Agents, ProbeOptions, ReportRefusal
+from extender.network.probe_bursts import BurstOptions, Bursts
+from extender.network.probe_source import ProbeSource
 from extender.ports import Batch
-from extender.schemas.probe import ProbeOrders, ProbeReport
+from extender.schemas import ProbeOrders, ProbeReport
 from probe.documents import read_assignment
-from probe.window import BURSTS_KEPT_S, LINKS_KEPT_S, LastKnown
+from probe.session import BURSTS_KEPT_S, LINKS_KEPT_S, LastKnown
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.fakes.clock import FakeClock

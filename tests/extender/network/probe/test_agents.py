@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from extender.network.probe.agent_state import ReportRefusal
-from extender.network.probe.agents import ProbeOptions
-from extender.schemas.network import AgentsAmiss
-from extender.schemas.probe import ProbeOrders
+from extender.network.probe_agents import ProbeOptions, ReportRefusal
+from extender.schemas import AgentsAmiss, ProbeOrders
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from tests.extender.network.probe.probing import DEAD, GOOD, Mesh, report

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.network.probe.bursts import PORTS, BurstOptions, Bursts
-from extender.schemas.probe import BurstResult, ProbeBurst
+from extender.network.probe_bursts import PORTS, BurstOptions, Bursts
+from extender.schemas import BurstResult, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.network.measurement import Metric
 from scoring.probing.bursts import DAY_S, RETRY_S

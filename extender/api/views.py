@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from extender.api.documents.jobs import JobsView
-from extender.api.documents.network import USUAL_NODES, link_document, mapping_document, network_document
+from extender.api.jobs import JobsView
+from extender.api.network import USUAL_NODES, link_document, network_document
 from extender.api.what_if import WhatIfs
 from extender.controllers.context import ControllerContext
 from extender.controllers.events.mistakes import UnreadableWords
@@ -16,12 +16,22 @@ from extender.controllers.events.nodes import NetworkAlarms
 from extender.controllers.events.waiting import ExpectedStarts
 from extender.controllers.owners import kept_notes
 from extender.decision_log import Recorder
-from extender.network.merge import RefreshStatus
+from extender.network.mapping import MOST_NAMED
+from extender.network.refresh import NetworkRefresh
 from extender.runtime.decision_lines import RecentDecisions
 from extender.scheduling.held_binds import Binds
 from extender.scheduling.planner_loop import Planner
-from extender.schemas.network import LinkInFull, Network, ProbeAgents
-from extender.schemas.readiness import NetworkSources, PartStates, Readiness, Standing, Watch
+from extender.schemas import (
+    LinkInFull,
+    Network,
+    NetworkSources,
+    PartStates,
+    ProbeAgents,
+    Readiness,
+    SourcesStatus,
+    Standing,
+    Watch,
+)
 from scoring.explain.gang import Explained, ExplainedPod, PodPlace, explain, wants_nodes
 from scoring.explain.queue_report import PlanInForce, Queue, planned_gangs, report
 from scoring.explain.words import expected_text
@@ -48,7 +58,7 @@ class Views:
     jobs: JobsView | None
     recorder: Recorder | None
     sync: Callable[[], dict[str, Watch]]  # kind → how its reflector does
-    network_status: Callable[[], RefreshStatus | None]
+    refresh: NetworkRefresh | None  # `None`: there are no sources
     alarms: NetworkAlarms
     probe_agents: Callable[[], ProbeAgents | None]  # `None`: the probe is off, or this replica does not lead
     leadership: Callable[[], Standing] | None  # How the election stands; `None`: there is none
@@ -138,6 +148,10 @@ class Views:
             return notes
         return (*notes, *kept_notes(self.context.cache.daemon_sets.kept(), now_s=self.planner.now_s))
 
+    def network_status(self, *, most: int = MOST_NAMED) -> SourcesStatus | None:
+        """How sources and mapping do, with `most` names of each list; `None`: there are no sources."""
+        return self.refresh.status(most=most) if self.refresh is not None else None
+
     def network(self, *, zone: str | None = None, limit: int = USUAL_NODES) -> Network:
         """Sources, mapping and coverage of the network data, and the values between some nodes."""
         snapshot = self.context.cache.snapshot()
@@ -166,8 +180,8 @@ class Views:
         )
         if not reasons and self.planner.snapshot is None:
             reasons.append("the first plan is not made yet")
-        network = self.network_status()
-        if network is not None and not network.ready:
+        network = self.network_status(most=_NAMED_IN_READINESS)
+        if network is not None and network.crash is not None:  # failing sources alone do not make it unready
             reasons.append(f"reading network data failed inside: {network.crash}")
         problem, started = self.context.notes.problem, self.started_problem()
         detail = PartStates(
@@ -180,7 +194,7 @@ class Views:
             if network is None
             else NetworkSources(
                 sources=network.sources,
-                mapping=mapping_document(network.mapping, most=_NAMED_IN_READINESS) if network.mapping else UNSET,
+                mapping=network.mapping or UNSET,
                 probe=self.probe_agents() or UNSET,
             ),
         )

@@ -17,9 +17,9 @@ import numpy as np
 from extender.network import answers
 from extender.network.answers import carried
 from extender.network.merge import PROBE
-from extender.network.probe.agents import Agents
+from extender.network.probe_agents import Agents
 from extender.ports import Batch
-from extender.schemas.network import AgentsAmiss, ProbeAgents
+from extender.schemas import AgentsAmiss, ProbeAgents
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import METRICS, Measurement, MeasurementTable, Metric
 from scoring.probing.links import LinkValue

@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict
 
+from extender import schemas
 from extender.controllers.elastic.records import JobView, Records, Resize
 from extender.controllers.elastic.reported import ReportBook
 from extender.controllers.elastic.reports import find_jobs
 from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
-from extender.schemas import jobs as schema
 from scoring.explain.queue_report import QueuedGang, report
 from scoring.ids import GangKey
 from scoring.model import Gang, Snapshot
@@ -44,7 +44,7 @@ class JobsView(msgspec.Struct, frozen=True):
     records: Records
     book: ReportBook
 
-    async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schema.JobList:
+    async def listed(self, *, namespace: str | None = None, limit: int = USUAL_JOBS) -> schemas.JobList:
         """All jobs by name, the first `limit` in short, of one moment. Cost: as the queue, and O(nodes) a job."""
         moment = await self._moment()
         found = sorted(
@@ -57,15 +57,15 @@ class JobsView(msgspec.Struct, frozen=True):
             shown.append(self._short(view, moment))
             if number % _JOBS_A_STEP == 0:
                 await next_slice()
-        return schema.JobList(
+        return schemas.JobList(
             at_s=moment.now_s,
             counts=dict(sorted(Counter(_state(view, moment) for view in found).items())),
-            first_waiting=schema.FirstWaiting(verdict.beneficiary, verdict.reason, verdict.detail),
+            first_waiting=schemas.FirstWaiting(verdict.beneficiary, verdict.reason, verdict.detail),
             jobs=tuple(shown),
             of=len(found),
         )
 
-    async def job(self, namespace: str, name: str, *, kind: str | None = None) -> Sequence[schema.JobInFull]:
+    async def job(self, namespace: str, name: str, *, kind: str | None = None) -> Sequence[schemas.JobInFull]:
         """Everything about the jobs of this name, nearly always one; empty: none is known."""
         views = find_jobs(self.records.views, namespace, name, kind=kind)
         moment = await self._moment()
@@ -79,19 +79,19 @@ class JobsView(msgspec.Struct, frozen=True):
         take_commitments(run)
         return _Moment(now_s, snapshot, run, {one.gang: one for one in queue.gangs})
 
-    def _short(self, view: JobView, moment: _Moment) -> schema.Job:
+    def _short(self, view: JobView, moment: _Moment) -> schemas.Job:
         job, key, entry = view.job, view.job.key, moment.entries.get(view.job.gang)
         gang = moment.snapshot.gangs.get(job.gang)
         changes = self.records.changes_of(job.uid)
         last = self.book.last(key, job.uid)
         age_s = round(max(moment.now_s - last.time_s, 0.0), 3) if last is not None else 0.0
-        return schema.Job(
+        return schemas.Job(
             job=f"{key.namespace}/{key.name}",
             kind=key.kind,
             state=_state(view, moment),
             gang=job.gang or None,
             weight=entry.weight if entry is not None else None,
-            workers=schema.Workers(
+            workers=schemas.Workers(
                 now=job.workers, min=job.min_workers, max=job.max_workers, min_from=view.seen.bounds.source or None
             ),
             placement=_placement(gang, moment),
@@ -99,27 +99,27 @@ class JobsView(msgspec.Struct, frozen=True):
             refusal=job.refusal,
             wish=view.wish,
             metrics=self._metrics(view),
-            reported=None if last is None else schema.LastReport(**asdict(last), age_s=age_s),
+            reported=None if last is None else schemas.LastReport(**asdict(last), age_s=age_s),
             last_change=_change(changes[-1]) if changes else None,
         )
 
-    def _metrics(self, view: JobView) -> schema.MetricsDemand | None:
+    def _metrics(self, view: JobView) -> schemas.MetricsDemand | None:
         if not view.elastic:
             return None
         demand, policy = self.book.demand(view.job), view.job.wants.value
         if demand is None:
-            return schema.MetricsDemand(policy)
-        return schema.MetricsDemand(policy, demand.workers, str(demand.reason), demand.detail)
+            return schemas.MetricsDemand(policy)
+        return schemas.MetricsDemand(policy, demand.workers, str(demand.reason), demand.detail)
 
-    def _long(self, view: JobView, moment: _Moment) -> schema.JobInFull:
+    def _long(self, view: JobView, moment: _Moment) -> schemas.JobInFull:
         job, gang = view.job, moment.snapshot.gangs.get(view.job.gang)
         points = self.book.points(job.key, job.uid)
-        return schema.JobInFull(
+        return schemas.JobInFull(
             **asdict(self._short(view, moment)),
             uid=job.uid,
             pods={str(pod.name): pod.node for pod in gang.members} if gang is not None else {},
             changes=tuple(_change(one) for one in self.records.changes_of(job.uid)),
-            points=schema.Points(kept=len(points), last=tuple(points[-_LAST_POINTS:])),
+            points=schemas.Points(kept=len(points), last=tuple(points[-_LAST_POINTS:])),
         )
 
 
@@ -130,11 +130,11 @@ def _state(view: JobView, moment: _Moment) -> str:
     return entry.state if entry is not None and not ended else view.rough_state
 
 
-def _placement(gang: Gang | None, moment: _Moment) -> schema.Placement:
+def _placement(gang: Gang | None, moment: _Moment) -> schemas.Placement:
     index, nodes = moment.snapshot.table.index, moment.snapshot.table.nodes
     placed = Counter(pod.node for pod in gang.placed if pod.node is not None) if gang is not None else Counter[Any]()
     zones = {str(nodes[index[node]].zone) for node in placed if node in index}
-    return schema.Placement(zones=tuple(sorted(zones)), nodes=dict(sorted(placed.items())))
+    return schemas.Placement(zones=tuple(sorted(zones)), nodes=dict(sorted(placed.items())))
 
 
 def _network(gang: Gang | None, moment: _Moment) -> float | None:
@@ -145,9 +145,9 @@ def _network(gang: Gang | None, moment: _Moment) -> float | None:
     return round(sum(points.values()) / len(points), 3) if points else None
 
 
-def _change(change: Resize) -> schema.WorkerChange:
+def _change(change: Resize) -> schemas.WorkerChange:
     intent, times = change.intent, (change.gone_s, change.ended_s, change.took_s, change.lost_pod_s)
     who, gang = intent.requester.value, intent.beneficiary
-    return schema.WorkerChange(
+    return schemas.WorkerChange(
         intent.before, intent.goal, who, intent.why, gang, change.stage.value, intent.at_s, *times
     )

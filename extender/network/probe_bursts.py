@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from extender.ports import Clock
-from extender.schemas.probe import MOST_LINKS, BurstResult, KnownBurst, ProbeBurst
+from extender.schemas import MOST_LINKS, BurstResult, KnownBurst, ProbeBurst
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.bursts import KEPT_S, SLOW_RATIO, BurstQuestion, BurstReason, BurstView, NextBurst, PastBurst
 from scoring.probing.peers import Pair

@@ -1,1 +1,0 @@
-"""The documents of /v1 as plain JSON values; the CLI prints the same."""

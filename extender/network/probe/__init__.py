@@ -1,1 +1,0 @@
-"""netgang's own probe, this side of it: agents report their links, and are answered which to measure."""
