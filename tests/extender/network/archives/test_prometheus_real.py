@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -92,7 +93,7 @@ async def connect(server: str) -> AsyncIterator[Connect]:
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> PrometheusSource:
-            source = PrometheusSource(Settings(server, **settings))
+            source = PrometheusSource(msgspec.convert({"kind": "prometheus", "url": server, **settings}, Settings))
             stack.push_async_callback(source.aclose)
             return source
 
