@@ -48,7 +48,7 @@ from scoring.plan import Plan, PlannerCache, Run, begin_run, take_commitments
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.placement import place_minimum
-from scoring.plan.result import Refused
+from scoring.plan.result import NoPlace
 from scoring.plan.run import take_members
 
 Seat: TypeAlias = tuple[Role, int] | PodUid  # Role and index; without an index each pod is its own
@@ -314,7 +314,7 @@ class _Places(msgspec.Struct):
         if not ask.need or ask.incomplete is not None:
             return {}
         outcome = place_minimum(run, ask, now_s=now_s)
-        if not isinstance(outcome, Refused):
+        if not isinstance(outcome, NoPlace):
             self._run = None  # it took room for the answer, which others must find free
             return {}
         if outcome.reason not in _WANT_ROOM:

@@ -123,14 +123,15 @@ class Transport:
     ) -> Response:
         """The head of a successful answer; after a 401 that of one more try with a renewed token. Errors: ApiError."""
         for tries_left in (1, 0):
-            request = self._client.request(method, self._url(path)).streamed_read_buffer_limit(0)
+            request = self._client.request(method, self._url(path))
             if body is not None:
                 request = request.header("Content-Type", content_type).body_bytes(body)
             if authorization := await self.server.authorization.header():
                 request = request.header("Authorization", authorization, is_sensitive=True)
-            if ends_s is not None:
-                left_s = max(ends_s - asyncio.get_running_loop().time(), 0.0)
-                request = request.timeout(timedelta(seconds=left_s))
+            if ends_s is None:
+                request = request.streamed_read_buffer_limit(0)  # a watch's head comes at once; a short answer with it
+            else:
+                request = request.timeout(timedelta(seconds=max(ends_s - asyncio.get_running_loop().time(), 0.0)))
             response = await hanging_up.enter_async_context(request.build_streamed())
             unauthorized = response.status == HTTPStatus.UNAUTHORIZED and tries_left
             if not (unauthorized and await self.server.authorization.after_refusal(authorization)):

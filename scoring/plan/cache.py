@@ -69,7 +69,7 @@ class RunningEntries(msgspec.Struct, frozen=True):
     """(entries,): places in `gangs`"""
 
 
-class _Footprint(msgspec.Struct, frozen=True):
+class _RunningFootprint(msgspec.Struct, frozen=True):
     gang: Gang
     rows: Ints
     amounts: Ints
@@ -84,7 +84,7 @@ class RunningGangs(msgspec.Struct, eq=False):
     """
 
     _stamp: object = None
-    _known: dict[GangKey, _Footprint] = {}
+    _known: dict[GangKey, _RunningFootprint] = {}
     _gangs: list[Gang] = []
     _running: RunningEntries | None = None
 
@@ -95,19 +95,19 @@ class RunningGangs(msgspec.Struct, eq=False):
         if same and self._running is not None and all(map(is_, measured, self._gangs)):
             return self._running
         known = self._known if stamp == self._stamp else {}
-        found: dict[GangKey, _Footprint] = {}
+        found: dict[GangKey, _RunningFootprint] = {}
         for gang in measured:
             one = known.get(gang.key)
             if one is None or one.gang is not gang:
                 on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
-                one = _Footprint(gang, *table.footprint(on_nodes), running_since_s(gang))
+                one = _RunningFootprint(gang, *table.footprint(on_nodes), running_since_s(gang))
             found[gang.key] = one
         running = stacked([one for one in found.values() if len(one.rows)], len(table.axis))
         self._stamp, self._known, self._gangs, self._running = stamp, found, measured, running
         return running
 
 
-def stacked(known: list[_Footprint], resources: int) -> RunningEntries:
+def stacked(known: list[_RunningFootprint], resources: int) -> RunningEntries:
     """The arrays of all, by rows."""
     rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in known)])
     by_row = np.argsort(rows, kind="stable")

@@ -18,7 +18,7 @@ from scoring.ids import GangKey, NodeName, ZoneName
 from scoring.model import Gang, GangSource, MemberClass, Pod, Role
 from scoring.model.policy import GangOptions, Policy, ScorePolicy, Selection, ZonePolicy, gang_options
 from scoring.network.matrix import Ints
-from scoring.plan.result import Refused
+from scoring.plan.result import NoPlace
 
 ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
 """Interchangeable pods together; pods in order of importance."""
@@ -100,7 +100,7 @@ class MemberSet(msgspec.Struct, eq=False):
     """Of these, among all of the run's, ascending"""
     home: frozenset[ZoneName]
     """Zones of members that have a node."""
-    refused: tuple[object, object, Refused] | None = None
+    refused: tuple[object, object, NoPlace] | None = None
     """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
     shrinks during a run, so it holds for all of them in the same words"""
     could_fit: bool | None = None

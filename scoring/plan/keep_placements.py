@@ -19,7 +19,7 @@ from scoring.model.reasons import Reason
 from scoring.network.matrix import Ints
 from scoring.plan.demand import GangDemand
 from scoring.plan.placement import has_room, place_beside, place_minimum, with_more
-from scoring.plan.result import Admission, Placed, Refused
+from scoring.plan.result import Admission, NoPlace, Placed
 from scoring.plan.run import Run
 
 
@@ -71,7 +71,7 @@ class LaterPlaces:
             self._run.capacity.room.shift(-amounts)
 
 
-def keep_commitment(run: Run, demand: GangDemand) -> Placed | Refused:
+def keep_commitment(run: Run, demand: GangDemand) -> Placed | NoPlace:
     """A committed gang keeps its nodes (their room is taken already); members that came later go beside them."""
     assignment = run.snapshot.commitments[demand.gang.key].assignment
     nodes = {pod.uid: assignment[pod.uid] for pod in demand.gang.pending if pod.uid in assignment}
@@ -79,7 +79,7 @@ def keep_commitment(run: Run, demand: GangDemand) -> Placed | Refused:
     placed = place_beside(run, demand, Placed(zones, nodes, None))
     if placed.nodes:
         return placed
-    return Refused(Reason.SURPLUS, "the minimum is under way; more start when there is room")
+    return NoPlace(Reason.SURPLUS, "the minimum is under way; more start when there is room")
 
 
 def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None:

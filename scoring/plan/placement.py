@@ -25,7 +25,7 @@ from scoring.network.matrix import Ints
 from scoring.plan.cache import remember
 from scoring.plan.capacity import When
 from scoring.plan.demand import ByClass, GangDemand, MemberSet, Tiers, countable
-from scoring.plan.result import Placed, Refused
+from scoring.plan.result import NoPlace, Placed
 from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
 from scoring.score.zone_distance import fewest_zones, mean_between, rank_zones, zone_distances
@@ -50,18 +50,18 @@ def kind_of(run: Run, demand: GangDemand) -> MemberSet:
     return known
 
 
-def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
+def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoPlace:
     """Place the gang where there is room: its minimum set, or, if that runs, as many further members as fit."""
     if not demand.need:
         zones = run.view.zones_of(node for _, node in demand.siblings)
         more = place_more(run, demand, zones, ()) if zones else place_rest(run, demand)
-        return more or Refused(Reason.SURPLUS, "the minimum runs; more members start when there is room")
+        return more or NoPlace(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     kind = kind_of(run, demand)
     known = kind.refused
     if known is not None and known[0] is run.capacity.room and known[1] in (None, run.capacity.room.moment):
         return known[2]
     outcome = place_minimum(run, demand, now_s=now_s)
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, NoPlace):
         if outcome.reason is not Reason.SPILL_WAIT:  # which only a clock decides
             kind.refused = (run.capacity.room, run.capacity.room.moment if countable(demand) else None, outcome)
         return outcome
@@ -88,11 +88,11 @@ def with_more(run: Run, demand: GangDemand, placed: Placed) -> Placed:
     return placed if more is None else replace(placed, nodes={**placed.nodes, **more.nodes})
 
 
-def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | Refused:
+def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoPlace:
     """Place the gang's whole minimum set, or say why not."""
     kind = kind_of(run, demand)
     if not kind.allowed:
-        return Refused(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, demand))
+        return NoPlace(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, demand))
     rooms = run.capacity.zone_rooms(kind)
     enough = rooms[kind.columns] >= kind.size
     if not enough.any():
@@ -149,7 +149,7 @@ def place_rest(run: Run, demand: GangDemand) -> Placed | None:
 
 def _spread_or_wait(
     run: Run, demand: GangDemand, kind: MemberSet, *, now_s: float, rooms: Ints | None = None
-) -> Placed | Refused:
+) -> Placed | NoPlace:
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
     uncounted = asks_uncounted(run, demand)
@@ -158,17 +158,17 @@ def _spread_or_wait(
     if preferred and not demand.siblings:
         since_s = max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
         if (left_s := run.policy.spill_wait_s - (now_s - since_s)) > 0.0:
-            return Refused(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
+            return NoPlace(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
     if preferred and (placed := _spread(run, demand, kind)) is not None:
         return placed
     if run.snapshot.exclusions and run.capacity.zones_for(kind.classes, refusals=False)[kind.columns].any():
-        return Refused(Reason.UNCOUNTED if uncounted else Reason.FILTERED, _FILTERED)
+        return NoPlace(Reason.UNCOUNTED if uncounted else Reason.FILTERED, _FILTERED)
     held = run.capacity.zone_members(kind)[kind.columns] if rooms is None else np.minimum(rooms, kind.size)
     best = len(kind.allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
     reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
     reason = Reason.UNCOUNTED if uncounted else reason  # nobody leaves for what may not exist
     where = f"zone {kind.allowed[best] or '(none)'}"
-    return Refused(reason, f"most room in {where}: {held[best]} of {kind.size} members")
+    return NoPlace(reason, f"most room in {where}: {held[best]} of {kind.size} members")
 
 
 def _spread(run: Run, demand: GangDemand, kind: MemberSet) -> Placed | None:
@@ -192,9 +192,9 @@ def asks_uncounted(run: Run, demand: GangDemand) -> bool:
 _FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
 
 
-def impossible(size: int) -> Refused:
+def impossible(size: int) -> NoPlace:
     """The answer to a gang of `size` that would not fit the empty cluster."""
-    return Refused(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
+    return NoPlace(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
 
 
 def _was_there(run: Run, kind: MemberSet, *, together: bool) -> bool:

@@ -43,7 +43,7 @@ from scoring.plan.placement import (
 )
 from scoring.plan.queue_order import NamespaceQuota, QueueOrder
 from scoring.plan.reservations import BackfillRoom, StarvationReservations, promised_first
-from scoring.plan.result import WANTS_ROOM, Admission, Placed, Plan, Refused, Waiting
+from scoring.plan.result import WANTS_ROOM, Admission, NoPlace, Placed, Plan, Waiting
 from scoring.plan.run import Run, begin_run, take_commitments
 from scoring.queue.weights import is_wide
 
@@ -108,7 +108,7 @@ class _Turns:
         self._room = BackfillRoom(run, self._previous.promise, now_s=now_s) if backfills else None
         self._reserved: StarvationReservations | None = None
         """Made for the first gang that room is kept for"""
-        self._by_ends: dict[object, tuple[object, Refused, Refused]] = {}
+        self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
         """Gangs that are placed in their turn or not at all"""
@@ -148,21 +148,21 @@ class _Turns:
         before = self._before.get(key)
         if before is not None:
             self._later.begin(key)
-        outcome: Placed | Refused | None = self._refused_at_once(demand)
+        outcome: Placed | NoPlace | None = self._refused_at_once(demand)
         given = self._moment != self._run.capacity.room.moment
         if key not in self._apart or (outcome is None and before is None):
             self._moment = self._run.capacity.room.moment
         if outcome is None:
             whole = demand if again or key in self._never_late else self._whole(demand, given=given)
             outcome = self._place(whole)
-            if isinstance(outcome, Refused) and self._room is not None:
+            if isinstance(outcome, NoPlace) and self._room is not None:
                 outcome = self._by_end_times(self._room, whole, outcome)
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
-            if isinstance(outcome, Refused) and whole is not demand and not self._waits_whole(whole):
+            if isinstance(outcome, NoPlace) and whole is not demand and not self._waits_whole(whole):
                 self._late.append(place)
                 return
-        if isinstance(outcome, Refused):
+        if isinstance(outcome, NoPlace):
             self._refuse(demand, place, self._reserve(demand, outcome))
             return
         self._quota.admit(demand, outcome.nodes)
@@ -170,19 +170,19 @@ class _Turns:
         made = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
         self.admitted[key] = before if before is not None and before == made else made
 
-    def _refused_at_once(self, demand: GangDemand) -> Refused | None:
+    def _refused_at_once(self, demand: GangDemand) -> NoPlace | None:
         """What no room can help: a broken gang, one that is incomplete, backs off, or is over its namespace's quota."""
         gang = demand.gang
         if gang.problem is not None:
-            return Refused(gang.problem, gang.problem_detail)
+            return NoPlace(gang.problem, gang.problem_detail)
         incomplete = demand.incomplete
         if incomplete is not None:
-            return Refused(Reason.INCOMPLETE, incomplete)
+            return NoPlace(Reason.INCOMPLETE, incomplete)
         until_s = self._run.snapshot.backing_off_until_s.get(gang.key)
         if until_s is not None and until_s > self._now_s and not demand.partial:
-            return Refused(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
+            return NoPlace(Reason.BACKING_OFF, f"for another {until_s - self._now_s:.0f} s")
         over = self._quota.over(demand)
-        return Refused(Reason.OVER_SHARE, over) if over is not None else None
+        return NoPlace(Reason.OVER_SHARE, over) if over is not None else None
 
     def _whole(self, demand: GangDemand, *, given: bool) -> GangDemand:
         """All that the gang asks for, if that is more than its minimum and it has nothing yet; else `demand` itself.
@@ -209,7 +209,7 @@ class _Turns:
             return False
         return is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
-    def _place(self, demand: GangDemand) -> Placed | Refused:
+    def _place(self, demand: GangDemand) -> Placed | NoPlace:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
         run, before = self._run, self._before.get(demand.gang.key)
         if demand.gang.key in run.snapshot.commitments:
@@ -222,7 +222,7 @@ class _Turns:
             or place_anywhere(run, demand, now_s=self._now_s)
         )
 
-    def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: Refused) -> Placed | Refused:
+    def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
         key, before = demand.gang.key, self._before.get(demand.gang.key)
         if refused.reason not in WANTS_ROOM or key in self._run.snapshot.commitments:
@@ -236,7 +236,7 @@ class _Turns:
             return known[2]
         if fills:
             room.open()
-            found: Placed | Refused | None = keep_place(self._run, demand, before) if before is not None else None
+            found: Placed | NoPlace | None = keep_place(self._run, demand, before) if before is not None else None
             if found is None:
                 found = place_minimum(self._run, demand, now_s=self._now_s)
                 found = with_more(self._run, demand, found) if isinstance(found, Placed) else found
@@ -252,9 +252,9 @@ class _Turns:
         if promise is None:
             return refused
         after = f"after {promise.after} ends" if promise.after is not None else "next"
-        return Refused(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zones[0]}")
+        return NoPlace(refused.reason, f"{refused.detail}; it starts {after}, in zone {promise.zones[0]}")
 
-    def _reserve(self, demand: GangDemand, refused: Refused) -> Refused:
+    def _reserve(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
         if refused.reason not in WANTS_ROOM:
             return refused
@@ -268,7 +268,7 @@ class _Turns:
             return refused
         return self._reserved.reserve(demand, refused, claim, starving=starving)
 
-    def _refuse(self, demand: GangDemand, place: int, refused: Refused) -> None:
+    def _refuse(self, demand: GangDemand, place: int, refused: NoPlace) -> None:
         """Say why the gang waits; with the same object as before where it is the same."""
         key, rank = demand.gang.key, place + 1
         known = self._previous.waiting.get(key)

@@ -47,7 +47,7 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.expected_starts import Endings, Promised, promised_start, rounded
 from scoring.plan.placement import kind_of
-from scoring.plan.result import WANTS_ROOM, Admission, Refused
+from scoring.plan.result import WANTS_ROOM, Admission, NoPlace
 from scoring.plan.run import Run
 from scoring.selection.demand import at_rows
 from scoring.selection.greedy import fit
@@ -84,7 +84,7 @@ class StarvationReservations:
         """What is held, by gang."""
         return {kept.reserved.gang: kept.reserved for kept in self._all()}
 
-    def reserve(self, demand: GangDemand, refused: Refused, claim: Reservation | None, *, starving: bool) -> Refused:
+    def reserve(self, demand: GangDemand, refused: NoPlace, claim: Reservation | None, *, starving: bool) -> NoPlace:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
         Gives the refusal in its final words. Cost: O(nodes · classes · log nodes).
@@ -92,7 +92,7 @@ class StarvationReservations:
         if claim is not None:
             self._claim(demand, claim)
             givers = ", ".join(claim.givers) or "others"
-            return Refused(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
+            return NoPlace(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
         resources = resource_class(demand)
         if starving and resources not in self._kept:
             kind = kind_of(self._run, demand)
@@ -102,7 +102,7 @@ class StarvationReservations:
                 kept = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
                 self._kept[resources] = kept
                 zones = ", ".join(kept.reserved.zones)
-                return Refused(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it")
+                return NoPlace(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it")
         return self._explained(demand, refused)
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
@@ -120,7 +120,7 @@ class StarvationReservations:
         room = np.minimum(needed, np.maximum(free[rows], 0))
         self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
 
-    def _explained(self, demand: GangDemand, refused: Refused) -> Refused:
+    def _explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would have room if nothing were held."""
         run, kind = self._run, kind_of(self._run, demand)
         for kept in self._all() if refused.reason in WANTS_ROOM else ():
@@ -130,7 +130,7 @@ class StarvationReservations:
                 if _fits(run, kind, run.table.zones[zone], free, When.NOW):
                     why = "for which others leave" if kept.claims else "which is STARVING"
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
-                    return Refused(Reason.RESERVED, detail)
+                    return NoPlace(Reason.RESERVED, detail)
         return refused
 
     def _all(self) -> tuple[_ReservedRoom, ...]:
@@ -316,13 +316,13 @@ class BackfillRoom:
             for member_class, pods in demand.need
         )
 
-    def explained(self, demand: GangDemand, refused: Refused) -> Refused:
+    def explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another."""
         kept = self._kept
         if kept is None or demand.gang.key == kept.promise.gang or not self.would_help(demand):
             return refused
         zone = kept.promise.zones[0]
-        return Refused(Reason.RESERVED, f"room of zone {zone} is kept for {kept.promise.gang}, which starts next there")
+        return NoPlace(Reason.RESERVED, f"room of zone {zone} is kept for {kept.promise.gang}, which starts next there")
 
     def _keep(self) -> None:
         """Take from the run's room what there is of what the promise lacks, and give back what else was kept."""

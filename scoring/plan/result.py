@@ -71,7 +71,7 @@ class Placed(msgspec.Struct, frozen=True):
     score: float | None
 
 
-class Refused(msgspec.Struct, frozen=True):
+class NoPlace(msgspec.Struct, frozen=True):
     """Why there is no place, with particulars for people."""
 
     reason: Reason
