@@ -6,6 +6,7 @@ the service says the time. Mappings are replaced, never written again, because s
 (docs/safety.md S4, S5, S7)
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -30,7 +31,7 @@ class Attained(msgspec.Struct, frozen=True):
     hours: float
 
 
-class ClusterState:
+class ClusterState(ABC):
     """Version and decisions. `on_change` is called after each change of `version`, on the caller's stack: take note.
 
     `on_expected_change`, when it is set, is called instead for what a plan foresaw: a member on the node that it was
@@ -85,13 +86,13 @@ class ClusterState:
             self._held_changes = 0
             self.changed()
 
+    @abstractmethod
     def snapshot(self) -> Snapshot:
         """The state of now, while a list is taken over that of before."""
-        raise NotImplementedError
 
+    @abstractmethod
     def settle(self) -> None:
         """Do now, in the middle of a long change, what the next snapshot would have to do."""
-        raise NotImplementedError
 
     # -- commitments --------------------------------------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class Keyed(Protocol):
 T = TypeVar("T", bound=Keyed)
 
 
-class Watched(Generic[T]):
+class Watched(ABC, Generic[T]):
     """The objects of one kind: an `extender.kube.reflector.Sink`. Cost of a call: O(1) and the gang it touches.
 
     Each kind says how it takes over a record and drops one, and whether that can decide anything new; `held` are the
@@ -250,11 +251,11 @@ class Watched(Generic[T]):
         self._state = state
         self._held = held
 
-    def _take(self, item: T) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _take(self, item: T) -> bool: ...
 
-    def _drop(self, key: str) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def _drop(self, key: str) -> bool: ...
 
     def key(self, item: T) -> str:
         """What the record is called."""

@@ -6,6 +6,7 @@ a lost patch, is made good by the next. Rule: an error ends that turn alone; it 
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from typing import ClassVar, TypeAlias
 
@@ -75,7 +76,7 @@ Turn: TypeAlias = Awaitable[float | None] | Steps[float | None] | Steps[None] | 
 """Work of one turn, in steps if it is long; it may end with the least pause until the next, seconds"""
 
 
-class ControlLoop:
+class ControlLoop(ABC):
     """A controller. Its turn is `look`; `run` it."""
 
     every_s: ClassVar[float] = 1.0
@@ -85,11 +86,11 @@ class ControlLoop:
         self.context = context
         self._woken = asyncio.Event()
 
+    @abstractmethod
     def look(self) -> Turn:
         """Do what is due."""
-        raise NotImplementedError
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 - most loops remember nothing
         """A term begins or ends: know nothing, as after a restart."""
 
     def wake(self) -> None:

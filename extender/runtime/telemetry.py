@@ -109,7 +109,7 @@ class Telemetry:
         )
         self.network_degraded = current(
             "network_degraded",
-            "Announced as bad; kind: node, zone (links inside it), uplink (of a zone), between (two zones)",
+            "Announced as bad; kind: node, zone (links inside it)",
             "kind",
         )
         self.network_fetches = counter(

@@ -208,7 +208,7 @@ def cases() -> Iterator[tuple[str, float | None, float]]:
     """Name, goal and CPU milliseconds."""
     busy = BusyCluster()
     gc.collect()
-    gc.disable()  # as the service does (`extender.collecting`)
+    gc.disable()  # as the service does (`extender.runtime.memory`)
     yield "1,000 unlike gangs, full cluster: full plan", 400.0, busy.full()
     ordered = sorted(busy.events(240))
     yield "1,000 unlike gangs, full cluster: after an event, p50", None, ordered[len(ordered) // 2]

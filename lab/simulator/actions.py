@@ -3,6 +3,7 @@
 Why values: the world checks each one against the room there is before it does it, whatever the policy thinks.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -58,7 +59,7 @@ class Advice(msgspec.Struct, frozen=True):
     """Moment at which it wants to be asked even if nothing happens."""
 
 
-class Deciding:
+class Deciding(ABC):
     """Which jobs start where, and which change. A policy may keep what it remembers; the same calls give the same."""
 
     name = ""
@@ -70,6 +71,6 @@ class Deciding:
         """Workers that the job's owner makes at its arrival: all that it asked for."""
         return job.workers
 
+    @abstractmethod
     def decide(self, state: State) -> Advice:
         """Look at the cluster at `state.now_s`."""
-        raise NotImplementedError

@@ -1,8 +1,8 @@
 """Scale-in: which running jobs give up how many workers so that the first gang that waits can start (PAPERS K4).
 
 Only for one gang, and only if it then starts: whole plan or nothing. Differences to the published algorithm
-(`lab.simulator.kod2_scaling`): the gang is placed for real over the nodes of a zone, not on one node; the fewest
-workers go; the highest index goes first, because frameworks let no caller choose.
+(`lab.simulator.policies.kod2_algorithms`): the gang is placed for real over the nodes of a zone, not on one node; the
+fewest workers go; the highest index goes first, because frameworks let no caller choose.
 
 Steps:
 1. The gang: the first in the queue's order that waits for room; with `ElasticCondition.LEVELS` the first of all of them

@@ -135,7 +135,7 @@ class Repins(ControlLoop):
     waits without end. Another in its place has the gate again and is admitted elsewhere. Rules (docs/safety.md S6):
 
     - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
-      (`scoring.repair.stranded_pods`); sooner where filters that we do not model refuse them and there is room
+      (`scoring.repair`); sooner where filters that we do not model refuse them and there is room
       elsewhere. A place that lasted less than `_KEPT_S` does not restart the clock.
     - Only pods whose controller recreates them within its failure budget (`failure_budget`); all others get an Event.
       Where one of a gang that never started must stay, all stay: it cannot start, whatever failures the others cost.

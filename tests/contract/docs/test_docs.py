@@ -77,6 +77,18 @@ def test_links_lead_somewhere() -> None:
     assert [(document.name, link) for document, link in own if _broken(link, document)] == []
 
 
+def test_pages_that_other_files_cite_exist() -> None:
+    files = {
+        path
+        for name in (*OURS, "charts")
+        for path in (ROOT / name).rglob("*")
+        if path.suffix in {".py", ".yaml", ".md"}
+    }
+    cited = {page for path in files for page in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text())}
+    assert len(cited) > 20
+    assert [page for page in sorted(cited) if _text(ROOT / page) is None] == []
+
+
 def _paths(document: Path) -> Iterator[str]:
     text = document.read_text()
     yield from (code for code in CODE.findall(text) if re.fullmatch(rf"(?:{'|'.join(OURS)})/[\w./-]*", code))
