@@ -8,10 +8,13 @@ from lab.bench.soak import run as soak
 from lab.bench.soak.jobs import SIZE
 
 GOOD = {
-    "plan_p99_ms": 9.0, "stall_ms": 9.0, "rss_ratio": 1.0, "minutes": 20.0, "asked_at_the_gate": 0, "started": 1,
+    "plan_p50_ms": 9.0, "plan_p99_ms": 9.0, "late_5_ms_share": 0.001,
+    "stall_ms": 9.0, "rss_ratio": 1.0, "minutes": 20.0, "asked_at_the_gate": 0, "started": 1,
 }  # fmt: skip
 BAD = {  # what is wrong → the figure that says so
-    "a planner run takes 101.0 ms": {"plan_p99_ms": 101.0},
+    "a planner run takes 101.0 ms (p50)": {"plan_p50_ms": 101.0},
+    "a planner run takes 401.0 ms (p99)": {"plan_p99_ms": 401.0},
+    "1.10% of beats are 5 ms late": {"late_5_ms_share": 0.011},
     "the event loop stalled": {"stall_ms": 21.0},
     "memory grew": {"rss_ratio": 1.2},
     "calls for pods at a gate": {"asked_at_the_gate": 1},

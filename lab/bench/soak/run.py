@@ -8,10 +8,11 @@ others on 1,000 nodes. Somebody reads /v1/queue, /v1/plan and /metrics every fiv
 
     python -m lab.bench.soak [--minutes 20] [--gangs 1000] [--nodes 1000] [--rate 20] [--strict]
 
-Prints one JSON line. Goals: a planner run takes at most 30 ms (99 of 100 runs), no stall of the event loop above 20 ms,
-memory at the end at most a twentieth above that after two minutes, no pod at a gate is asked about. With `--strict` a
-missed goal ends with status 1. Planner and stalls are CPU of the loop's thread: other users of the machine do not
-count. Times and memory of a run below ten minutes are those of a start and are not judged.
+Prints one JSON line. Goals: a planner run takes at most 100 ms in the median (after an event) and 400 ms in 99 of 100
+(nodes changed), the loop is 5 ms late in at most one of 100 beats and never stalls for more than 20 ms, memory at the
+end is at most a twentieth above that after two minutes, no pod at a gate is asked about. With `--strict` a missed goal
+ends with status 1. Stalls are CPU of the loop's thread: other users of the machine do not count. Times and memory of a
+run below ten minutes are those of a start and are not judged.
 """
 
 import argparse
@@ -29,7 +30,9 @@ import httpx
 from lab.bench.child import Child
 from lab.bench.scale.__main__ import kubeconfig
 
-PLAN_MS = 100.0
+EVENT_PLAN_MS, FULL_PLAN_MS = 100.0, 400.0
+LATE_SHARE = 0.01
+"""The loop is at most 5 ms late in 99 of 100 beats, by the clock."""
 STALL_MS = 20.0
 GROWTH_RATIO = 1.05
 """Resident memory at the end, at most so many times that of minute 2."""
@@ -43,8 +46,14 @@ def missed(found: Mapping[str, Any]) -> list[str]:
     """Which goals are missed, in words."""
     long = found["minutes"] >= JUDGED_FROM_MIN
     goals = {
-        f"a planner run takes {found['plan_p99_ms']:.1f} ms (p99), goal {PLAN_MS:g}": (
-            found["plan_p99_ms"] <= PLAN_MS or not long
+        f"a planner run takes {found['plan_p50_ms']:.1f} ms (p50), goal {EVENT_PLAN_MS:g}": (
+            found["plan_p50_ms"] <= EVENT_PLAN_MS or not long
+        ),
+        f"a planner run takes {found['plan_p99_ms']:.1f} ms (p99), goal {FULL_PLAN_MS:g}": (
+            found["plan_p99_ms"] <= FULL_PLAN_MS or not long
+        ),
+        f"{found['late_5_ms_share']:.2%} of beats are 5 ms late, goal {LATE_SHARE:.0%}": (
+            found["late_5_ms_share"] <= LATE_SHARE or not long
         ),
         f"the event loop stalled for {found['stall_ms']:.1f} ms, goal {STALL_MS:g}": (
             found["stall_ms"] <= STALL_MS or not long
@@ -91,6 +100,7 @@ def measure(*, minutes: float, nodes: int, gangs: int, rate: float) -> dict[str,
         "stall_ms": found["stall_ms"],
         "stall_wall_ms": found["stall_wall_ms"],
         "stalls_above_20_ms": found["stalls_above_20_ms"],
+        "late_5_ms_share": found["late_5_ms_share"],
         "rss_warm_mib": warm["rss_mib"],
         "rss_end_mib": found["rss_mib"],
         "rss_ratio": found["rss_mib"] / warm["rss_mib"],
