@@ -83,15 +83,12 @@ class Room:
     def __init__(self, free: Ints) -> None:
         self.free = np.array(free, np.int64, order="C")
         self._changed: list[int] = []
-        self._counts: dict[bytes, tuple[Ints, int]] = {}
-        """Request → its counts, and how many changes they know of"""
+        self._counts: dict[bytes, tuple[Ints, int]] = {}  # Request → its counts, and how many changes they know of
         self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))
         """Rows of the changes from one number to another, for many requests ask for the same"""
         self._table: NodeTable | None = None
-        self._asked = -1
-        """Number of changes when something was counted last"""
-        self._begun = 0
-        """Changes before the run"""
+        self._asked = -1  # Number of changes when something was counted last
+        self._begun = 0  # Changes before the run
 
     @classmethod
     def after(cls, before: "Room | None", table: NodeTable, free: Ints) -> "Room":

@@ -190,8 +190,7 @@ class Pod(msgspec.Struct, frozen=True):
     """kube-scheduler says that no node would do (PodScheduled=False, Unschedulable), and sleeps over it until an event.
     Decides nothing, as `refusal`; read of waiting members only."""
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
-    told: str = ""
-    """What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`."""
+    told: str = ""  # What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`
     group: GroupRef | None = None
     job: JobKey | None = None
     owner: Controller | None = None  # Read of members of gangs, and of pods with misspelt keys

@@ -154,18 +154,13 @@ class Reservation(msgspec.Struct, frozen=True):
     gang: GangKey
     assignment: Mapping[PodUid, NodeName] = {}
     """Members not yet bound → the node of each, once all is free that was to become free."""
-    givers: tuple[GangKey, ...] = ()
-    """Gangs that leave for it"""
-    zones: tuple[ZoneName, ...] = ()
-    """As planned; one, if a start is promised"""
+    givers: tuple[GangKey, ...] = ()  # Gangs that leave for it
+    zones: tuple[ZoneName, ...] = ()  # As planned; one, if a start is promised
     nodes: frozenset[NodeName] = frozenset()
     """Those of `assignment`, if there is one, whatever is given: each bind call asks"""
-    start_s: float = float("inf")
-    """Unix seconds, as it is expected now; infinite: no start is promised"""
-    first_s: float = float("inf")
-    """As it was promised first"""
-    after: GangKey | None = None
-    """The gang whose end it waits for last"""
+    start_s: float = float("inf")  # Unix seconds, as it is expected now; infinite: no start is promised
+    first_s: float = float("inf")  # As it was promised first
+    after: GangKey | None = None  # The gang whose end it waits for last
 
     def __post_init__(self) -> None:
         if self.assignment:

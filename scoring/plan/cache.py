@@ -29,14 +29,11 @@ from scoring.score.pairs import LinkPoints, Links
 from scoring.score.zone_distance import Crossings
 from scoring.selection.demand import on_grid
 
-MOST_PAIRS = 32_000_000
-"""Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
-_GONE = 32
-"""Gangs that may be gone before anything is forgotten"""
+MOST_PAIRS = 32_000_000  # Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone.
+_GONE = 32  # Gangs that may be gone before anything is forgotten
 _MOST_DEMANDS = 8192
 _TABLES = 4
-_LAYOUTS = 4
-"""Layouts remembered: plans of two snapshots may take turns."""
+_LAYOUTS = 4  # Layouts remembered: plans of two snapshots may take turns
 _OF_NETWORK = ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured")
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -57,16 +54,11 @@ class RunningEntries(msgspec.Struct, frozen=True):
     """Gangs, and entry by entry what they have: `amounts` on `rows`, of the gang at the same place in `owner`."""
 
     gangs: tuple[GangKey, ...]
-    since_s: Floats
-    """(gangs,): when they started, Unix seconds; NaN: not known"""
-    length_s: Floats
-    """(gangs,)"""
-    rows: Ints
-    """(entries,), ascending"""
-    amounts: Ints
-    """(entries, resources)"""
-    owner: Ints
-    """(entries,): places in `gangs`"""
+    since_s: Floats  # (gangs,): when they started, Unix seconds; NaN: not known
+    length_s: Floats  # (gangs,)
+    rows: Ints  # (entries,), ascending
+    amounts: Ints  # (entries, resources)
+    owner: Ints  # (entries,): places in `gangs`
 
 
 class _RunningFootprint(msgspec.Struct, frozen=True):
@@ -131,25 +123,18 @@ class Urgency(msgspec.Struct, frozen=True):
     policy: Policy
     scale: Scale
     weight: Weight
-    waiting_s: float | None
-    """When its clock started; `None`: too few pods exist."""
-    starving_s: float
-    """When its clock reaches STARVELIMIT; infinite: it has none."""
-    reserves_s: float
-    """From when room may be reserved for it"""
-    tail: tuple[object, ...]
-    """End of its sort key: weight, creation, name, as the policy's order has them."""
+    waiting_s: float | None  # When its clock started; `None`: too few pods exist
+    starving_s: float  # When its clock reaches STARVELIMIT; infinite: it has none
+    reserves_s: float  # From when room may be reserved for it
+    tail: tuple[object, ...]  # End of its sort key: weight, creation, name, as the policy's order has them
 
 
 class OfTable(msgspec.Struct, frozen=True):
     """What follows from a node table alone."""
 
-    allowed: dict[Constraints, NDArray[np.bool_]]
-    """Constraints → nodes that they let through"""
-    ever: dict[MemberClass, Ints]
-    """Class → how many of its members could ever fit each zone"""
-    vectors: dict[MemberClass, Ints]
-    """Class → its request over the table's axis"""
+    allowed: dict[Constraints, NDArray[np.bool_]]  # Constraints → nodes that they let through
+    ever: dict[MemberClass, Ints]  # Class → how many of its members could ever fit each zone
+    vectors: dict[MemberClass, Ints]  # Class → its request over the table's axis
 
 
 class PlannerCache(msgspec.Struct, weakref=True):
@@ -159,18 +144,14 @@ class PlannerCache(msgspec.Struct, weakref=True):
 
     demands: KnownDemands = msgspec.field(default_factory=KnownDemands)
     urgencies: dict[GangKey, Urgency] = {}
-    scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
-    """A node table, and the totals of it"""
+    scale: tuple[NodeTable | None, Scale] = (None, Scale({}))  # A node table, and the totals of it
     kinds: MemberSets = msgspec.field(default_factory=MemberSets)
-    running: RunningGangs = msgspec.field(default_factory=RunningGangs)
-    """What gangs of known length have on nodes"""
+    running: RunningGangs = msgspec.field(default_factory=RunningGangs)  # What gangs of known length have on nodes
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
-    tables: dict[int, OfTable] = {}
-    """By the node table's version"""
-    room: Room | None = None
-    """That of the last run, for what it counted"""
+    tables: dict[int, OfTable] = {}  # By the node table's version
+    room: Room | None = None  # That of the last run, for what it counted
     empty_room: tuple[NodeTable | None, Room | None] = (None, None)
     """A node table, and the room of its nodes if no pod ran there"""
     layouts: dict[int, tuple[object, object]] = {}
@@ -183,18 +164,15 @@ class PlannerCache(msgspec.Struct, weakref=True):
     """(network version, node names, score policy) → pair scores, ranks on the grid (`scoring.selection.on_grid`)"""
     toward: dict[Hashable, LinkPoints] = {}
     """(network version, node names, ends, score policy) → the same from nodes to a few others"""
-    pairs: int = 0
-    """Pairs in `scores` and `toward`."""
+    pairs: int = 0  # Pairs in `scores` and `toward`
     distances: dict[Hashable, dict[ZoneName, float]] = {}
     """(network version, node table version, near, configured distances) → distance of each zone"""
     outlooks: dict[Hashable, Floats] = {}
     """(network version, layout, score policy) → mean points of each node towards its zone's others"""
     means: dict[Hashable, float] = {}
     """(network version, names of two zones' nodes, score policy) → mean points between them"""
-    crossings: dict[Hashable, Crossings] = {}
-    """(network version, layout) → which endpoints lead from zone to zone"""
-    measured: dict[Hashable, NDArray[np.bool_]] = {}
-    """(network version, layout) → which nodes are measured anywhere"""
+    crossings: dict[Hashable, Crossings] = {}  # (network version, layout) → which endpoints lead from zone to zone
+    measured: dict[Hashable, NDArray[np.bool_]] = {}  # (network version, layout) → which nodes are measured anywhere
 
     next_layout: int = 0
 

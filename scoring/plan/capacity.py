@@ -31,14 +31,11 @@ class ClusterView:
         self.cache = cache
         cache.renew(snapshot.network.version)
         self.table = snapshot.table
-        self.layout = cache.layout(snapshot.table)
-        """Stands for the nodes and their zones in the cache's keys."""
-        self.axis = self.table.axis
-        """The resources that there are columns for"""
+        self.layout = cache.layout(snapshot.table)  # Stands for the nodes and their zones in the cache's keys
+        self.axis = self.table.axis  # The resources that there are columns for
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
         self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
-        self.zone_number = np.zeros(len(self.table.nodes), np.int64)
-        """(nodes,): index of each node's zone in `zones`"""
+        self.zone_number = np.zeros(len(self.table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`
         for number, rows in enumerate(self.table.zones.values()):
             self.zone_number[rows] = number
         self.of_table = cache.of_table(snapshot.table)
@@ -122,14 +119,11 @@ class Capacity:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.start: Ints = view.table.allocatable - view.snapshot.used
-        """(nodes, resources): free before the run"""
+        self.start: Ints = view.table.allocatable - view.snapshot.used  # (nodes, resources): free before the run
         self.room = view.cache.room_of(view.table, self.start)
-        self.ports: dict[int, set[HostPort]] = {}
-        """row → ports given away on that node"""
+        self.ports: dict[int, set[HostPort]] = {}  # Row → ports given away on that node
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
-        self._masks: dict[MemberClass, NDArray[np.bool_]] = {}
-        """class without host ports → nodes that it may go to now"""
+        self._masks: dict[MemberClass, NDArray[np.bool_]] = {}  # Class without host ports → nodes that it may go to now
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}
         """class → a moment of the room, how many of its members fit each node and each zone then"""
 

@@ -24,8 +24,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import Placed
 
-Group: TypeAlias = tuple[int, ...]
-"""Zones, by number, in which a gang would be placed together"""
+Group: TypeAlias = tuple[int, ...]  # Zones, by number, in which a gang would be placed together
 
 
 class CountedClass(msgspec.Struct, frozen=True):

@@ -20,8 +20,7 @@ from scoring.model.policy import GangOptions, Policy, ScorePolicy, Selection, Zo
 from scoring.network.matrix import Ints
 from scoring.plan.result import NoPlace
 
-ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
-"""Interchangeable pods together; pods in order of importance."""
+ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]  # Interchangeable pods together; pods in order of importance
 
 
 class GangDemand(msgspec.Struct, frozen=True):
@@ -29,22 +28,15 @@ class GangDemand(msgspec.Struct, frozen=True):
 
     gang: Gang
     options: GangOptions
-    need: ByClass
-    """Members of the minimum set that have no node: all of them or none."""
-    more: ByClass
-    """Pending members beyond the minimum: as many as fit."""
-    siblings: tuple[tuple[Role, NodeName], ...]
-    """Placed members, sorted: what new members want to be near."""
-    all_reduce: bool
-    """No ps: workers exchange with each other; with a ps they exchange with it."""
-    alive: int
-    """Members that count or may come to count now; below min-available the gang is incomplete."""
+    need: ByClass  # Members of the minimum set that have no node: all of them or none
+    more: ByClass  # Pending members beyond the minimum: as many as fit
+    siblings: tuple[tuple[Role, NodeName], ...]  # Placed members, sorted: what new members want to be near
+    all_reduce: bool  # No ps: workers exchange with each other; with a ps they exchange with it
+    alive: int  # Members that count or may come to count now; below min-available the gang is incomplete
     unable: tuple[Pod, ...] = ()
     """Pending members that cannot come now: behind a scheduling gate that is not ours, or with an obstacle."""
-    blocked: bool = False
-    """The minimum set needs one of `unable`."""
-    lost: frozenset[NodeName] = frozenset()
-    """Nodes of members that are not in the cluster any more."""
+    blocked: bool = False  # The minimum set needs one of `unable`
+    lost: frozenset[NodeName] = frozenset()  # Nodes of members that are not in the cluster any more
 
     @property
     def pending(self) -> bool:
@@ -75,48 +67,36 @@ class GangDemand(msgspec.Struct, frozen=True):
 class Tiers(msgspec.Struct, frozen=True):
     """Zones with room, as far as their order does not depend on how much room there is."""
 
-    common: ScorePolicy
-    """What the best are compared by."""
-    best: list[ZoneName]
-    """Those that only the network decides between."""
-    others: list[ZoneName]
-    """Those that come after them in any case."""
+    common: ScorePolicy  # What the best are compared by
+    best: list[ZoneName]  # Those that only the network decides between
+    others: list[ZoneName]  # Those that come after them in any case
 
 
 class MemberSet(msgspec.Struct, eq=False):
     """Members to place together beside siblings, and what is known of all gangs that ask for the same."""
 
-    classes: tuple[tuple[MemberClass, int], ...]
-    """With their counts"""
+    classes: tuple[tuple[MemberClass, int], ...]  # With their counts
     siblings: tuple[tuple[Role, NodeName], ...]
     all_reduce: bool
-    size: int
-    """Number of members"""
+    size: int  # Number of members
     method: Selection
     score: ScorePolicy
-    allowed: tuple[ZoneName, ...]
-    """Zones that it may use"""
-    columns: Ints
-    """Of these, among all of the run's, ascending"""
-    home: frozenset[ZoneName]
-    """Zones of members that have a node."""
+    allowed: tuple[ZoneName, ...]  # Zones that it may use
+    columns: Ints  # Of these, among all of the run's, ascending
+    home: frozenset[ZoneName]  # Zones of members that have a node
     refused: tuple[object, object, NoPlace] | None = None
     """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
     shrinks during a run, so it holds for all of them in the same words"""
-    could_fit: bool | None = None
-    """Whether it would fit the empty cluster, once that was looked at"""
-    tiers: dict[tuple[ZoneName, ...], Tiers] = {}
-    """Zones with room → their order"""
+    could_fit: bool | None = None  # Whether it would fit the empty cluster, once that was looked at
+    tiers: dict[tuple[ZoneName, ...], Tiers] = {}  # Zones with room → their order
 
 
 class MemberSets(msgspec.Struct):
     """Minimum sets for one node table, network and policy."""
 
-    stamp: object = None
-    """Stands for these"""
+    stamp: object = None  # Stands for these
     by_content: dict[object, MemberSet] = {}
-    by_demand: dict[int, tuple[object, MemberSet]] = {}
-    """id of a demand → the demand, kept alive, and its minimum set"""
+    by_demand: dict[int, tuple[object, MemberSet]] = {}  # Id of a demand → the demand, kept alive, and its minimum set
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
@@ -199,10 +179,8 @@ class KnownDemands(msgspec.Struct):
 
     known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = {}
     """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
-    _nodes: Mapping[NodeName, int] = {}
-    """Those asked about last"""
-    _number: int = 0
-    """Another one each time that these are others: a demand must not keep the nodes of its day alive"""
+    _nodes: Mapping[NodeName, int] = {}  # Those asked about last
+    _number: int = 0  # Another one each time that these are others: a demand must not keep the nodes of its day alive
 
     def copy(self) -> "KnownDemands":
         """The same, to be added to apart from this one."""

@@ -40,8 +40,7 @@ from scoring.queue.states import running_since_s
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
 
-ROUNDING_S: Final = 0.001
-"""What ends are rounded to: the same end, found at two moments, is the same number."""
+ROUNDING_S: Final = 0.001  # What ends are rounded to: the same end, found at two moments, is the same number
 
 
 def rounded(at_s: float) -> float:
@@ -158,21 +157,17 @@ class Endings:
         return np.asarray(np.round(self.now_s + remaining_s(length_s, ran_s), 3), np.float64)
 
 
-MOST: Final = 64
-"""Gangs in the order of the queue; of those behind them it is not known"""
+MOST: Final = 64  # Gangs in the order of the queue; of those behind them it is not known
 _FOR_ROOM: Final = WANTS_ROOM | {Reason.RESERVED}
 _NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
-_MOST_TRIES: Final = 64
-"""Moments that are looked at beside promises to others"""
+_MOST_TRIES: Final = 64  # Moments that are looked at beside promises to others
 
 
 class Promised(msgspec.Struct, frozen=True):
     """Room that a gang is promised: for it alone from `start_s` to `end_s`."""
 
-    rows: Ints
-    """(k,), ascending"""
-    amounts: Ints
-    """(k, resources)"""
+    rows: Ints  # (k,), ascending
+    amounts: Ints  # (k, resources)
     start_s: float
     end_s: float
 
@@ -363,11 +358,9 @@ class _Forward:
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
         self.endings = Endings(self._run, now_s=now_s)
-        self._ahead: list[tuple[GangKey, Promised]] = []
-        """Gangs that wait, and the room that each then has"""
+        self._ahead: list[tuple[GangKey, Promised]] = []  # Gangs that wait, and the room that each then has
         self._looked_at = 0
-        self._ahead_unknown: GangKey | None = None
-        """The first gang ahead that never ends"""
+        self._ahead_unknown: GangKey | None = None  # The first gang ahead that never ends
         promise = plan.promise
         self._promised = promise.gang if promise is not None else None
         self._reserving = next((key for key in plan.reservations if key != self._promised), None)

@@ -24,12 +24,9 @@ from scoring.plan.run import Run
 
 
 class _Footprint(msgspec.Struct, frozen=True):
-    parts: tuple[tuple[MemberClass, list[int]], ...]
-    """Class and the row of each of its members"""
-    rows: Ints
-    """Those of all members, one after another"""
-    amounts: Ints
-    """(members, resources)"""
+    parts: tuple[tuple[MemberClass, list[int]], ...]  # Class and the row of each of its members
+    rows: Ints  # Those of all members, one after another
+    amounts: Ints  # (members, resources)
 
 
 class LaterPlaces:
@@ -38,8 +35,7 @@ class LaterPlaces:
     def __init__(self, run: Run, places: Sequence[tuple[GangDemand, Admission]]) -> None:
         self._run, self._places = run, places
         self._turn = {demand.gang.key: turn for turn, (demand, _) in enumerate(places)}
-        self._next = 0
-        """Places before this one are of gangs that have been looked at."""
+        self._next = 0  # Places before this one are of gangs that have been looked at
         self._footprints: list[_Footprint | None] | None = None
         """Made when they are first needed: mostly nobody has to move."""
 

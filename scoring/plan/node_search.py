@@ -31,8 +31,7 @@ from scoring.selection.greedy import fit, quick_value
 
 _FEW = 512
 _SPARE = 2
-_SMALL = 128
-"""Up to so many nodes, the ranks of all pairs are at hand anyway."""
+_SMALL = 128  # Up to so many nodes, the ranks of all pairs are at hand anyway
 _WHOLE_NODES = 1_000
 """Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
 
@@ -44,10 +43,8 @@ class RunScores:
         self._view = view
         self._number: dict[object, int] = {}
         """(zones, score policy) → what stands for them in keys of the run: both take long to hash"""
-        self._links: dict[int, Links] = {}
-        """number → pair scores"""
-        self._ranks: dict[int, Floats] = {}
-        """number → rank of all pairs"""
+        self._links: dict[int, Links] = {}  # Number → pair scores
+        self._ranks: dict[int, Floats] = {}  # Number → rank of all pairs
         self._common: dict[object, ScorePolicy] = {}
         """(zones, score policy) → the same policy with one reference rate for all of them"""
 

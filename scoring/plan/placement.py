@@ -30,10 +30,8 @@ from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
 from scoring.score.zone_distance import fewest_zones, mean_between, rank_zones, zone_distances
 
-_SPREADS_TRIED = 16
-"""Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""
-_MOST_TOGETHER = 4_000
-"""Nodes of all allowed zones up to which they are tried together as the last resort."""
+_SPREADS_TRIED = 16  # Sets of zones that are searched for one gang; classes rarely compete so that the first one fails
+_MOST_TOGETHER = 4_000  # Nodes of all allowed zones up to which they are tried together as the last resort
 
 
 def kind_of(run: Run, demand: GangDemand) -> MemberSet:

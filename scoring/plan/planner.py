@@ -99,25 +99,21 @@ class _Turns:
         self._run, self._demands, self._order, self._quota, self._now_s = run, demands, order, quota, now_s
         self._previous = previous if previous is not None else Plan(version=-1, network_version=-1)
         same_network = self._previous.network_version == run.snapshot.network.version
-        self._before = self._previous.admitted if same_network else {}
-        """Places that gangs may keep"""
+        self._before = self._previous.admitted if same_network else {}  # Places that gangs may keep
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._later = LaterPlaces(run, kept)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = BackfillRoom(run, self._previous.promise, now_s=now_s) if backfills else None
-        self._reserved: StarvationReservations | None = None
-        """Made for the first gang that room is kept for"""
+        self._reserved: StarvationReservations | None = None  # Made for the first gang that room is kept for
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
         """Gangs that are placed in their turn or not at all"""
         self._apart = {*self._never_late, *self._previous.admitted, *run.snapshot.backing_off_until_s}
         """Gangs about which more than room decides"""
-        self._moment: object = run.capacity.room.moment
-        """Of the room, when one of the others was looked at last"""
-        self._late: list[int] = []
-        """Gangs of the second look, by place"""
+        self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
+        self._late: list[int] = []  # Gangs of the second look, by place
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
 

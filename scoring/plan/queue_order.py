@@ -56,8 +56,7 @@ class NamespaceQuota:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.limit = self._share()
-        """(resources,) of the axis that a namespace may have at most; `None`: all"""
+        self.limit = self._share()  # (resources,) of the axis that a namespace may have at most; `None`: all
         self._had: dict[Namespace, Ints] = {}
         for gang in run.snapshot.gangs.values() if self.limit is not None else ():
             if gang.own:
@@ -139,8 +138,7 @@ class QueueOrder:
         self._quota = NamespaceQuota(run) if quota is None else quota
         self.policy = run.policy.queue
         self._scale = run.cache.scale_of(run.table)
-        self.aged: set[GangKey] = set()
-        """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
+        self.aged: set[GangKey] = set()  # Gangs whose clock has reached STARVELIMIT; after `in_order`
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""

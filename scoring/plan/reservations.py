@@ -64,10 +64,8 @@ def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
 class _ReservedRoom(msgspec.Struct, frozen=True):
     reserved: Reservation
     rows: Ints
-    room: Ints
-    """(rows, resources) that was free there when it was held."""
-    claims: bool = False
-    """Others leave for the gang."""
+    room: Ints  # (rows, resources) that was free there when it was held
+    claims: bool = False  # Others leave for the gang
 
 
 class StarvationReservations:
@@ -242,8 +240,7 @@ class BackfillRoom:
         self._kept: _PromisedRoom | None = None
         self._tried: set[frozenset[ResourceName]] = set()
         self._endings: Endings | None = None
-        self._taken = np.zeros_like(run.capacity.room.free)
-        """(nodes, resources): what is kept from the run's room now"""
+        self._taken = np.zeros_like(run.capacity.room.free)  # (nodes, resources): what is kept from the run's room now
 
     @property
     def promise(self) -> Reservation | None:

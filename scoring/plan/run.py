@@ -30,10 +30,8 @@ class Run(msgspec.Struct):
     scores: RunScores
     search: NodeSearch
     table: NodeTable
-    zones: tuple[ZoneName, ...]
-    """All, in the order in which results are indexed"""
-    kinds: MemberSets
-    """What gangs ask for → what they share"""
+    zones: tuple[ZoneName, ...]  # All, in the order in which results are indexed
+    kinds: MemberSets  # What gangs ask for → what they share
 
 
 def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
