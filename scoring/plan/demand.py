@@ -1,11 +1,9 @@
 """What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
 
-Rule (docs/safety.md S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run
-count for it, and a gang that reached quorum is never held back again: its further members are `more`. Pods behind
-another component's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever the
-plan, because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is
-incomplete (docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that
-are gone count no more (docs/safety.md S12).
+Rules: members that run count for the minimum set (docs/safety.md S8, S9), those on nodes that are gone do not (S12),
+and a gang that reached quorum is never held back again: its further members are `more`. No room is kept for pods that
+cannot come now, behind another component's gate or with an obstacle such as a volume claim that does not exist; a gang
+that needs one of them is incomplete (docs/safety.md S5, S25).
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,8 +31,7 @@ class GangDemand(msgspec.Struct, frozen=True):
     siblings: tuple[tuple[Role, NodeName], ...]  # Placed members, sorted: what new members want to be near
     all_reduce: bool  # No ps: workers exchange with each other; with a ps they exchange with it
     alive: int  # Members that count or may come to count now; below min-available the gang is incomplete
-    unable: tuple[Pod, ...] = ()
-    """Pending members that cannot come now: behind a scheduling gate that is not ours, or with an obstacle."""
+    unable: tuple[Pod, ...] = ()  # Pending members that cannot come now: behind a foreign gate, or with an obstacle
     blocked: bool = False  # The minimum set needs one of `unable`
     lost: frozenset[NodeName] = frozenset()  # Nodes of members that are not in the cluster any more
 
@@ -107,7 +104,10 @@ def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozens
     pending = gang.pending
     unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
     together = gang.source is GangSource.GATED_NATIVE
-    blocked = (together or _blocked(gang, unable, lost)) if unable else False
+    blocked = bool(unable) and together
+    if unable and not together:  # too few others may be left, or a known role's minimum set needs one of them
+        quorum = quorum_of(gang, lost_nodes=lost)
+        blocked = not quorum.reached_by(quorum.live - {pod.uid for pod in unable})
     able = gang
     if unable and not blocked:
         stuck = {pod.uid for pod in unable}
@@ -143,21 +143,11 @@ def whole_of(demand: GangDemand) -> GangDemand:
 
 
 def countable(demand: GangDemand) -> bool:
-    """Whether a refusal for want of room follows from how many members fit the zones, now and before the run.
-
-    Not for gangs that cannot start whatever room there is, for those that may be spread (the clock counts too), and
-    not beside members that have a node.
-    """
+    """Whether a refusal for want of room follows from how many members fit the zones, now and before the run."""
     if demand.gang.problem is not None or demand.incomplete is not None or not demand.need or demand.siblings:
         return False
     ported = any(member_class.constraints.host_ports for member_class, _ in demand.need)
     return not ported and demand.options.zone_policy is not ZonePolicy.PREFERRED
-
-
-def _blocked(gang: Gang, unable: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
-    """Whether quorum cannot be reached without these members: too few others, or a known role's minimum set."""
-    quorum = quorum_of(gang, lost_nodes=lost)
-    return not quorum.reached_by(quorum.live - {pod.uid for pod in unable})
 
 
 def _by_class(pods: Iterable[Pod]) -> ByClass:
@@ -172,19 +162,12 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
 
 
 class KnownDemands(msgspec.Struct):
-    """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone.
-
-    Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
-    """
+    """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone."""
 
     known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = {}
     """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
     _nodes: Mapping[NodeName, int] = {}  # Those asked about last
     _number: int = 0  # Another one each time that these are others: a demand must not keep the nodes of its day alive
-
-    def copy(self) -> "KnownDemands":
-        """The same, to be added to apart from this one."""
-        return KnownDemands(dict(self.known), self._nodes, self._number)
 
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
@@ -213,8 +196,5 @@ class KnownDemands(msgspec.Struct):
 
 
 def is_ours_to_start(gang: Gang) -> bool:
-    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (docs/safety.md S1).
-
-    A gang that is ours in part gets its problem as its answer.
-    """
+    """Not native groups, which kube-scheduler starts, nor load; what is ours in part is told its problem (S1)."""
     return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE

@@ -2,14 +2,12 @@
 
 Why not all nodes are looked at: pairs grow with the square of a zone, in a busy cluster few nodes are open, and of a
 thousand nodes that are measured nowhere and hold equally many members only the first few by name can ever be taken.
-What has no room changes nothing for a single class, whichever way it is chosen. Rules: up to `_FEW` nodes with room all
-of them stay, so that the result is that of a search over all; above, where no search tries every start anyway, of nodes
-that are alike as many stay as there are members, and `_SPARE` more. Pair scores of one version of the network data are
-kept from run to run; what is made of them for one gang is not.
+Rules: up to `_FEW` nodes with room all of them stay, so that the result is that of a search over all; above, of nodes
+that are alike as many stay as there are members, and `_SPARE` more.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -41,40 +39,33 @@ class RunScores:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._number: dict[object, int] = {}
-        """(zones, score policy) → what stands for them in keys of the run: both take long to hash"""
+        self._number: dict[object, int] = {}  # (zones, score policy) → stands for them in keys: both are slow to hash
         self._links: dict[int, Links] = {}  # Number → pair scores
         self._ranks: dict[int, Floats] = {}  # Number → rank of all pairs
-        self._common: dict[object, ScorePolicy] = {}
-        """(zones, score policy) → the same policy with one reference rate for all of them"""
-
-    def number(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> int:
-        """Stands for the zones' nodes and the score policy in keys of this run."""
-        return self._number.setdefault((zones, score), len(self._number))
+        self._common: dict[object, ScorePolicy] = {}  # (zones, score policy) → it with one reference rate for all
 
     def knows(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> bool:
         """Whether `links` costs nothing now."""
-        key = (self._view.snapshot.network.version, self._view.names(zones), score)
-        return self.number(zones, score) in self._links or key in self._view.cache.scores
+        view = self._view
+        return (view.snapshot.network.version, view.names(zones), score) in view.cache.scores
 
     def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
         """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
-        number = self.number(zones, score)
+        number = self._number.setdefault((zones, score), len(self._number))
         if number not in self._links:
             names, network = self._view.names(zones), self._view.snapshot.network
-            key = (network.version, names, score)
-            self._links[number] = self._view.cache.links(key, lambda: among(network, names, score))
+            made = partial(among, network, names, score)
+            self._links[number] = self._view.cache.links((network.version, names, score), made)
         return self._links[number]
 
     def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
         """Make `links` ready, quicker than all pairs for several zones."""
         view = self._view
         names, network = view.names(zones), view.snapshot.network
-        key = (network.version, names, score)
-        if len(zones) > 1 and key not in view.cache.scores and not network.estimates:
+        if not self.knows(zones, score) and len(zones) > 1 and not network.estimates:
             sets = view.zone_number[view.rows(zones)]
-            made = among_sets(network, names, sets, self.crossings(), score)
-            view.cache.links(key, lambda: made)
+            made = partial(among_sets, network, names, sets, self.crossings(), score)
+            view.cache.links((network.version, names, score), made)
         self.links(zones, score)
 
     def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
@@ -90,10 +81,9 @@ class RunScores:
 
     def crossings(self) -> Crossings:
         """What leads from zone to zone, by their places in the run's `zones`; looked for when it is new."""
-        view = self._view
-        network, index, number = view.snapshot.network, view.table.index, view.zone_number
-        key = (network.version, view.layout)
-        return remember(view.cache.crossings, key, lambda: crossings(network, index, number), limit=2)
+        view, network = self._view, self._view.snapshot.network
+        look = partial(crossings, network, view.table.index, view.zone_number)
+        return remember(view.cache.crossings, (network.version, view.layout), look, limit=2)
 
     def measured(self) -> NDArray[np.bool_]:
         """(nodes,): which nodes are measured anywhere, as `links.measured` has it. Not to be written."""
@@ -121,7 +111,7 @@ class RunScores:
 
     def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
         """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
-        number = self.number(zones, score)
+        number = self._number.setdefault((zones, score), len(self._number))
         if number not in self._ranks:
             self._ranks[number] = self.links(zones, score).rank_among(None)
         return self._ranks[number]
@@ -129,8 +119,9 @@ class RunScores:
     def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
         """Pair scores between `names` and `ends`, shape (names, ends)."""
         network = self._view.snapshot.network
-        key = (network.version, names, ends, score)
-        return self._view.cache.links_toward(key, lambda: toward(network, names, ends, score))
+        return self._view.cache.links_toward(
+            (network.version, names, ends, score), partial(toward, network, names, ends, score)
+        )
 
     def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
         """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
@@ -159,7 +150,9 @@ class NodeSearch:
         packs = method is Selection.PACK  # for which more counts than how many members each node can hold
         demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
         found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
-        return found if found is None or rows is None else _at(rows, found)
+        if found is None or rows is None:
+            return found
+        return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
 
     def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
         """Whether the demand fits the zones when no pod runs there; without zones it does not."""
@@ -190,23 +183,20 @@ class NodeSearch:
 
     def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
         """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
-        demand, free, rank, _ = self._prepare(member_set, (zone,), score)
-        return quick_value(demand, free, rank)
+        return quick_value(*self._prepare(member_set, (zone,), score)[:3])
 
     def mean_points(self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected) -> float | None:
         """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
-        at = [row for rows in selected.rows for row in rows]
-        ps = [mc.role is Role.PS for (mc, _), rows in zip(member_set.classes, selected.rows, strict=True) for _ in rows]
-        fresh = len(at)
+        chosen = zip(member_set.classes, selected.rows, strict=True)
+        ends = [(member_class.role, row) for (member_class, _), rows in chosen for row in rows]
+        fresh = len(ends)
         local = {name: row for row, name in enumerate(self._view.names(zones))} if member_set.siblings else {}
-        for role, name in member_set.siblings:
-            if name in local:
-                at.append(local[name])
-                ps.append(role is Role.PS)
-        counted, total = _counted_pairs(None if member_set.all_reduce else tuple(ps), len(at), fresh)
+        ends += [(role, local[name]) for role, name in member_set.siblings if name in local]
+        ps = None if member_set.all_reduce else tuple([role is Role.PS for role, _ in ends])
+        counted, total = _counted_pairs(ps, len(ends), fresh)
         if not total:
             return None
-        points = self.scores.links(zones, member_set.score).points_among(np.array(at, np.int64))
+        points = self.scores.links(zones, member_set.score).points_among(np.array([row for _, row in ends], np.int64))
         return float(points[counted].sum() / total)
 
     def _prepare(
@@ -238,8 +228,7 @@ class NodeSearch:
     def _demand(self, members: MemberSet, rows: Ints, free: Ints, when: When) -> tuple[Demand, Ints]:
         """The demand over `rows`, and what is free there, with each host port as one more resource.
 
-        Every node has one of it, as nodes where it is taken are masked. Conservative only for one port on two addresses
-        of a node.
+        Nodes where it is taken are masked. Conservative only for one port on two addresses of a node.
         """
         demand = at_rows(self._capacity.demand(members, when), rows)
         wanted = [{(port.protocol, port.port) for port in one.constraints.host_ports} for one, _ in members.classes]
@@ -253,19 +242,13 @@ class NodeSearch:
         return replace(demand, classes=classes), np.hstack([free, np.ones((len(free), len(ports)), np.int64)])
 
 
-def _at(rows: Ints, found: Selected) -> Selected:
-    """The answer in indexes of all nodes."""
-    return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
-
-
 @lru_cache(maxsize=64)
 def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
     """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
-    counted = np.tri(ends, k=-1, dtype=np.bool_).T
+    counted = np.tri(ends, k=-1, dtype=np.bool_).T.copy()
     if ps is not None:
         is_ps = np.array(ps, np.bool_)
-        counted = counted & (is_ps[:, None] != is_ps)
-    counted = np.array(counted)
+        counted &= is_ps[:, None] != is_ps
     counted[fresh:] = False
     return counted, int(counted.sum())
 
@@ -281,28 +264,18 @@ def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
     columns = [free[rows], *(one.allowed[rows][:, None].astype(np.int64) for one in demand.classes)]
     if demand.placed is not None:
         columns.append(np.ascontiguousarray(demand.placed[:, rows].T).view(np.int64))
-    return rows[_kept(links.kind[rows] == links.alike, np.hstack(columns), demand.size + _SPARE)]
-
-
-def _kept(alike: NDArray[np.bool_], features: Ints, most: int) -> Ints:
-    """Indexes of those that are not `alike`, and of the others the first `most` with the same features.
-
-    >>> _kept(np.array([True, True, False, True]), np.array([[4], [4], [4], [2]]), 1).tolist()
-    [0, 2, 3]
-    """
-    _, group = np.unique(features, axis=0, return_inverse=True)
-    group = np.where(alike, group.reshape(-1), -1)
+    _, group = np.unique(np.hstack(columns), axis=0, return_inverse=True)
+    group = np.where(links.kind[rows] == links.alike, group.reshape(-1), -1)  # -1: measured, and so always looked at
     order = np.argsort(group, kind="stable")
     ordered = group[order]
     place_in_group = np.arange(len(order)) - np.searchsorted(ordered, ordered)
-    return np.array(np.sort(order[(ordered < 0) | (place_in_group < most)]))
+    return rows[np.sort(order[(ordered < 0) | (place_in_group < demand.size + _SPARE)])]
 
 
 def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:
     """A cache with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
 
-    For 5,000 nodes this takes a fifth of a second: the service does it in a thread while it answers from the old data,
-    and takes the cache over in one step. Cost: O(measured² of each zone + pairs).
+    Made in a thread while the old data answers, as 5,000 nodes take 0.2 s. Cost: O(measured² of each zone + pairs).
     """
     view = ClusterView(replace(snapshot, network=network), policy, PlannerCache())
     scores = RunScores(view)

@@ -310,9 +310,6 @@ def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName,
     best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
     common = kind.score
     if len(best) > 1:
-        for zone in best if kind.score.reference_bps is None else ():
-            if not run.scores.knows((zone,), kind.score):
-                run.scores.links((zone,), kind.score)
         common = run.scores.common_reference(best, kind.score)
     return Tiers(common, best, [zone for _, _, zone in ranks[len(best) :]])
 
