@@ -1,21 +1,20 @@
 """Room that is kept for gangs that wait: for STARVING ones, and for one that is promised a start.
 
-**STARVING** (docs/safety.md S14): small late gangs cannot keep a large one waiting. Why: back-fill uses what a large
-gang cannot use yet, and each small gang that comes in moves the moment at which a zone has room for the large one.
+**STARVING** (docs/safety.md S14): small late gangs cannot keep a large one waiting. Why: each small gang that comes in
+moves the moment at which a zone has room for the large one.
 
 - A gang that is STARVING, has waited for `reserve_after_s` and was refused for want of room reserves one zone: nothing
-  new is admitted there. What runs there ends, and the room adds up.
-- One reservation for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait
-  for each other's zones), for the first gang in order.
+  new is admitted there, and the room of what ends adds up.
+- One reservation for each resource class (the extended resources asked for: GPU jobs and CPU jobs do not wait for each
+  other's zones), for the first gang in order.
 - At most a quarter of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
   most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang does.
-- A reservation stays where it was in the previous plan as long as it can serve: moving it would waste what was
-  gathered.
-- Room that others leave for a gang (`Snapshot.claims`) is kept for it in the same way, node by node as it
-  becomes free, as much as the gang needs there; neither the class nor the share matters.
+- A reservation stays where it was in the previous plan as long as it can serve, not to waste what was gathered.
+- Room that others leave for a gang (`Snapshot.claims`) is kept for it node by node as it becomes free, as much as the
+  gang needs there, whatever its class and the share.
 
-With its whole zone reserved, the gang starts there no later than if no gang had come after it. It may start later than
-without the others when another zone, not reserved, would have become free first.
+With its whole zone reserved, the gang starts there no later than if no gang had come after it; another zone, not
+reserved, might have become free sooner.
 
 **EASY back-fill**: the first gang that cannot start is promised a start, and what fills the gap never delays it.
 Sources: Lifka, The ANL/IBM SP scheduling system (1995); Mu'alem and Feitelson, Utilization, predictability, workloads,
@@ -25,10 +24,9 @@ and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
   not known there is none for this gang: then the first of another resource class may have it.
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
-- Of the promised nodes, others are given what will be left beside the gang. What will not be left they are given only
-  if they end before the promised start, or, when that has passed because a gang outlived its length, not at all; then
-  all that the gang could use of its nodes is kept. So a promised gang starts late by no more than the longest time by
-  which a gang ahead outlives its length.
+- Of the promised nodes, others are given what will be left beside the gang; the rest only if they end before the
+  promised start, or, when that has passed because a gang outlived its length, not at all; then all that the gang could
+  use of its nodes is kept. So it is late by no more than the longest time by which a gang ahead outlives its length.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,7 +45,7 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.expected_starts import Endings, Promised, promised_start, rounded
 from scoring.plan.placement import kind_of
-from scoring.plan.result import WANTS_ROOM, Admission, NoPlace
+from scoring.plan.result import Admission, NoPlace
 from scoring.plan.run import Run
 from scoring.selection.demand import at_rows
 from scoring.selection.greedy import fit
@@ -72,35 +70,35 @@ class StarvationReservations:
     """The reservations of one run."""
 
     def __init__(self, run: Run, before: Mapping[GangKey, Reservation]) -> None:
-        self._run = run
-        self._before = before
+        self._run, self._before = run, before
         self._kept: dict[frozenset[ResourceName], _ReservedRoom] = {}
         self._claimed: dict[GangKey, _ReservedRoom] = {}
 
     @property
     def made(self) -> dict[GangKey, Reservation]:
         """What is held, by gang."""
-        return {kept.reserved.gang: kept.reserved for kept in self._all()}
+        return {kept.reserved.gang: kept.reserved for kept in (*self._kept.values(), *self._claimed.values())}
 
     def reserve(self, demand: GangDemand, refused: NoPlace, claim: Reservation | None, *, starving: bool) -> NoPlace:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
         Gives the refusal in its final words. Cost: O(nodes · classes · log nodes).
         """
-        if claim is not None:
-            self._claim(demand, claim)
+        run, kind, free = self._run, kind_of(self._run, demand), self._run.capacity.room.free
+        if claim is not None:  # what is free by now of the room that others leave for it
+            rows, needed = run.table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)
+            room = np.minimum(needed, np.maximum(free[rows], 0))
+            self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
             givers = ", ".join(claim.givers) or "others"
             return NoPlace(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
         resources = resource_class(demand)
         if starving and resources not in self._kept:
-            kind = kind_of(self._run, demand)
-            rows = self._former(demand, kind)
-            rows = self._best(demand, kind) if rows is None else rows
-            if rows is not None and len(rows):
-                kept = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
-                self._kept[resources] = kept
+            held = self._former(demand, kind)
+            held = self._best(demand, kind) if held is None else held
+            if held is not None and len(held):
+                self._kept[resources] = kept = self._keep(demand, held, np.maximum(free[held], 0))
                 zones = ", ".join(kept.reserved.zones)
-                return NoPlace(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it")
+                return NoPlace(refused.reason, f"{refused.detail}; {len(held)} nodes of zone {zones} are held for it")
         return self._explained(demand, refused)
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
@@ -111,17 +109,10 @@ class StarvationReservations:
         reserved = Reservation(demand.gang.key, zones=run.view.zones_of(names), nodes=frozenset(names))
         return _ReservedRoom(reserved, rows, room, claims)
 
-    def _claim(self, demand: GangDemand, claim: Reservation) -> None:
-        """Keep for the gang what is free by now of the room that others leave for it. Cost: O(members)."""
-        table, free = self._run.table, self._run.capacity.room.free
-        rows, needed = table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)
-        room = np.minimum(needed, np.maximum(free[rows], 0))
-        self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
-
     def _explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would have room if nothing were held."""
         run, kind = self._run, kind_of(self._run, demand)
-        for kept in self._all() if refused.reason in WANTS_ROOM else ():
+        for kept in (*self._kept.values(), *self._claimed.values()):
             free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
             for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
@@ -130,9 +121,6 @@ class StarvationReservations:
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return NoPlace(Reason.RESERVED, detail)
         return refused
-
-    def _all(self) -> tuple[_ReservedRoom, ...]:
-        return (*self._kept.values(), *self._claimed.values())
 
     def _former(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
         """Rows of the gang's reservation in the previous plan, if it can still serve."""
@@ -249,14 +237,15 @@ class BackfillRoom:
 
     def wants(self, demand: GangDemand) -> bool:
         """Whether the gang is to be promised a start, if it finds no room."""
-        if self._kept is not None or not demand.need or demand.siblings:
-            return False
-        return resource_class(demand) not in self._tried
+        could = self._kept is None and bool(demand.need) and not demand.siblings
+        return could and resource_class(demand) not in self._tried
 
     def fills(self, demand: GangDemand) -> bool:
         """Whether the room that is kept may be given to the gang: it is kept for it, or the gang ends in time."""
-        kept = self._kept
-        return kept is not None and (demand.gang.key == kept.promise.gang or self._ends_s(demand) <= kept.at.start_s)
+        kept, length_s = self._kept, demand.gang.length_s
+        if kept is None or demand.gang.key == kept.promise.gang:
+            return kept is not None
+        return length_s is not None and rounded(self._now_s + length_s) <= kept.at.start_s
 
     def open(self) -> None:
         """Give the run the room that is kept; until `close`."""
@@ -332,8 +321,3 @@ class BackfillRoom:
             some = rows_with(more)
             room.take_places(rows[some], more[some])
             self._taken[rows] = wanted
-
-    def _ends_s(self, demand: GangDemand) -> float:
-        """When the gang ends if it starts now."""
-        length_s = demand.gang.length_s
-        return float("inf") if length_s is None else rounded(self._now_s + length_s)

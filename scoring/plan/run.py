@@ -1,14 +1,13 @@
 """What the steps of one planner run share: the snapshot, what is left of its room, and where to search.
 
-What can be reused by later runs is in the cache; what changes during a run is here and in `capacity`, and ends with it.
-Begun by `begin_run`; looks beside a plan take the room of what is given away themselves.
+What later runs can reuse is in the cache. Looks beside a plan take the room of what is given away themselves.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from scoring.ids import GangKey, NodeName, ZoneName
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model import MemberClass
 from scoring.model.policy import Policy
 from scoring.model.snapshot import NodeTable, Snapshot
@@ -45,25 +44,19 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
     """Take the room of committed members that are still pending, but for those of the gang `besides`."""
-    members: list[tuple[MemberClass, NodeName]] = []
-    for key, commitment in sorted(run.snapshot.commitments.items()):
-        gang = run.snapshot.gangs.get(key) if key != besides else None
-        pending = gang.pending if gang is not None else ()
-        found = [(pod.member_class, commitment.assignment.get(pod.uid)) for pod in pending]
-        members.extend((member_class, node) for member_class, node in found if node is not None)
-    take_members(run, members)
+    commitments = sorted(run.snapshot.commitments.items())
+    _take_pending(run, {key: commitment.assignment for key, commitment in commitments if key != besides})
 
 
 def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
     """Take the room of admitted members, for a look beside a plan; that of committed gangs is taken already."""
-    members: list[tuple[MemberClass, NodeName]] = []
-    for admission in admissions:
-        gang = run.snapshot.gangs.get(admission.gang)
-        for pod in gang.pending if gang is not None and not admission.committed else ():
-            node = admission.members.get(pod.uid)
-            if node is not None:
-                members.append((pod.member_class, node))
-    take_members(run, members)
+    _take_pending(run, {one.gang: one.members for one in admissions if not one.committed})
+
+
+def _take_pending(run: Run, places: Mapping[GangKey, Mapping[PodUid, NodeName]]) -> None:
+    gangs = [(gang, nodes) for key, nodes in places.items() if (gang := run.snapshot.gangs.get(key)) is not None]
+    pending = ((pod.member_class, nodes.get(pod.uid)) for gang, nodes in gangs for pod in gang.pending)
+    take_members(run, ((member_class, node) for member_class, node in pending if node is not None))
 
 
 def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> None:
