@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Reason, Role
 
-_LEADERS = (Role.PS, Role.CHIEF)
+LEADERS = (Role.PS, Role.CHIEF)
 _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}  # role → place in the order of placement
 _GONE_AT_MOST = 64  # Gangs that are remembered although they are gone
 
@@ -132,7 +132,7 @@ def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
         return _RANK[role], not counts, float("inf") if index is None else index, pod.created_s, pod.name
 
     ordered = tuple(sorted(_live(gang, lost_nodes), key=need))
-    leaders = sum([p.member_class.role in _LEADERS for p in ordered])
+    leaders = sum([p.member_class.role in LEADERS for p in ordered])
     return ordered[: max(gang.min_member, leaders)]
 
 
