@@ -47,12 +47,7 @@ class Quorum(msgspec.Struct, frozen=True):
         return self.reached_by(self.placed)
 
     def reached_by(self, uids: Set[PodUid]) -> bool:
-        """Whether these members, as far as they are live, are enough to run.
-
-        >>> two_of_three = Quorum(2, None, frozenset("abc"), frozenset(), frozenset(), started=False)
-        >>> two_of_three.reached_by({"a"}), two_of_three.reached_by({"a", "c"}), two_of_three.reached_by({"a", "x"})
-        (False, True, False)
-        """
+        """Whether these members, as far as they are live, are enough to run."""
         counted = self.live & uids
         return len(counted) >= self.min_member and (self.required is None or self.required <= counted)
 

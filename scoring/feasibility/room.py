@@ -51,13 +51,7 @@ def rows_with(matrix: NDArray[np.generic]) -> Ints:
 
 
 def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
-    """Add `amounts` (k, resources) to `rows` (k,) of `total` (n, resources), in place; a row named twice gets both.
-
-    >>> total = np.zeros((2, 2), np.int64)
-    >>> scatter_add(total, np.array([1, 1]), np.array([[1, 2], [3, 4]]))
-    >>> total.tolist()
-    [[0, 0], [4, 6]]
-    """
+    """Add `amounts` (k, resources) to `rows` (k,) of `total` (n, resources), in place; a row named twice gets both."""
     if not total.flags.c_contiguous:
         raise ValueError("total must be contiguous")
     columns = total.shape[1]

@@ -64,15 +64,6 @@ def runs_of(
     """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
 
     `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's.
-
-    >>> from msgspec.structs import replace
-    >>> from tests.builders import pod
-    >>> one, other = (RunRef(uid, "Job.batch", f"nightly-{uid}") for uid in ("1", "2"))
-    >>> done = [replace(pod(f"a{i}", phase=Phase.SUCCEEDED, job="nightly-1"), run=one) for i in range(2)]
-    >>> new = [replace(pod(f"b{i}", job="nightly-2"), run=other) for i in range(2)]
-    >>> runs = runs_of([*done, *new])
-    >>> [[p.name for p in some] for some in runs]
-    [['b0', 'b1'], ['a0', 'a1'], []]
     """
     if not pods or (pods[0].group is not None and pods[0].group.source is GangSource.NATIVE):
         return Runs(tuple(pods))

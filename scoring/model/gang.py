@@ -136,11 +136,6 @@ def length_s(gang: Gang, job: JobSays | None) -> float | None:
     """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
 
     A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job.
-
-    >>> from tests.builders import gang
-    >>> said = gang("g", 2, options={"expected-duration": "1h"})
-    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
-    (3600.0, 60.0, None)
     """
     found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
     if job is not None and job.limit_s is not None:

@@ -279,16 +279,6 @@ def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: s
     """Read the `netgang.io/…` annotations (keys without the prefix); what is not understood becomes a problem.
 
     `weight` is obeyed in the policy's namespaces only; without a `namespace` it is not looked at.
-
-    >>> gang_options({"zones": "D, C", "near": "D", "ratios": "1:1:2"}, Policy()).zones
-    ('D', 'C')
-    >>> trusted = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("ops")})))
-    >>> gang_options({"weight": "2.5"}, trusted, namespace="ops").weight
-    Fraction(5, 2)
-    >>> gang_options({"weight": "2.5"}, trusted, namespace="team").problems
-    ('netgang.io/weight: namespace team may not set weights; the computed one is used',)
-    >>> gang_options({"selection": "best"}, Policy()).problems
-    ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
     options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection, repair=policy.repair.policy)
     problems: list[str] = []

@@ -39,13 +39,6 @@ def parse_quantity(text: str, *, millis: bool = False) -> int:
 
     More than ±`LARGEST` counts as that much, as the API server does with what it cannot count. Raises ValueError when
     `text` is not a quantity; one that is longer than any is not looked at, nor remembered (docs/safety.md S21).
-
-    >>> [parse_quantity(q, millis=True) for q in ("1500m", "1.5", "15e-1")]
-    [1500, 1500, 1500]
-    >>> parse_quantity("0.5m", millis=True), parse_quantity("1Gi"), parse_quantity("1n")
-    (1, 1073741824, 1)
-    >>> parse_quantity("12E") == LARGEST, parse_quantity("12E0")
-    (True, 12)
     """
     if len(text) > QUANTITY_CHARS:
         raise ValueError(f"{text[:_SHOWN_CHARS]!r}… is not a quantity such as 500m, 2 or 4Gi: too long")
@@ -64,11 +57,7 @@ def _parsed(text: str, millis: bool) -> int:
 
 
 def amount(name: str, quantity: str | int | float) -> int:
-    """Read the quantity of resource `name` in its own unit: millicores for cpu, whole units for all others.
-
-    >>> amount("cpu", "2"), amount("memory", "1Ki"), amount("nvidia.com/gpu", 4)
-    (2000, 1024, 4)
-    """
+    """Read the quantity of resource `name` in its own unit: millicores for cpu, whole units for all others."""
     return parse_quantity(str(quantity), millis=name == CPU)
 
 
@@ -93,11 +82,7 @@ class Resources(msgspec.Struct, frozen=True, weakref=True):
 
     @classmethod
     def parse(cls, quantities: Mapping[str, str | int | float]) -> "Resources":
-        """Build from Kubernetes quantities; ValueError names the resource.
-
-        >>> Resources.parse({"cpu": "500m", "memory": "1Ki"}).items
-        (('cpu', 500), ('memory', 1024))
-        """
+        """Build from Kubernetes quantities; ValueError names the resource."""
         amounts: dict[ResourceName, int] = {}
         for name, quantity in quantities.items():
             if len(name) > NAME_CHARS:

@@ -124,8 +124,6 @@ class Capacity:
         self._masks: dict[MemberClass, NDArray[np.bool_]] = {}  # Class without host ports → nodes that it may go to now
         self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}  # → a moment, members that fit each node and zone
 
-    # -- what is taken ----------------------------------------------------------------------------------------------
-
     def take(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> None:
         """Take room for one member of the class on each node; unknown nodes and resources take nothing."""
         index = self._view.table.index
@@ -153,8 +151,6 @@ class Capacity:
         if self._rows_taken[0] != moment:
             self._rows_taken = (moment, rows_with(self.room.free != self.start))
         return self._rows_taken[1]
-
-    # -- what fits --------------------------------------------------------------------------------------------------
 
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""

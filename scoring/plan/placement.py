@@ -238,9 +238,6 @@ def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[Zo
     return Placed(tuple(sorted(used)), nodes, points)
 
 
-# -- the order of zones ------------------------------------------------------------------------------------------------
-
-
 def _in_order(
     run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
 ) -> Iterator[ZoneName]:

@@ -127,14 +127,6 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
 
     `cause`: why its gang waits, in CamelCase (`scoring.explain.causes.reasons`); `None`: unknown. `why`: a sentence.
     `said`: the `key` of what it said last; empty: nothing yet.
-
-    >>> from tests.builders import bound, pod
-    >>> admitted_condition(pod("a"), "NodesUnavailable", "6 of 9 nodes of zone A are cordoned.", said="").key
-    'False/NodesUnavailable'
-    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesUnavailable").key
-    'True/Admitted'
-    >>> [admitted_condition(one, None, "", said="") for one in (pod("a"), bound(pod("a"), "n1"))]
-    [None, None]
     """
     if pod.terminal or pod.deleting:
         return None
@@ -148,9 +140,5 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
 
 
 def camel_case(reason: Reason) -> str:
-    """The name of a reason as conditions write it.
-
-    >>> camel_case(Reason.NO_ALLOWED_ZONE)
-    'NoAllowedZone'
-    """
+    """The name of a reason as conditions write it."""
     return "".join(word.capitalize() for word in reason.name.split("_"))

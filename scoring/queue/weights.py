@@ -75,12 +75,7 @@ class Weight(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> "tuple[float, Weight]":
-        """Sort key, heaviest first. Exact: the float decides where it can, which is fast, the fraction where it ties.
-
-        >>> light, heavy = Weight(40), Weight(41)
-        >>> heavy.key < light.key, heavy.omega == light.omega
-        (True, True)
-        """
+        """Sort key, heaviest first. Exact: the float decides where it can, as that is fast, else the fraction."""
         return -self.omega_prime, self
 
 
@@ -108,16 +103,7 @@ class Scale(msgspec.Struct, frozen=True):
         return cls(dict(zip(table.axis, zip(together, most, strict=True), strict=True)))
 
     def weight(self, load: Load) -> Weight:
-        """The weight of a gang of this load.
-
-        >>> cluster = Scale({CPU: (100, 10), MEMORY: (50, 5)})
-        >>> cluster.weight(Load(4, ((CPU, 2), (MEMORY, 2)), 1)).prime  # 4 / (2/100 + 2/50)
-        Fraction(200, 3)
-        >>> cluster.weight(Load(4, (), 1)).prime  # it asks for nothing
-        Fraction(0, 1)
-        >>> cluster.weight(Load(4, ((CPU, 2),), 1, needed=((CPU, 44, 11),))).prime  # a pod that no node could hold
-        Fraction(0, 1)
-        """
+        """The weight of a gang of this load."""
         for name, together, one in load.needed:
             total, most = self.sizes.get(name, (0, 0))
             if together > total or one > most:
@@ -158,14 +144,7 @@ def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[Resourc
 
 
 def least_workers(gang: Gang) -> int:
-    """`w_min`: how many workers the gang cannot do without; at least 1.
-
-    >>> from tests.builders import gang, pod
-    >>> ps, chief = pod("ps", role=Role.PS), pod("c", role=Role.CHIEF)
-    >>> workers = [pod(f"w{i}", role=Role.WORKER, index=i) for i in range(5)]
-    >>> least_workers(gang("g", members=[ps, chief, *workers], min_member=4)), least_workers(gang("g", 3))
-    (2, 3)
-    """
+    """`w_min`: how many workers the gang cannot do without; at least 1."""
     others = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in LEADERS})
     if not any(pod.role is Role.WORKER for pod in gang.members):
         others = 0  # a gang that is all masters, or of unknown roles: every member works

@@ -149,9 +149,6 @@ def choose_starts(rank: Floats, room: Ints, *, budget: int) -> Ints:
     return np.unique(np.append(best, 0))
 
 
-# -- from one start ----------------------------------------------------------------------------------------------------
-
-
 def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
     """Value of one greedy placement, built from the best connected node; `None`: the members do not fit.
 

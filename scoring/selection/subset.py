@@ -103,9 +103,6 @@ def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
     return bool(((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all())
 
 
-# -- few placements ----------------------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=4096)
 def placements_of(room: tuple[int, ...], count: int) -> int:
     """How many ways there are to put `count` equal members into the rooms. Cost: O(n·count).
@@ -166,9 +163,6 @@ def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
             return None
         found = np.concatenate(grown)
     return np.array(found[int(values_of(demand, found, rank).argmax())])
-
-
-# -- around ps ---------------------------------------------------------------------------------------------------------
 
 
 def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints, bool]:

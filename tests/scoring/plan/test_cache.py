@@ -13,7 +13,7 @@ from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selec
 from scoring.model.snapshot import Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
-from scoring.plan.node_search import warmed
+from scoring.plan.run import warmed
 from scoring.score.pairs import Links, among
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.example_counts import FEW

@@ -37,6 +37,10 @@ def asking(size: int, amounts: Mapping[ResourceName, int], *, name: str = "g") -
 CASES: dict[str, tuple[Fraction, Gang]] = {  # case: (ω′, job)
     "two workers of 2/100 CPU and 10/1000 memory": (Fraction(2) / Fraction(3, 100), tfjob(2)),
     "workers beyond the minimum do not count": (Fraction(2) / Fraction(3, 100), tfjob(5, least=3)),
+    "neither a ps nor a chief is a worker": (
+        Fraction(2) / Fraction(3, 100),
+        gang("g", members=[*tfjob(2).members, pod("c", role=Role.CHIEF)], min_member=4),
+    ),
     "unknown roles are workers": (Fraction(3) / Fraction(1, 100), gang("g", 3)),
     "nothing but a ps": (Fraction(1) / Fraction(1, 100), tfjob(0, ps=1)),
     "unlike workers: their mean": (
