@@ -28,10 +28,8 @@ class ClusterView:
     def __init__(self, snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> None:
         self.snapshot, self.policy, self.cache = snapshot, policy, cache
         cache.renew(snapshot.network.version)
-        self.table = snapshot.table
-        self.layout = cache.layout(
-            snapshot.table.names, snapshot.table.zones
-        )  # Stands for the nodes and their zones in the cache's keys
+        self.table = table = snapshot.table
+        self.layout = cache.layout(table.names, table.zones)  # Stands for these in the cache's keys
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
         self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
         self.zone_number = np.zeros(len(self.table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`

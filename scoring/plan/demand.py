@@ -7,6 +7,7 @@ that needs one of them is incomplete (docs/safety.md S5, S25).
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -61,12 +62,8 @@ class GangDemand(msgspec.Struct, frozen=True):
         return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
-class Tiers(msgspec.Struct, frozen=True):
-    """Zones with room, as far as their order does not depend on how much room there is."""
-
-    common: ScorePolicy  # What the best are compared by
-    best: list[ZoneName]  # Those that only the network decides between
-    others: list[ZoneName]  # Those that come after them in any case
+Tiers: TypeAlias = tuple[ScorePolicy, list[ZoneName], list[ZoneName]]
+"""Zones with room: what the best are compared by, these, and those that come after them in any case"""
 
 
 class MemberSet(msgspec.Struct, eq=False):

@@ -256,11 +256,11 @@ def _by_network(
         return
     if zones not in kind.tiers:
         kind.tiers[zones] = _tiers(run, demand, kind, zones)
-    tiers = kind.tiers[zones]
-    estimates = run.search.estimates(kind, tiers.best, score=tiers.common) if len(tiers.best) > 1 else {}
-    keys = [(np.inf if (value := estimates.get(zone)) is None else -value, room[zone], zone) for zone in tiers.best]
+    common, best, others = kind.tiers[zones]
+    estimates = run.search.estimates(kind, best, score=common) if len(best) > 1 else {}
+    keys = [(np.inf if (value := estimates.get(zone)) is None else -value, room[zone], zone) for zone in best]
     yield from (zone for _, _, zone in sorted(keys))
-    yield from tiers.others
+    yield from others
 
 
 def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...]) -> Tiers:
@@ -273,7 +273,7 @@ def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName,
     ranks = rank_zones(zones, options=demand.options, distances=distances)
     best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
     common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
-    return Tiers(common, best, [zone for _, _, zone in ranks[len(best) :]])
+    return common, best, [zone for _, _, zone in ranks[len(best) :]]
 
 
 def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:

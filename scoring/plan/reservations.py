@@ -50,7 +50,7 @@ from scoring.plan.run import Run
 from scoring.selection.demand import at_rows
 from scoring.selection.greedy import fit
 
-_FAR: Final = np.iinfo(np.int64).max // 4
+_NEVER: Final = np.iinfo(np.int64).min // 4  # So little is lacking of what is not promised
 SHARE: Final = 0.25  # Most of the cluster's nodes that are reserved for STARVING gangs
 
 
@@ -216,8 +216,7 @@ def promised_first(demands: list[GangDemand], promise: Reservation | None, snaps
 class _PromisedRoom(msgspec.Struct, eq=False):
     promise: Reservation
     at: Promised
-    lacks: Ints
-    """(rows, resources): what of the promised room does not come free by then; negative: more comes than is needed"""
+    lacks: Ints  # (rows, resources): what does not come free by then; negative: more comes than is needed
 
 
 class BackfillRoom:
@@ -258,19 +257,13 @@ class BackfillRoom:
             if self._kept is not None and demand.gang.key == self._kept.promise.gang:
                 self.open()
                 self._kept = None
-            self.started(demand, nodes)
+            if self._endings is not None:  # it ends, too, and what it takes comes free for a start that is later
+                rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
+                if (kept := self._kept) is not None and len(rows):
+                    place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
+                    some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
+                    scatter_add(kept.lacks, place[some], -amounts[some])
         self._keep()
-
-    def started(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName]) -> None:
-        """The gang was admitted: it ends, too, and what it takes comes free for a start that is later."""
-        if self._endings is None:
-            return
-        rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
-        if (kept := self._kept) is None or not len(rows):
-            return
-        place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
-        some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
-        scatter_add(kept.lacks, place[some], -amounts[some])
 
     def try_to_promise(self, demand: GangDemand, admitted: Iterable[Admission]) -> Reservation | None:
         """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start."""
@@ -284,7 +277,7 @@ class BackfillRoom:
             return None
         promise, at = found
         lacks = at.amounts - self._endings.freed(at.rows, at.start_s)
-        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, -_FAR))
+        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, _NEVER))
         self._keep()
         return promise
 
@@ -297,10 +290,8 @@ class BackfillRoom:
         if not self._taken[rows].any():
             return False
         free = run.capacity.room.free[rows] + self._taken[rows]
-        return all(
-            run.capacity.zone_counts_if(member_class, rows, free, When.AT_START)[zone] >= len(pods)
-            for member_class, pods in demand.need
-        )
+        sums = ((run.capacity.zone_counts_if(one, rows, free, When.AT_START), pods) for one, pods in demand.need)
+        return all(fits[zone] >= len(pods) for fits, pods in sums)
 
     def explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another."""

@@ -1,8 +1,4 @@
-"""What the planner answers: for each waiting gang either where every member goes, or why not.
-
-Why values and not calls: the verbs, the controller, /v1, the CLI and the simulator all read the same plan, and a plan
-can be compared, recorded and made again.
-"""
+"""What the planner answers, as values that can be compared and recorded: where every member goes, or why not."""
 
 from collections.abc import Mapping
 

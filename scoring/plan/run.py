@@ -168,10 +168,9 @@ class NodeSearch:
     def estimates(
         self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
     ) -> Mapping[ZoneName, float | None]:
-        """`estimate` of each zone; only those whose room changed since the last time are looked at again.
+        """`estimate` of each zone; only those whose room changed are looked at again.
 
-        A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without it
-        (`python -m lab.bench.planner`; more than its goal of 300 ms).
+        A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without (`python -m lab.bench.planner`).
         """
         key, room = (member_set, score), self._capacity.room
         moment, known = self._estimates.get(key, (room.moment, {}))

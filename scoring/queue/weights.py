@@ -3,17 +3,16 @@
     ω′ = w_min / (cpu + mem + …)        ω = 1 / (1 + e^(−ω′))
 
 `w_min` is the minimum number of workers; `cpu`, `mem` and one share more for each extended resource (GPUs) are what is
-requested, each divided by the cluster's total of it. A small job with many workers is expected to end soon and keeps
-little from others: it goes first. The paper does not say which requests are summed: here those of one worker (the mean,
-where workers differ). Were it those of the whole minimum set, the number of workers would nearly cancel.
+requested, each divided by the cluster's total of it. A small job with many workers is expected to end soon: it goes
+first. The paper does not say which requests are summed: here those of one worker (the mean, where workers differ), as
+with those of the whole minimum set the number of workers would nearly cancel.
 
-The published weight has CPU and memory only, so that a job of GPUs alone would weigh infinitely. So extended resources
-count, and two kinds of gangs weigh 0, the least: one that asks for nothing, of which nothing is known, and one that
-asks for more than the cluster has (a pod for more than any node has, or the minimum for more than all nodes together),
-which could lead permanently.
+The published weight has CPU and memory only, by which a job of GPUs alone would weigh infinitely. Two kinds of gangs
+weigh 0, the least: one that asks for nothing, and one that asks for more than the cluster has (a pod for more than any
+node has, or the minimum for more than all together), which could lead permanently.
 
-Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine and the order of
-two jobs depends on nothing but their requests. ω is for people: above ω′ = 37 it is 1.0 in floating point.
+Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine. ω is for
+people: above ω′ = 37 it is 1.0 in floating point.
 
 A service level decides whether a gang leaves for another: how long a gang still runs is not known, and what it has had
 so far is the best sign (Tiresias, Gu et al., NSDI 2019, section 3.2). Rule: service is the gang's dominant share of the
@@ -85,8 +84,7 @@ class Load(msgspec.Struct, frozen=True):
     workers: int  # w_min
     asked: tuple[tuple[ResourceName, int], ...]  # (resource of the formula, of all counted together), by name, no zeros
     counted: int  # Pods through whose number `asked` is divided
-    needed: tuple[tuple[ResourceName, int, int], ...] = ()
-    """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
+    needed: tuple[tuple[ResourceName, int, int], ...] = ()  # Resource, of it the minimum together, its largest member
 
 
 class Scale(msgspec.Struct, frozen=True):

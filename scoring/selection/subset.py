@@ -81,8 +81,7 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
 
 
 def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> list[Ints | None]:
-    small = exact_mixed(demand, free, rank) if len(free) <= exact_size else None
-    if small is not None:
+    if len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:
         return [small]
     steps = demand.size if len(demand.classes) == 1 else 8 * demand.size
     starts = choose_starts(rank, rooms(demand.classes[0], free), budget=GROW_BUDGET // steps)

@@ -84,12 +84,6 @@ def test_whatever_changes_between_two_runs(change: tuple[Snapshot, Policy]) -> N
         assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0)
 
 
-def test_whatever_changes_run_after_run() -> None:
-    cache = PlannerCache()
-    for name, now in [*CHANGES.items(), *reversed(CHANGES.items())]:
-        assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0), name
-
-
 PARTS = [("table", "used"), ("gangs",), ("commitments",), ("exclusions",), ("host_ports",), ("network",)]
 
 
