@@ -6,7 +6,6 @@ during a run, so what did not fit once in a run does not fit later in it.
 """
 
 from collections.abc import Sequence
-from itertools import batched
 from typing import Final
 
 import numpy as np
@@ -148,7 +147,8 @@ class Room:
         """Count together what was counted at the same time: nothing was taken between two questions, so more come."""
         rows, now = self.changed_since(seen), len(self._changed)
         free, keys = np.maximum(self.free[rows], 0), [key for key, known in self._counts.items() if known[1] == seen]
-        for some in batched(keys, max(_MOST_CELLS // free.size, 1)):
+        step = max(_MOST_CELLS // free.size, 1)
+        for some in (keys[at : at + step] for at in range(0, len(keys), step)):
             asked = np.frombuffer(b"".join(some), np.int64).reshape(len(some), 1, -1)
             fits = np.where(asked > 0, free // np.maximum(asked, 1), MOST_ON_A_NODE)
             for key, line in zip(some, fits.min(axis=2, initial=MOST_ON_A_NODE), strict=True):

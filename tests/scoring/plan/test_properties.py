@@ -115,10 +115,10 @@ def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
     gangs = {key: all_asking(one) for key, one in state.gangs.items()}
     exclusions = {asking(one): nodes for one, nodes in state.exclusions.items()}
     plans = [plan(one, POLICY, now_s=0.0) for one in (state, replace(state, gangs=gangs, exclusions=exclusions))]
-    before, after = ({key: one.members for key, one in made.admitted.items()} for made in plans)
-    assert before == after
-    before, after = ({key: one.reason is Reason.IMPOSSIBLE for key, one in made.waiting.items()} for made in plans)
-    assert before == after
+    places, others = ({key: one.members for key, one in made.admitted.items()} for made in plans)
+    assert places == others
+    never, too = ({key: one.reason is Reason.IMPOSSIBLE for key, one in made.waiting.items()} for made in plans)
+    assert never == too
 
 
 @settings(deadline=None)
