@@ -187,11 +187,7 @@ class KnownDemands(msgspec.Struct):
             return known
         lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
         demand = known[3] if known is not None and known[3].lost == lost else demand_of(gang, policy, lost=lost)
-        entry = (gang, policy, self._number, demand, demand.pending and is_ours_to_start(gang))
+        ours = gang.own or gang.problem is not None  # what is ours in part is told its problem (docs/safety.md S1)
+        entry = gang, policy, self._number, demand, demand.pending and ours and gang.source is not GangSource.NATIVE
         self.known[gang.key] = entry
         return entry
-
-
-def is_ours_to_start(gang: Gang) -> bool:
-    """Not native groups, which kube-scheduler starts, nor load; what is ours in part is told its problem (S1)."""
-    return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE

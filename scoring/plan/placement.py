@@ -148,7 +148,8 @@ def _spread_or_wait(
 ) -> Placed | NoPlace:
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
     if not possible(run, demand, kind):
-        return impossible(kind.size)
+        detail = f"{kind.size} members at once fit in no allowed zone, even when it is empty"
+        return NoPlace(Reason.IMPOSSIBLE, detail)
     preferred, uncounted = demand.options.zone_policy is ZonePolicy.PREFERRED, asks_uncounted(run, demand)
     if preferred and not demand.siblings:
         since_s = max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
@@ -175,11 +176,6 @@ def asks_uncounted(run: Run, demand: GangDemand) -> bool:
         run.table.uncounted(member_class.requests) or any(DEVICE_CLAIMS in pod.unmodelled for pod in pods)
         for member_class, pods in demand.need
     )
-
-
-def impossible(size: int) -> NoPlace:
-    """The answer to a gang of `size` that would not fit the empty cluster."""
-    return NoPlace(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
 
 
 def _was_there(run: Run, kind: MemberSet, *, together: bool) -> bool:

@@ -87,24 +87,20 @@ class RunScores:
         look = partial(crossings, network, view.table.index, view.zone_number)
         return remember(view.cache.crossings, (network.version, view.layout), look, limit=2)
 
-    def measured(self) -> NDArray[np.bool_]:
-        """(nodes,): which nodes are measured anywhere, as `links.measured` has it. Not to be written."""
-        table, network = self._view.table, self._view.snapshot.network
-
-        def look() -> NDArray[np.bool_]:
-            found = np.full(len(table.names), network.estimates)
-            for ends in network.endpoint_of.values():
-                found[[table.index[node] for node in ends if node in table.index]] = True
-            return found
-
-        return remember(self._view.cache.measured, (network.version, self._view.layout), look, limit=2)
-
     def connected(self, ends: Collection[NodeName]) -> NDArray[np.bool_]:
         """(nodes,): nodes that may be linked to some of `ends` otherwise than one that is measured nowhere."""
-        table, number = self._view.table, self._view.zone_number
-        at = [table.index[node] for node in ends]
-        found = self.measured().copy()
-        if not self._view.snapshot.network.estimates:
+        view, network = self._view, self._view.snapshot.network
+        index, number = view.table.index, view.zone_number
+
+        def measured() -> NDArray[np.bool_]:
+            anywhere = np.full(len(number), network.estimates)
+            for own in network.endpoint_of.values():
+                anywhere[[index[node] for node in own if node in index]] = True
+            return anywhere
+
+        at = [index[node] for node in ends]
+        found = remember(view.cache.measured, (network.version, view.layout), measured, limit=2).copy()
+        if not network.estimates:
             near = set(number[at].tolist())
             linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
             found &= np.isin(number, list(near | linked))
@@ -121,9 +117,8 @@ class RunScores:
     def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
         """Pair scores between `names` and `ends`, shape (names, ends)."""
         network = self._view.snapshot.network
-        return self._view.cache.links_toward(
-            (network.version, names, ends, score), partial(toward, network, names, ends, score)
-        )
+        key, made = (network.version, names, ends, score), partial(toward, network, names, ends, score)
+        return self._view.cache.links_toward(key, made)
 
     def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
         """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""

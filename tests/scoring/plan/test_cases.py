@@ -125,6 +125,9 @@ BEYOND_THE_MINIMUM: Answers = {
     "a minimum of nothing still starts what fits": (["n0", "n1"], lambda: planned(row(2), gang("g", 3, min_member=0))),
 }  # fmt: skip
 PAIR = gang("g", 2)
+SIX = [*row(3, zone="a", prefix="a", cpu="4"), *row(3, zone="b", prefix="b", cpu="4")]
+ON_THREE = [bound(pod(f"x{at}", cpu="2"), at) for at in ("a0", "a1", "b0")]
+BY_KIND = [pod("ps", gang="g", cpu="1"), *(pod(f"w{i}", gang="g", cpu="3") for i in range(3))]
 CLASS = PAIR.members[0].member_class
 REFUSED = {CLASS: frozenset({NodeName("n0")})}
 NOTHING = [replace(m, member_class=replace(m.member_class, requests=NO_RESOURCES)) for m in gang("g", 3).members]
@@ -133,6 +136,15 @@ REASONS: Answers = {
     "no room now": (Reason.NO_ROOM, lambda: planned(row(2), PAIR, pods=BUSY)),
     "never any room": (Reason.IMPOSSIBLE, lambda: planned(row(2), gang("g", 2, cpu="2"))),
     "room only over two zones": (Reason.IMPOSSIBLE, lambda: planned(ONE_EACH, PAIR)),
+    "no zone would have room": ((Reason.IMPOSSIBLE, "4 members at once fit in no allowed zone, even when it is empty"),
+        lambda: planned(SIX, gang("g", 4, cpu="4"), pods=ON_THREE)),
+    "pods are in the way in the zone with most room, the last by name": (
+        (Reason.NO_ROOM, "most room in zone b: 2 of 3 members"),
+        lambda: planned(SIX, gang("g", 3, cpu="3"), pods=ON_THREE)),
+    "only zones it names count": ((Reason.NO_ROOM, "most room in zone a: 1 of 3 members"),
+        lambda: planned(SIX, gang("g", 3, cpu="3", options={"zones": "a"}), pods=ON_THREE)),
+    "two kinds of members, with most room": ((Reason.NO_ROOM, "most room in zone b: 3 of 4 members"),
+        lambda: planned(SIX, gang("g", members=BY_KIND), pods=ON_THREE)),
     "a zone that does not exist": (Reason.NO_ALLOWED_ZONE,
         lambda: planned(row(2), gang("g", 2, options={"zones": "mars"}))),
     "a preferred zone that does not exist, past STARVELIMIT: no plan breaks (docs/safety.md S21)": (

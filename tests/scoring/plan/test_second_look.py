@@ -64,28 +64,6 @@ def test_a_place_that_was_given_is_kept() -> None:
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
 
-WORDS = {  # case: (gang, the answer, who runs)
-    "no zone has room": (gang("g", 4, cpu="4"), (Reason.IMPOSSIBLE, "4 members at once fit in no allowed zone, even")),
-    "pods are in the way": (gang("g", 3, cpu="3"), (Reason.NO_ROOM, "most room in zone b: 2 of 3 members")),
-    "only zones it names count": (
-        gang("g", 3, cpu="3", options={"zones": "a"}),
-        (Reason.NO_ROOM, "most room in zone a: 1 of 3 members"),
-    ),
-    "two kinds of members": (
-        gang("g", members=[pod("ps", gang="g", cpu="1"), *(pod(f"w{i}", gang="g", cpu="3") for i in range(3))]),
-        (Reason.NO_ROOM, "most room in zone b: 3 of 4 members"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("waits", "want"), WORDS.values(), ids=WORDS)
-def test_what_a_refused_gang_is_told(waits, want) -> None:  # type: ignore[no-untyped-def]
-    """The zone with most room, the last by name among equals, and what fits there; or that it never will."""
-    busy = [bound(pod(f"x{node}", cpu="2", gang=None), node) for node in ("a0", "a1", "b0")]
-    found = plan(snapshot(NODES, [waits], pods=busy), Policy(), now_s=0.0).waiting[waits.key]
-    assert want[0] is found.reason
-    assert found.detail.startswith(want[1])
-
 
 def test_a_long_queue_is_told_the_same_objects_again() -> None:
     """Whoever waits as before is not told again."""
