@@ -27,7 +27,7 @@ from extender.runtime.telemetry import Telemetry
 from scoring.model import Gang, Policy, Reason, Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import Plan, PlannerCache, plan
-from scoring.plan.node_search import warmed
+from scoring.plan.run import warmed
 from scoring.verbs.places import PlanPlaces
 
 _TIMED = frozenset({Reason.SPILL_WAIT, Reason.BACKING_OFF})  # Such gangs are looked at again without an event

@@ -24,7 +24,7 @@ from scoring.plan import Admission, Plan, PlannerCache, Run, Waiting, begin_run,
 from scoring.plan.demand import GangDemand
 from scoring.plan.expected_starts import ExpectedStart
 from scoring.plan.queue_order import QueueOrder, namespace_of
-from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, state_of, transitions_of
+from scoring.queue.states import HOLD_S, QUEUE_OF, JobState, period, running_since_s, state_of, waiting_since_s
 
 ExpectedStartOf = Callable[[GangKey], ExpectedStart | None]  # When a gang that waits starts
 _ORDER: Final[Mapping[str, int]] = {"STARVING": 0, "WAITING": 0, "RUNNING": 1, "COMPLETED": 2}  # state → place
@@ -150,8 +150,8 @@ def queued_gang(
     able = reason not in _NEVER_STARVE and ask.incomplete is None and gang.problem is None
     state = state_of(gang, quorum_of(gang, lost_nodes=ask.lost), starving=able and turns.starving(ask))
     queue = QUEUE_OF[state]
-    times = transitions_of(gang, turns.policy)
-    clock = able and queue == "WQ" and times.waiting_s is not None and times.starving_s is not None
+    since_s = waiting_since_s(gang)
+    clock_s = since_s if able and queue == "WQ" else None  # `None`: it does not run
     on_nodes = [pod.node for pod in gang.members if pod.node is not None and not pod.terminal]
     zones = admission.zones if admission else hold.zones if hold else run.view.zones_of(set(on_nodes))
     phases, weight = Counter(pod.phase for pod in gang.members), turns.weight(ask)
@@ -163,10 +163,10 @@ def queued_gang(
         priority=gang.priority,
         weight=GangWeight(weight.omega_prime, str(weight.prime), weight.omega, weight.given),
         created_s=gang.created_s,
-        waiting_since_s=times.waiting_s,
-        waited_s=max(now_s - times.waiting_s, 0.0) if clock and times.waiting_s is not None else None,
-        starves_in_s=max(times.starving_s - now_s, 0.0) if clock and times.starving_s is not None else None,
-        running_since_s=times.running_s if queue == "RQ" else None,
+        waiting_since_s=since_s,
+        waited_s=max(now_s - clock_s, 0.0) if clock_s is not None else None,
+        starves_in_s=max(clock_s + turns.policy.starve_limit_s - now_s, 0.0) if clock_s is not None else None,
+        running_since_s=running_since_s(gang) if queue == "RQ" else None,
         members=MemberCounts(
             min_available=gang.min_member,
             pending=len(gang.pending),
@@ -310,10 +310,11 @@ def _kept(
         return KeptForGang("claimed", zones_text(where), by_name(claim.assignment), held)
     if reserved is None:
         return None
-    until_s, times = None, transitions_of(ask.gang, policy)
-    if starves and times.starving_s is not None and times.waiting_s is not None:
-        reserves_s = max(times.starving_s, times.waiting_s + policy.reserve_after_s)
-        until_s = reserves_s + max(period(times.starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
+    until_s, since_s = None, waiting_since_s(ask.gang)
+    if starves and since_s is not None:
+        starving_s = since_s + policy.starve_limit_s
+        reserves_s = max(starving_s, since_s + policy.reserve_after_s)
+        until_s = reserves_s + max(period(starving_s, reserves_s, now_s=now_s), 1) * HOLD_S
     return KeptForGang("held", zones_text(reserved.zones), {}, tuple(sorted(reserved.nodes)), until_s)
 
 

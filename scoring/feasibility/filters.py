@@ -8,6 +8,7 @@ for nodes that cannot run pods at all (docs/safety.md S12): one wrongly allowed 
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from msgspec.structs import replace
@@ -34,36 +35,23 @@ def allowed_nodes(table: NodeTable, constraints: Constraints) -> NDArray[np.bool
     if constraints.node_selector or constraints.affinity is not None:
         return np.array([node_allows(node, constraints) for node in table.nodes], np.bool_)
     # Most pods name no labels, and nodes of one kind have equal taints: each set of taints is looked at once.
-    cordon = _tolerated(_UNSCHEDULABLE, constraints.tolerations)
-    tolerates: dict[tuple[Taint, ...], bool] = {}
-    for taints in {node.taints for node in table.nodes}:
-        tolerates[taints] = all(_tolerated(one, constraints.tolerations) for one in taints if one.effect in _KEEPS_OUT)
-    return np.array(
-        [
-            node.ready and not node.leaving and (cordon or not node.unschedulable) and tolerates[node.taints]
-            for node in table.nodes
-        ],
-        np.bool_,
-    )
+    cordon, kinds = _tolerated((_UNSCHEDULABLE,), constraints), {node.taints for node in table.nodes}
+    tolerates = {taints: _tolerated(taints, constraints) for taints in kinds}
+    runs = [node.ready and not node.leaving and (cordon or not node.unschedulable) for node in table.nodes]
+    return np.array(runs, np.bool_) & np.array([tolerates[node.taints] for node in table.nodes], np.bool_)
 
 
 def node_allows(node: Node, constraints: Constraints) -> bool:
     """Whether a pod with `constraints` may run on `node`, leaving aside room and host ports."""
-    if not node.ready or node.leaving:
+    taints = (*node.taints, _UNSCHEDULABLE) if node.unschedulable else node.taints
+    if not node.ready or node.leaving or (taints and not _tolerated(taints, constraints)):
         return False
-    if node.unschedulable and not _tolerated(_UNSCHEDULABLE, constraints.tolerations):
-        return False
-    for taint in node.taints:
-        if taint.effect in _KEEPS_OUT and not _tolerated(taint, constraints.tolerations):
-            return False
     if not constraints.node_selector and constraints.affinity is None:
         return True
     labels = dict(node.labels)
     if any(labels.get(key) != value for key, value in constraints.node_selector):
         return False
-    return constraints.affinity is None or any(
-        _term_matches(term, labels, str(node.name)) for term in constraints.affinity
-    )
+    return constraints.affinity is None or any(_term_matches(term, labels, node.name) for term in constraints.affinity)
 
 
 def named_only(constraints: Constraints) -> set[NodeName] | None:
@@ -115,25 +103,19 @@ def as_written(pod: Pod, *, zone_label: str) -> MemberClass:
 
 def ports_conflict(wanted: Iterable[HostPort], taken: Iterable[HostPort]) -> bool:
     """Whether a wanted host port is taken: same protocol and port, and equal addresses or one of them all addresses."""
-    held = list(taken)
-    return any(
-        one.protocol == other.protocol
-        and one.port == other.port
-        and (one.ip == other.ip or _ANY_IP in (one.ip, other.ip))
-        for one in wanted
-        for other in held
-    )
+    pairs = ((a, b) for a, b in product(wanted, taken) if a.port == b.port and a.protocol == b.protocol)
+    return any(one.ip == other.ip or _ANY_IP in (one.ip, other.ip) for one, other in pairs)
 
 
-def _tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    return any(_tolerates(one, taint) for one in tolerations)
+def _tolerated(taints: Iterable[Taint], constraints: Constraints) -> bool:
+    """Whether none of the taints keeps a pod out."""
+    some = (taint for taint in taints if taint.effect in _KEEPS_OUT)
+    return all(any(_tolerates(one, taint) for one in constraints.tolerations) for taint in some)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     """As k8s.io/api ToleratesTaint: an empty effect, or empty key with Exists, means all; Gt, Lt: KEP-5471."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     if toleration.operator == "Exists":
         return True
@@ -171,9 +153,7 @@ def _matches(requirement: Requirement, value: str | None) -> bool:
 def _compares(operator: str, value: str | None, asked: str) -> bool:
     """Whether the whole number `value` is above (Gt) or below (Lt) `asked`; what is no int64 compares as neither."""
     mine, limit = _whole(value), _whole(asked)
-    if mine is None or limit is None:
-        return False
-    return mine > limit if operator == "Gt" else mine < limit
+    return mine is not None and limit is not None and (mine > limit if operator == "Gt" else mine < limit)
 
 
 def _whole(text: str | None) -> int | None:

@@ -1,7 +1,7 @@
 """Which members of a gang must be on nodes for it to run: the minimum set and the quorum.
 
-Why not a count alone: a TFJob with min-available 4 whose ps is missing has four workers that wait for nothing, and on
-scale-in the framework removes the highest index first, so a gang started on workers 2–5 loses its base. Rules:
+Why not a count alone: four workers of a TFJob whose ps is missing wait for nothing, and on scale-in the framework
+removes the highest index first, so a gang started on workers 2–5 loses its base. Rules:
 
 - Minimum set (docs/safety.md S9): where a role is known (ps, chief, worker) it is every ps and chief, then workers by
   ascending index, then others, until min-available; without roles any min-available members will do.
@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Reason, Role
 
-_LEADERS = (Role.PS, Role.CHIEF)
+LEADERS = (Role.PS, Role.CHIEF)
 _RANK = {Role.PS: 0, Role.CHIEF: 0, Role.WORKER: 1, Role.OTHER: 2}  # role → place in the order of placement
-_LAST_INDEX = float("inf")  # A worker without a known index comes after those that do
 _GONE_AT_MOST = 64  # Gangs that are remembered although they are gone
 
 
@@ -48,35 +47,24 @@ class Quorum(msgspec.Struct, frozen=True):
         return self.reached_by(self.placed)
 
     def reached_by(self, uids: Set[PodUid]) -> bool:
-        """Whether these members, as far as they are live, are enough to run.
-
-        >>> two_of_three = Quorum(2, None, frozenset("abc"), frozenset(), frozenset(), started=False)
-        >>> two_of_three.reached_by({"a"}), two_of_three.reached_by({"a", "c"}), two_of_three.reached_by({"a", "x"})
-        (False, True, False)
-        """
+        """Whether these members, as far as they are live, are enough to run."""
         counted = self.live & uids
         return len(counted) >= self.min_member and (self.required is None or self.required <= counted)
 
-    def without(self, uid: PodUid) -> "Quorum":
-        """The same, once the member `uid` has gone: for a moment at which the cluster may still show it."""
+    def without(self, *gone: PodUid) -> "Quorum":
+        """The same, once these members have gone: for a moment at which the cluster may still show them."""
         return replace(
             self,
-            required=None if self.required is None else self.required - {uid},
-            live=self.live - {uid},
-            placed=self.placed - {uid},
-            finished=self.finished - {uid},
+            required=None if self.required is None else self.required.difference(gone),
+            live=self.live.difference(gone),
+            placed=self.placed.difference(gone),
+            finished=self.finished.difference(gone),
         )
 
     def losing(self, node: NodeName) -> "Quorum":
         """The same, once `node` is lost: its members stop counting, except those that Succeeded."""
         dead = {uid for uid, where in self.bound_to.items() if where == node} - self.finished
-        return replace(
-            self,
-            required=None if self.required is None else self.required - dead,
-            live=self.live - dead,
-            placed=self.placed - dead,
-            lost_nodes=self.lost_nodes | {node},
-        )
+        return replace(self.without(*dead), lost_nodes=self.lost_nodes | {node})
 
 
 NO_MEMBERS = Quorum(1, None, frozenset(), frozenset(), frozenset(), started=False)  # Of a gang without pods
@@ -85,12 +73,11 @@ NO_MEMBERS = Quorum(1, None, frozenset(), frozenset(), frozenset(), started=Fals
 def quorum_of(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
     """State the gang's quorum. Cost: O(n log n); equal for the same gang, so it may be kept per snapshot version."""
     live = _live(gang, lost_nodes)
-    roles_known = _roles_known(gang)
-    minimum = minimum_members(gang, lost_nodes=lost_nodes) if roles_known else ()
+    minimum = minimum_members(gang, lost_nodes=lost_nodes) if _roles_known(gang) else None
     finished = frozenset([p.uid for p in live if p.phase is Phase.SUCCEEDED])
     return Quorum(
         min_member=gang.min_member,
-        required=frozenset([p.uid for p in minimum]) if roles_known else None,
+        required=None if minimum is None else frozenset([p.uid for p in minimum]),
         live=frozenset([p.uid for p in live]),
         placed=finished.union([p.uid for p in live if p.node is not None]),
         finished=finished,
@@ -109,19 +96,11 @@ class Quorums:
         self._prune_at = _GONE_AT_MOST
 
     def of(self, gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> Quorum:
-        """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last.
-
-        >>> from tests.builders import gang
-        >>> quorums, g = Quorums(), gang("g", 3)
-        >>> quorums.of(g) is quorums.of(g), quorums.of(g) == quorum_of(g)
-        (True, True)
-        """
+        """As `quorum_of`. Cost: O(1) for the record and lost nodes asked for last."""
         known = self._known.get(gang.key)
-        if known is not None and known[0] is gang and known[1] == lost_nodes:
-            return known[2]
-        quorum = quorum_of(gang, lost_nodes=lost_nodes)
-        self._known[gang.key] = gang, lost_nodes, quorum
-        return quorum
+        if known is None or known[0] is not gang or known[1] != lost_nodes:
+            known = self._known[gang.key] = gang, lost_nodes, quorum_of(gang, lost_nodes=lost_nodes)
+        return known[2]
 
     def __len__(self) -> int:
         return len(self._known)
@@ -133,18 +112,11 @@ class Quorums:
             self._prune_at = len(self._known) + _GONE_AT_MOST
 
 
-def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
-    """All members that count or may come to count, most needed first. Cost: O(n log n).
+def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
+    """The `min_member` to place first (more: all ps and chiefs; fewer: incomplete), in order. Cost: O(n log n).
 
     Roles known: every ps and chief, then workers by ascending index (Succeeded ones first: they count already), then
     others by creation and name. Roles unknown: placed ones first, then by creation and name.
-
-    >>> from tests.builders import bound, gang, pod
-    >>> early, late = pod("b", created_s=1.0), pod("a", created_s=2.0)
-    >>> [p.name for p in placement_order(gang("g", members=[late, early]))]
-    ['b', 'a']
-    >>> [p.name for p in placement_order(gang("g", members=[bound(late, "n1"), early]))]
-    ['a', 'b']
     """
     roles_known = _roles_known(gang)
 
@@ -152,15 +124,10 @@ def placement_order(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()
         role = pod.member_class.role
         counts = pod.phase is Phase.SUCCEEDED or (not roles_known and pod.node is not None)
         index = pod.index if role is not Role.OTHER else None
-        return _RANK[role], not counts, _LAST_INDEX if index is None else index, pod.created_s, pod.name
+        return _RANK[role], not counts, float("inf") if index is None else index, pod.created_s, pod.name
 
-    return tuple(sorted(_live(gang, lost_nodes), key=need))
-
-
-def minimum_members(gang: Gang, *, lost_nodes: frozenset[NodeName] = frozenset()) -> tuple[Pod, ...]:
-    """The `min_member` to place first (more: all ps and chiefs; fewer: incomplete), in order. Cost: O(n log n)."""
-    ordered = placement_order(gang, lost_nodes=lost_nodes)
-    leaders = sum([p.member_class.role in _LEADERS for p in ordered])
+    ordered = tuple(sorted(_live(gang, lost_nodes), key=need))
+    leaders = sum([p.member_class.role in LEADERS for p in ordered])
     return ordered[: max(gang.min_member, leaders)]
 
 

@@ -2,14 +2,12 @@
 
 Why: between plan and commit other schedulers' pods may have taken room, and nodes may have gone (PAPERS G7). Rule: all
 that is known is counted — pods on the node, other gangs' commitments, and every member of the gang that is to go there
-— so two gangs never commit to the same room, whatever planned it for them.
+— so two gangs never commit to the same room, whatever planned it for them. Plain integers and no matrices: it runs for
+every bind call, and a gang's few nodes are looked up faster than added up.
 
-Plain integers and no matrices: it runs for every bind call, and a gang's few nodes are looked up faster than added up.
-
-Overcommitted nodes (two schedulers have bound to them at the same moment). Why it happens: each kube-scheduler counts
-by its own cache, and a Binding is not checked against the node by the API server. Rule: only bound pods count
-(nominated and planned ones hold nothing yet), and only resources that the node offers: one that comes from elsewhere
-(DRA), or that a device plugin has withdrawn, is no contradiction of schedulers.
+Nodes are overcommitted as each kube-scheduler counts by its own cache, and the API server checks no Binding against the
+node. Rule: only bound pods count (nominated and planned ones hold nothing yet), and only resources that the node
+offers: one that comes from elsewhere (DRA), or that a device plugin has withdrawn, is no contradiction of schedulers.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -46,17 +44,17 @@ def members_without_room(snapshot: Snapshot, gang: Gang, assignment: Mapping[Pod
     return frozenset(lost)
 
 
-def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
-    axis = snapshot.table.axis
-    taken: dict[ResourceName, int] = {}
-    for pod in others:
-        for name, amount in pod.member_class.requests.items:
-            taken[name] = taken.get(name, 0) + amount
-    asked: dict[ResourceName, int] = {}
+def _sums(pods: Iterable[Pod]) -> dict[ResourceName, int]:
+    total: dict[ResourceName, int] = {}
     for pod in pods:
         for name, amount in pod.member_class.requests.items:
-            asked[name] = asked.get(name, 0) + amount
-    for name, amount in asked.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _fits(snapshot: Snapshot, row: int, pods: Iterable[Pod], others: Iterable[Pod]) -> bool:
+    axis, taken = snapshot.table.axis, _sums(others)
+    for name, amount in _sums(pods).items():
         if name not in axis:
             continue  # uncounted: kube-scheduler knows
         column = axis.index(name)
@@ -71,8 +69,7 @@ def in_another_zone(snapshot: Snapshot, gang: Gang, assignment: Mapping[PodUid, 
     table = snapshot.table
     others = {*assignment.values(), *(pod.node for pod in gang.placed if pod.node is not None)}
     zones = {table.nodes[table.index[name]].zone for name in others if name in table.index}
-    row = table.index.get(node)
-    return bool(zones) and row is not None and table.nodes[row].zone not in zones
+    return bool(zones) and node in table.index and table.nodes[table.index[node]].zone not in zones
 
 
 def _committed_elsewhere(snapshot: Snapshot, besides: GangKey, nodes: Iterable[NodeName]) -> dict[NodeName, list[Pod]]:
@@ -94,9 +91,8 @@ def _ports_taken(snapshot: Snapshot, node: NodeName, pods: Iterable[Pod], others
     """Whether a host port of `pods` is taken on the node, will be by `others`, or is asked for twice."""
     if not any(pod.member_class.constraints.host_ports for pod in pods):
         return False
-    taken: list[HostPort] = list(snapshot.host_ports.get(node, ()))
-    for pod in others:
-        taken.extend(pod.member_class.constraints.host_ports)
+    taken: list[HostPort] = [*snapshot.host_ports.get(node, ())]
+    taken += [port for pod in others for port in pod.member_class.constraints.host_ports]
     for pod in pods:
         if ports_conflict(pod.member_class.constraints.host_ports, taken):
             return True
@@ -135,16 +131,9 @@ def overcommits(nodes: Collection[Node], pods: Iterable[Pod]) -> tuple[Overcommi
             on[pod.node].append(pod)
     found = []
     for node in sorted(nodes, key=lambda one: one.name):
-        theirs = sorted(on[node.name], key=lambda pod: pod.key)
-        if excess := _excess(node, theirs):
-            found.append(Overcommit(node.name, excess, tuple(theirs)))
+        requested = _sums(on[node.name])
+        offered = [(name, amount, requested.get(name, 0)) for name, amount in node.allocatable if amount > 0]
+        excess = tuple(Excess(name, asked, amount) for name, amount, asked in offered if asked > amount)
+        if excess:
+            found.append(Overcommit(node.name, excess, tuple(sorted(on[node.name], key=lambda pod: pod.key))))
     return tuple(found)
-
-
-def _excess(node: Node, pods: Iterable[Pod]) -> tuple[Excess, ...]:
-    requested: dict[ResourceName, int] = {}
-    for pod in pods:
-        for name, amount in pod.requests:
-            requested[name] = requested.get(name, 0) + amount
-    offered = [(name, amount) for name, amount in node.allocatable if amount > 0]
-    return tuple(Excess(name, requested[name], amount) for name, amount in offered if requested.get(name, 0) > amount)

@@ -1,9 +1,8 @@
 """How many members still fit on each node, kept up to date while a plan is being made.
 
-Why a ledger: a plan tries many gangs one after another, each admission changes a few nodes, and counting all nodes
-again for every gang is what makes planners slow. A class's counts are computed once and afterwards only for the rows
-that changed, also from run to run. Rule: room only shrinks during a run, so what did not fit once in a run does not fit
-later in it.
+Why: each admission changes a few nodes, and counting all again for every gang is what makes planners slow. A class's
+counts are computed once and afterwards only for the rows that changed, also from run to run. Rule: room only shrinks
+during a run, so what did not fit once in a run does not fit later in it.
 """
 
 from collections.abc import Sequence
@@ -44,31 +43,14 @@ def fit_counts(free: Ints, request: Ints) -> Ints:
     return counts
 
 
-def fit_counts_of_each(free: Ints, requests: Ints) -> Ints:
-    """`fit_counts` of each of `requests` (k, r) in few rows: (k, n)."""
-    asked = requests[:, None, :]
-    fits = np.where(asked > 0, np.maximum(free, 0) // np.maximum(asked, 1), MOST_ON_A_NODE)
-    return np.asarray(np.minimum(fits.min(axis=2, initial=MOST_ON_A_NODE), MOST_ON_A_NODE))
-
-
 def rows_with(matrix: NDArray[np.generic]) -> Ints:
-    """Rows of a matrix with anything but 0 in them, ascending: several times as fast as `any` over short rows.
-
-    >>> rows_with(np.array([[0, 1], [0, 0], [2, 2]])).tolist()
-    [0, 2]
-    """
+    """Rows of a matrix with anything but 0 in them, ascending: several times as fast as `any` over short rows."""
     rows = np.flatnonzero(matrix != 0) // max(matrix.shape[1], 1)
     return np.asarray(rows[np.diff(rows, prepend=-1) > 0])  # ascending anyway
 
 
 def scatter_add(total: Ints, rows: Ints, amounts: Ints) -> None:
-    """Add `amounts` (k, resources) to `rows` (k,) of `total` (n, resources), in place; a row named twice gets both.
-
-    >>> total = np.zeros((2, 2), np.int64)
-    >>> scatter_add(total, np.array([1, 1]), np.array([[1, 2], [3, 4]]))
-    >>> total.tolist()
-    [[0, 0], [4, 6]]
-    """
+    """Add `amounts` (k, resources) to `rows` (k,) of `total` (n, resources), in place; a row named twice gets both."""
     if not total.flags.c_contiguous:
         raise ValueError("total must be contiguous")
     columns = total.shape[1]
@@ -83,15 +65,11 @@ class Room:
     def __init__(self, free: Ints) -> None:
         self.free = np.array(free, np.int64, order="C")
         self._changed: list[int] = []
-        self._counts: dict[bytes, tuple[Ints, int]] = {}
-        """Request → its counts, and how many changes they know of"""
-        self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))
-        """Rows of the changes from one number to another, for many requests ask for the same"""
+        self._counts: dict[bytes, tuple[Ints, int]] = {}  # Request → its counts, and how many changes they know of
+        self._since: tuple[int, int, Ints] = (0, 0, np.zeros(0, np.int64))  # Rows of the changes between two numbers
         self._table: NodeTable | None = None
-        self._asked = -1
-        """Number of changes when something was counted last"""
-        self._begun = 0
-        """Changes before the run"""
+        self._asked = -1  # Number of changes when something was counted last
+        self._begun = 0  # Changes before the run
 
     @classmethod
     def after(cls, before: "Room | None", table: NodeTable, free: Ints) -> "Room":
@@ -168,12 +146,12 @@ class Room:
     def _count_again(self, seen: int) -> None:
         """Count together what was counted at the same time: nothing was taken between two questions, so more come."""
         rows, now = self.changed_since(seen), len(self._changed)
-        keys = [key for key, known in self._counts.items() if known[1] == seen]
-        step = max(_MOST_CELLS // (len(rows) * self.free.shape[1]), 1)
-        for at in range(0, len(keys), step):
-            some = keys[at : at + step]
-            requests = np.frombuffer(b"".join(some), np.int64).reshape(len(some), -1)
-            for key, line in zip(some, fit_counts_of_each(self.free[rows], requests), strict=True):
+        free, keys = np.maximum(self.free[rows], 0), [key for key, known in self._counts.items() if known[1] == seen]
+        step = max(_MOST_CELLS // free.size, 1)
+        for some in (keys[at : at + step] for at in range(0, len(keys), step)):
+            asked = np.frombuffer(b"".join(some), np.int64).reshape(len(some), 1, -1)
+            fits = np.where(asked > 0, free // np.maximum(asked, 1), MOST_ON_A_NODE)
+            for key, line in zip(some, fits.min(axis=2, initial=MOST_ON_A_NODE), strict=True):
                 counts = self._counts[key][0]
                 counts[rows] = line
                 self._counts[key] = (counts, now)

@@ -17,7 +17,7 @@ Pods of one controller are one *part*; a pod without a controller that has runs 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,7 +26,6 @@ from scoring.model import GangSource, Phase, Pod, Role, RunRef
 
 _JOB = "Job.batch"
 _POD = "Pod"  # A pod may control others, such as a driver its executors: they are of its part
-_BORN = attrgetter("created_s", "uid")
 _NOT_READ: Mapping[str, int] = {}
 
 
@@ -36,9 +35,6 @@ class Runs(NamedTuple):
     current: tuple[Pod, ...]
     earlier: tuple[Pod, ...] = ()
     later: tuple[Pod, ...] = ()
-
-
-_Place: TypeAlias = tuple[str, Role, int]  # Controller's uid, role, completion index
 
 
 class _Part(msgspec.Struct):
@@ -56,14 +52,10 @@ class _Part(msgspec.Struct):
         self.roles.add(pod.role)
         self.jobs.add(pod.job)
         alive = _lives(pod)
-        self.lives = self.lives or alive
-        self.has_nodes = self.has_nodes or (alive and pod.node is not None)
+        self.lives |= alive
+        self.has_nodes |= alive and pod.node is not None
         self.born_s = min(self.born_s, pod.created_s)
-        self.bound_s = min(self.bound_s, _bound_s(pod))
-
-    @property
-    def going(self) -> bool:
-        return all(pod.deleting for pod in self.pods)
+        self.bound_s = min(self.bound_s, pod.created_s if pod.scheduled_s is None else pod.scheduled_s)
 
 
 def runs_of(
@@ -72,35 +64,15 @@ def runs_of(
     """Part the pods under one gang's name. Cost: O(n), and O(parts²) where several controllers are involved.
 
     `least` gives the gang's minimum; `wanted`: controller's uid → how many pods it wants, unless one of a CronJob's.
-
-    >>> from msgspec.structs import replace
-    >>> from tests.builders import pod
-    >>> one, other = (RunRef(uid, "Job.batch", f"nightly-{uid}") for uid in ("1", "2"))
-    >>> done = [replace(pod(f"a{i}", phase=Phase.SUCCEEDED, job="nightly-1"), run=one) for i in range(2)]
-    >>> new = [replace(pod(f"b{i}", job="nightly-2"), run=other) for i in range(2)]
-    >>> runs = runs_of([*done, *new])
-    >>> [[p.name for p in some] for some in runs]
-    [['b0', 'b1'], ['a0', 'a1'], []]
     """
     if not pods or (pods[0].group is not None and pods[0].group.source is GangSource.NATIVE):
         return Runs(tuple(pods))
     run = pods[0].run
-    if run is None:
-        single = all(pod.run is None and _lives(pod) for pod in pods)
-    else:
-        single = all(pod.run is run for pod in pods)
-    if single:
+    if all(pod.run is run and (run is not None or _lives(pod)) for pod in pods):
         return _once_each(Runs(tuple(pods)))
-    minimum = least() if wanted else 1
-    small = frozenset(
-        [pod.run.uid for pod in pods if pod.run is not None and wanted.get(pod.run.uid, minimum) < minimum]
-    )
+    minimum, runs = least() if wanted else 1, [pod.run for pod in pods if pod.run is not None]
+    small = frozenset([run.uid for run in runs if wanted.get(run.uid, minimum) < minimum])
     return _once_each(_split(pods, _parts(pods), small))
-
-
-def _bound_s(pod: Pod) -> float:
-    """When a pod got its node; where that is not known, when it was created."""
-    return pod.created_s if pod.scheduled_s is None else pod.scheduled_s
 
 
 def _lives(pod: Pod) -> bool:
@@ -112,17 +84,11 @@ def _parts(pods: Sequence[Pod]) -> list[_Part]:
     ref_of = {pod.uid: pod.run for pod in pods}
     parts: dict[str, _Part] = {}
     for pod in pods:
-        run = pod.run
+        run, alone = pod.run, pod.uid
         if run is not None and run.kind == _POD:
-            driver = PodUid(run.uid)
-            run = ref_of.get(driver)
-            key = run.uid if run is not None else driver
-        else:
-            key = run.uid if run is not None else pod.uid
-        part = parts.get(key)
-        if part is None:
-            part = parts[key] = _Part(run)
-        part.add(pod)
+            alone = PodUid(run.uid)  # its driver's
+            run = ref_of.get(alone)
+        parts.setdefault(alone if run is None else run.uid, _Part(run)).add(pod)
 
     def rank(item: tuple[str, _Part]) -> tuple[bool, bool, float, str]:
         key, part = item
@@ -133,13 +99,11 @@ def _parts(pods: Sequence[Pod]) -> list[_Part]:
 
 def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -> Runs:
     """The first part's run, and what is not of it; `small`: controllers that are no run by themselves."""
-    taken = [parts[0]]
-    named = [parts[0]] if parts[0].run is not None else []
+    taken, begun_s = [parts[0]], parts[0].born_s
     earlier: set[str] = set()
     later: set[str] = set()
-    begun_s = parts[0].born_s
     for part in parts[1:]:
-        rival = part.run is not None and any(_are_rivals(part, one, small) for one in named)
+        rival = any(_are_rivals(part, one, small) for one in taken)
         if part.lives and not rival:
             begun_s = min(begun_s, part.born_s)
         elif part.lives:
@@ -149,8 +113,6 @@ def _split(pods: Sequence[Pod], parts: Sequence[_Part], small: frozenset[str]) -
             earlier.update(pod.uid for pod in part.pods)
             continue
         taken.append(part)
-        if part.run is not None:
-            named.append(part)
     return Runs(
         tuple(pod for pod in pods if pod.uid not in earlier and pod.uid not in later),
         tuple(pod for pod in pods if pod.uid in earlier),
@@ -174,7 +136,8 @@ def _are_rivals(one: _Part, other: _Part, small: frozenset[str]) -> bool:
 def _was_with(part: _Part, taken: Iterable[_Part], begun_s: float) -> bool:
     """Whether a part of which nothing lives is of the run that began at `begun_s`."""
     if part.run is not None and part.run.whole:
-        return not part.going and any(one.run is not None and one.run.whole == part.run.whole for one in taken)
+        goes = all(pod.deleting for pod in part.pods)
+        return not goes and any(one.run is not None and one.run.whole == part.run.whole for one in taken)
     return begun_s <= part.bound_s
 
 
@@ -183,12 +146,15 @@ def _once_each(runs: Runs) -> Runs:
     indexes = {pod.index for pod in runs.current}
     if len(indexes) == len(runs.current) or not any(pod.phase is Phase.SUCCEEDED for pod in runs.current):
         return runs
-    holds: dict[_Place, Pod] = {}
+    holds: dict[object, Pod] = {}  # controller's uid, role, completion index → its pod
     again: set[str] = set()
-    for pod in sorted(runs.current, key=_BORN):
-        place = _place(pod)
-        if place is None or not (_lives(pod) or pod.phase is Phase.SUCCEEDED):
+    for pod in sorted(runs.current, key=attrgetter("created_s", "uid")):
+        owner = pod.owner  # only an Indexed Job has places: names keep those of other kinds apart
+        if pod.index is None or owner is None or owner.group_kind != ("batch", "Job"):
             continue
+        if not (_lives(pod) or pod.phase is Phase.SUCCEEDED):
+            continue
+        place = owner.uid, pod.role, pod.index
         before = holds.get(place)
         if before is None or before.phase is Phase.SUCCEEDED:
             if before is not None:
@@ -200,11 +166,3 @@ def _once_each(runs: Runs) -> Runs:
         return runs
     kept = tuple(pod for pod in runs.current if pod.uid not in again)
     return runs._replace(current=kept, earlier=(*runs.earlier, *(pod for pod in runs.current if pod.uid in again)))
-
-
-def _place(pod: Pod) -> _Place | None:
-    """The place of an Indexed Job's pod; names keep the places of other kinds apart."""
-    owner = pod.owner
-    if pod.index is None or owner is None or owner.kind != "Job" or not owner.api_version.startswith("batch/"):
-        return None
-    return owner.uid, pod.role, pod.index

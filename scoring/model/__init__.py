@@ -1,8 +1,8 @@
 """The cluster in our own words: nodes, pods, gangs.
 
 Why not the API's objects: 50,000 pods as generated models take 3 GB; a decision reads about fifteen fields. These
-records hold those, share equal parts, and cannot change once built. Rule: whatever is ambiguous in an API object is
-settled where it is converted (`extender.convert`), never here.
+records share equal parts and cannot change. Rule: what is ambiguous in an API object is settled where it is converted
+(`extender.convert`), never here.
 """
 
 from scoring.model.gang import Gang, GroupStatus, JobSays, PodGroup, length_s
@@ -23,7 +23,7 @@ from scoring.model.pod import (
     Taint,
     Toleration,
     counts,
-)
+)  # fmt: skip
 from scoring.model.policy import Policy
 from scoring.model.reasons import Reason
 from scoring.model.resources import Resources

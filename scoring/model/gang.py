@@ -1,8 +1,7 @@
 """PodGroups, gangs as they exist now, and how long they run, as far as anyone says it.
 
-A length is declared by users, or enforced by a deadline. A gang that nobody says anything of has no length
-(`Gang.length_s` is `None`), never a guess. Rules: a duration is measured before it is parsed, and what is none is an
-error with the accepted form; a gang that runs on beyond its length is expected to run for twice as long as that, then
+A length is declared by users, or enforced by a deadline; else there is none, never a guess. Rules: a duration is
+measured before it is parsed; a gang that runs on beyond its length is expected to run for twice as long as that, then
 for four times, and so on.
 """
 
@@ -26,8 +25,7 @@ MOST_CHARS: Final = 32  # Longest text of a duration
 _UNITS_S: Final = {"d": 86_400.0, "h": 3600.0, "m": 60.0, "s": 1.0}  # unit → seconds
 _NUMBER: Final = r"\d{1,9}(?:\.\d{1,9})?"
 _PART: Final = re.compile(rf"({_NUMBER})([dhms])", re.ASCII)
-_WHOLE: Final = re.compile(rf"(?:{_NUMBER}[dhms])+", re.ASCII)
-_SECONDS: Final = re.compile(_NUMBER, re.ASCII)
+_WHOLE: Final = re.compile(rf"{_NUMBER}|(?:{_NUMBER}[dhms])+", re.ASCII)
 
 
 def duration_s(text: str) -> float:
@@ -42,12 +40,10 @@ def duration_s(text: str) -> float:
     ValueError: is not a duration such as 90m, 1h30m or 5400 (seconds)
     """
     value = text.strip() if len(text) <= MOST_CHARS else ""
-    if _SECONDS.fullmatch(value):
-        seconds = float(value)
-    elif _WHOLE.fullmatch(value):
-        seconds = sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(value))
-    else:
+    if not _WHOLE.fullmatch(value):
         raise ValueError("is not a duration such as 90m, 1h30m or 5400 (seconds)")
+    parts = _PART.findall(value) or [(value, "s")]
+    seconds = sum(float(number) * _UNITS_S[unit] for number, unit in parts)
     if seconds <= 0.0:
         raise ValueError("is not above 0")
     return min(seconds, MOST_S)
@@ -94,8 +90,7 @@ class PodGroup(msgspec.Struct, frozen=True):
 class Gang(msgspec.Struct, frozen=True):
     """Pods that start together or not at all, as they exist now: those of one run (docs/safety.md S23).
 
-    `members` are all live and finished pods of the run, sorted by (role, index, name). `problem` is set when the
-    gang can never be admitted as it is written, and `problem_detail` says what to change.
+    `members` are all live and finished pods of the run, sorted by (role, index, name).
     """
 
     key: GangKey
@@ -105,24 +100,18 @@ class Gang(msgspec.Struct, frozen=True):
     priority: int
     created_s: float
     options: tuple[tuple[str, str], ...] = ()
-    problem: Reason | None = None
-    problem_detail: str = ""
+    problem: Reason | None = None  # Why it can never be admitted as it is written
+    problem_detail: str = ""  # What to change
     schedule_timeout_s: float | None = None
     own: bool = True  # Its pods name one of our schedulers (docs/safety.md S1); others are load only
     started: bool = False  # It was whole once with members that are still there (docs/safety.md S23)
     earlier: tuple[Pod, ...] = ()  # Pods of former runs under the same name, all ended: they count for nothing
     later: tuple[Pod, ...] = ()  # Pods of another run that is live, too: they wait until this one has ended
-    length_s: float | None = None
-    """How long it runs in all, once its minimum runs (`scoring.queue.states.running_since_s`), as its user declares or
-    a deadline enforces; `None`: not known."""
+    length_s: float | None = None  # How long it runs in all, once its minimum runs (`running_since_s`); `None`: unknown
 
     @property
     def actionable(self) -> bool:
-        """Whether netgang may place, complete, restart or remove it (docs/safety.md S1).
-
-        All its pods are ours, what they say does not contradict itself, and it is none of Kubernetes' own without our
-        gate.
-        """
+        """Whether netgang may place, complete, restart or remove it (docs/safety.md S1)."""
         return self.own and self.problem is None and self.source is not GangSource.NATIVE
 
     @property
@@ -146,13 +135,7 @@ class JobSays(msgspec.Struct, frozen=True):
 def length_s(gang: Gang, job: JobSays | None) -> float | None:
     """How long the gang runs, seconds; `None`: nothing is said. Cost: O(members).
 
-    A deadline cuts what is declared, because it ends the run; alone it is taken for the length, as batch systems take
-    the limit that each of their jobs must name, so nothing that is promised by it comes late.
-
-    >>> from tests.builders import gang
-    >>> said = gang("g", 2, options={"expected-duration": "1h"})
-    >>> length_s(said, None), length_s(said, JobSays(limit_s=60.0)), length_s(gang("g", 2), None)
-    (3600.0, 60.0, None)
+    A deadline cuts what is declared; alone it is taken for the length, as batch systems take the limit of a job.
     """
     found = [pod.limit_s for pod in gang.members if pod.limit_s is not None]
     if job is not None and job.limit_s is not None:

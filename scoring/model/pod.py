@@ -59,9 +59,7 @@ class Constraints(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
     """Required node affinity; `None`: none asked; an empty tuple matches no node."""
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    claims: tuple[str, ...] = ()
-    """Volume claims, `namespace/name`: where their volumes are is not modelled, but what one pod learns of it holds
-    for pods with the same claims only."""
+    claims: tuple[str, ...] = ()  # Volume claims, `namespace/name`: what one pod learns holds for those with the same
 
 
 class Role(StrEnum):
@@ -115,8 +113,7 @@ class MemberClass(msgspec.Struct, frozen=True, weakref=True, cache_hash=True):
     def anywhere(self) -> "MemberClass":
         """The class without required node affinity: what is learned of nodes is kept under it (docs/safety.md S27).
 
-        What a filter that we do not model says of a node does not depend on terms that we do model; and the terms that
-        an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
+        Terms that an admission adds are gone in the pod's successor, which must not be sent to the same nodes again.
         """
         if self.constraints.affinity is None:
             return self
@@ -142,11 +139,7 @@ class Controller(msgspec.Struct, frozen=True, weakref=True):
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """API group and kind: what decides how it treats its pods.
-
-        >>> Controller("batch/v1", "Job", "j", "1").group_kind, Controller("v1", "Node", "n", "2").group_kind
-        (('batch', 'Job'), ('', 'Node'))
-        """
+        """API group (empty: the core's) and kind."""
         group, slash, _ = self.api_version.partition("/")
         return (group if slash else ""), self.kind
 
@@ -190,8 +183,7 @@ class Pod(msgspec.Struct, frozen=True):
     """kube-scheduler says that no node would do (PodScheduled=False, Unschedulable), and sleeps over it until an event.
     Decides nothing, as `refusal`; read of waiting members only."""
     obstacle: str = ""  # kube-scheduler's words, if no node at all would do: its claim does not exist, say
-    told: str = ""
-    """What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`."""
+    told: str = ""  # What our condition on it says (`scoring.queue.statuses`); decides nothing, as `refusal`
     group: GroupRef | None = None
     job: JobKey | None = None
     owner: Controller | None = None  # Read of members of gangs, and of pods with misspelt keys

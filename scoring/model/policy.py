@@ -1,9 +1,8 @@
 """What an operator may choose about decisions, and what a gang's owner may ask for by annotation.
 
-Why here and not in the service: a recorded decision is made again with the policy it was made under, so the policy is a
-plain value that depends on nothing. Its sections are read as settings are (`extender.settings.reading`): each field is
-the setting of its name, with its default and what it accepts, but for those in `fixed`, which only tests and the
-simulator vary. Rule: an unknown annotation value is reported and the default is used, never silence.
+A plain value, as a recorded decision is made again with the policy it was made under. Its sections are read as settings
+are (`extender.settings.reading`): each field is the setting of its name, but for those in `fixed`, which only tests and
+the simulator vary. Rule: an unknown annotation value is reported and the default is used, never silence.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,9 +24,7 @@ _CHARS: Final = 128  # Longer ones are not compared: it costs their product
 
 
 def nearest(name: str, known: Iterable[str], *, like: float = _LIKE) -> str | None:
-    """The one of `known` that `name` is most like; `None`: it is like none. Cost: small, and remembered.
-
-    `like`: how much at least, from 0 to 1 (the same), as difflib counts it.
+    """The one of `known` that `name` is most like, at least `like` as difflib counts it (1: the same); remembered.
 
     >>> nearest("nmae", ["name", "min-available"]), nearest("zone", ["zones", "near"]), nearest("x", ["zones"])
     ('name', 'zones', None)
@@ -39,8 +36,7 @@ def nearest(name: str, known: Iterable[str], *, like: float = _LIKE) -> str | No
 
 @lru_cache(maxsize=256)
 def _nearest(name: str, known: tuple[str, ...], like: float) -> str | None:
-    found = get_close_matches(name, known, n=1, cutoff=like)
-    return found[0] if found else None
+    return next(iter(get_close_matches(name, known, n=1, cutoff=like)), None)
 
 
 Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0.0)]
@@ -155,14 +151,10 @@ class ScorePolicy(msgspec.Struct, frozen=True, cache_hash=True):
 
     fixed: ClassVar = frozenset({"reference_bps", "unknown_penalty_ratio", "soft_ttl_s", "hard_ttl_s"})
 
-    ratios: Ratios = Ratios()
-    """Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100."""
-    loss_weight: NotNegative = 10.0
-    """Points lost per percent of packet loss."""
-    delay_weight: NotNegative = 1.0
-    """Points lost per millisecond of one-way delay."""
-    bandwidth_weight: NotNegative = 1.0
-    """Factor on the bandwidth term."""
+    ratios: Ratios = Ratios()  # Points for loss : delay : bandwidth, such as 20:40:40; any sum is scaled to 100.
+    loss_weight: NotNegative = 10.0  # Points lost per percent of packet loss.
+    delay_weight: NotNegative = 1.0  # Points lost per millisecond of one-way delay.
+    bandwidth_weight: NotNegative = 1.0  # Factor on the bandwidth term.
     reference_bps: float | None = None
     """Rate that earns the full bandwidth term; `None`: the best measured rate of the zone."""
     unknown_penalty_ratio: float = 0.05  # Share of a term's points that an unknown value loses against known ones
@@ -177,8 +169,7 @@ class QueuePolicy(msgspec.Struct, frozen=True):
 
     fixed: ClassVar = frozenset({"reserve_after_s"})
 
-    order: Order = Order.WEIGHT
-    """`weight`: heavier gangs first; `fifo`: older ones first. Both within one priority."""
+    order: Order = Order.WEIGHT  # `weight`: heavier gangs first; `fifo`: older ones first. Both within one priority.
     weight_namespaces: frozenset[Namespace] = frozenset()
     """Namespaces whose pods may set their gang's ω′ by annotation `netgang.io/weight`; `*`: all."""
     starve_limit_s: Positive = 600.0
@@ -218,14 +209,12 @@ class Policy(msgspec.Struct, frozen=True):
 
     fixed: ClassVar = frozenset({"exact_zone_size", "spares", "partial_timeout_s", "exclusion_ttl_s", "service"})
 
-    score: ScorePolicy = ScorePolicy()
-    """How a measured link becomes points."""
+    score: ScorePolicy = ScorePolicy()  # How a measured link becomes points.
     selection: Selection = Selection.SUBSET
     """How nodes are chosen inside a zone: the best subset, the published greedy walk, or the fewest nodes."""
     zone_policy: ZonePolicy = ZonePolicy.REQUIRED
     """`required`: one zone or nothing; `preferred`: several zones after `spill_wait_s`."""
-    spill_wait_s: NotNegative = 300.0
-    """How long a gang with zone policy `preferred` waits for a single zone."""
+    spill_wait_s: NotNegative = 300.0  # How long a gang with zone policy `preferred` waits for a single zone.
     zone_distance_ms: Mapping[ZoneName, Mapping[ZoneName, NotNegative]] = {}
     """zone or endpoint → zone → one-way delay in ms, where none is measured; one direction stands for both."""
     exact_zone_size: int = 12  # Zones of at most this many candidate nodes are searched exactly by `subset`
@@ -233,18 +222,15 @@ class Policy(msgspec.Struct, frozen=True):
     """What a pod's required node affinity names once its gate `netgang.io/gang` is removed: the planned `nodes` and
     spares (kube-scheduler then looks at those alone), or only the `zone`."""
     spares: int = 4  # `nodes`: further nodes of the zone that are named, so that a dead node is harmless
-    zone_label: LabelKey = "topology.kubernetes.io/zone"
-    """Node label that names the node's zone."""
+    zone_label: LabelKey = "topology.kubernetes.io/zone"  # Node label that names the node's zone.
     hold_limit_s: Positive = 25.0
     """How long a bind is held until min-available members are there. Members of a gang arrive tens of milliseconds
     apart; the room of held members is idle, so seconds suffice."""
     partial_timeout_s: float = 120.0
     """How long a gang that never started may stay partly bound before its bound pods are evicted."""
     exclusion_ttl_s: float = 300.0  # How long a refusal learned from NodeNames is believed
-    queue: QueuePolicy = QueuePolicy()
-    """The order of the queue, and how much a namespace may have."""
-    repair: RepairPolicy = RepairPolicy()
-    """Gangs that lost members after they had started."""
+    queue: QueuePolicy = QueuePolicy()  # The order of the queue, and how much a namespace may have.
+    repair: RepairPolicy = RepairPolicy()  # Gangs that lost members after they had started.
     preemption: Preempting = Preempting.OFF
     """`gangs`: evict the fewest whole gangs for a waiting one of higher priority. `levels`: besides, suspend gangs of
     the same priority that have had more of the cluster, where they may be (docs/explanation/preemption.md)."""
@@ -255,9 +241,8 @@ class Policy(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         for zone, row in self.zone_distance_ms.items():
             if zone in row:
-                raise ValueError(
-                    f"zone_distance_ms: names the distance from {zone!r} to itself, which is always 0: leave it out"
-                )
+                problem = f"names the distance from {zone!r} to itself, which is always 0: leave it out"
+                raise ValueError(f"zone_distance_ms: {problem}")
 
 
 class GangOptions(msgspec.Struct, frozen=True):
@@ -283,29 +268,17 @@ _SHOWN_CHARS: Final = 60
 
 KNOWN_OPTIONS = frozenset(
     {
-        *("zones", "near", "zone-policy", "ratios", "selection"),
-        *("min-workers", "max-workers", "scaling", "weight", "admitted"),
-        *("preempts", "preemptible", "suspendable", "repair", "expected-duration"),
+        *("zones", "near", "zone-policy", "ratios", "selection", "min-workers", "max-workers", "scaling", "weight"),
+        *("admitted", "preempts", "preemptible", "suspendable", "repair", "expected-duration"),
     }
 )
 """Annotations `netgang.io/<name>` that exist; another name is reported as a probable typing mistake."""
-_OWN_OF_PODS = ("role", "index")  # Read before they come here; here are those with a wrong value
 
 
 def gang_options(annotations: Mapping[str, str], policy: Policy, *, namespace: str | None = None) -> GangOptions:
     """Read the `netgang.io/…` annotations (keys without the prefix); what is not understood becomes a problem.
 
     `weight` is obeyed in the policy's namespaces only; without a `namespace` it is not looked at.
-
-    >>> gang_options({"zones": "D, C", "near": "D", "ratios": "1:1:2"}, Policy()).zones
-    ('D', 'C')
-    >>> trusted = Policy(queue=QueuePolicy(weight_namespaces=frozenset({Namespace("ops")})))
-    >>> gang_options({"weight": "2.5"}, trusted, namespace="ops").weight
-    Fraction(5, 2)
-    >>> gang_options({"weight": "2.5"}, trusted, namespace="team").problems
-    ('netgang.io/weight: namespace team may not set weights; the computed one is used',)
-    >>> gang_options({"selection": "best"}, Policy()).problems
-    ("netgang.io/selection: 'best' is not one of subset, paper, pack; subset is used",)
     """
     options = GangOptions(zone_policy=policy.zone_policy, selection=policy.selection, repair=policy.repair.policy)
     problems: list[str] = []
@@ -336,8 +309,7 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
             field = name.replace("-", "_")
             default: StrEnum = policy.repair.policy if field == "repair" else getattr(policy, field)
             if value not in list(type(default)):
-                words = ", ".join(type(default))
-                raise ValueError(f"{_shown(value)} is not one of {words}; {default} is used")
+                raise ValueError(f"{_shown(value)} is not one of {', '.join(type(default))}; {default} is used")
             return {field: type(default)(value)}
         case "preemptible" | "suspendable":
             if value not in ("true", "false"):
@@ -360,12 +332,15 @@ def _field(name: str, text: str, policy: Policy, namespace: str | None) -> dict[
         case "weight" if namespace is not None:
             if policy.queue.weight_namespaces.isdisjoint({namespace, "*"}):
                 raise ValueError(f"namespace {namespace} may not set weights; the computed one is used")
-            if (weight := _weight(value)) is None:
+            try:
+                if len(value) > 40 or not set(value) <= set("0123456789./"):
+                    raise ValueError
+                return {"weight": Fraction(value)}
+            except (ValueError, ZeroDivisionError):
                 example = "a number of at least 0 such as 2.5 or 5/2"
-                raise ValueError(f"{_shown(value)} is not {example}; the computed one is used")
-            return {"weight": weight}
+                raise ValueError(f"{_shown(value)} is not {example}; the computed one is used") from None
         case _ if name not in KNOWN_OPTIONS:
-            meant = nearest(name, (*KNOWN_OPTIONS, *_OWN_OF_PODS))
+            meant = nearest(name, (*KNOWN_OPTIONS, "role", "index"))  # right values of these two were read before
             asked = f"; did you mean netgang.io/{meant}?" if meant is not None else "; it is ignored"
             raise ValueError(f"no such annotation{asked}")
         case _:
@@ -385,29 +360,10 @@ def _in_steps(ratios: Ratios) -> Ratios:
 Ratios(loss=5.0, delay=0.0, bandwidth=100.0))
     """
     parts = (ratios.loss, ratios.delay, ratios.bandwidth)
-    whole = sum(parts)
-    steps = [round(part / whole * 100.0 / _RATIO_STEP) for part in parts]
-    return Ratios(*(_RATIO_STEP * max(step, 1 if part else 0) for step, part in zip(steps, parts, strict=True)))
+    steps = [max(round(part / sum(parts) * 100.0 / _RATIO_STEP), 1 if part else 0) for part in parts]
+    return Ratios(*(_RATIO_STEP * step for step in steps))
 
 
 def _shown(text: str) -> str:
-    """A value as a sentence quotes it.
-
-    >>> _shown("best"), len(_shown("x" * 200))
-    ("'best'", 63)
-    """
+    """A value as a sentence quotes it."""
     return repr(text) if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]!r}…"
-
-
-def _weight(text: str) -> Fraction | None:
-    """Read a weight, exactly as it is written; `None`: it is none, or too long.
-
-    >>> _weight("2.5"), _weight("1/3"), _weight("-1"), _weight("nan"), _weight("1e999")
-    (Fraction(5, 2), Fraction(1, 3), None, None, None)
-    """
-    if len(text) > 40 or not set(text) <= set("0123456789./"):
-        return None
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        return None

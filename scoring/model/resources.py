@@ -1,8 +1,7 @@
 """Amounts of resources: exact integers, as kube-scheduler counts them.
 
-Why integers: capacity arithmetic must never be off by a rounding. Rule (k8s.io/apimachinery resource.Quantity): CPU
-counts in millicores, everything else in whole units, and a fraction of the unit is rounded **up**, for requests and
-for allocatable alike.
+Rule (k8s.io/apimachinery resource.Quantity): CPU counts in millicores, all else in whole units, and a fraction of the
+unit is rounded **up**, for requests and for allocatable alike.
 """
 
 import re
@@ -19,7 +18,6 @@ MEMORY = ResourceName("memory")
 PODS = ResourceName("pods")
 
 _SUFFIX: Mapping[str, Decimal] = {
-    # suffix of a quantity → factor
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1),
     "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
     "E": Decimal(10**18),
@@ -39,16 +37,8 @@ _SHOWN_CHARS = 40
 def parse_quantity(text: str, *, millis: bool = False) -> int:
     """Read a Kubernetes quantity as whole units, or as thousandths with `millis`; fractions round up.
 
-    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count; so a limit that no pod
-    reaches makes no pod unreadable. Raises ValueError when `text` is not a quantity; one that is longer than any
-    quantity is not looked at, nor remembered (docs/safety.md S21). Source: Kubernetes API conventions, Quantity.
-
-    >>> [parse_quantity(q, millis=True) for q in ("1500m", "1.5", "15e-1")]
-    [1500, 1500, 1500]
-    >>> parse_quantity("0.5m", millis=True), parse_quantity("1Gi"), parse_quantity("1n")
-    (1, 1073741824, 1)
-    >>> parse_quantity("12E") == LARGEST, parse_quantity("12E0")
-    (True, 12)
+    More than ±`LARGEST` counts as that much, as the API server does with what it cannot count. Raises ValueError when
+    `text` is not a quantity; one that is longer than any is not looked at, nor remembered (docs/safety.md S21).
     """
     if len(text) > QUANTITY_CHARS:
         raise ValueError(f"{text[:_SHOWN_CHARS]!r}… is not a quantity such as 500m, 2 or 4Gi: too long")
@@ -60,31 +50,19 @@ def _parsed(text: str, millis: bool) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
-    value = Decimal(match["number"])
-    if match["exponent"] is not None:
-        value = value.scaleb(int(match["exponent"]))
-    else:
-        value *= _SUFFIX[match["suffix"] or ""]
-    if millis:
-        value *= 1000
-    if abs(value) >= LARGEST:
-        return LARGEST if value > 0 else -LARGEST
+    value, exponent = Decimal(match["number"]), match["exponent"]
+    value = value.scaleb(int(exponent)) if exponent is not None else value * _SUFFIX[match["suffix"] or ""]
+    value = max(min(value * 1000 if millis else value, Decimal(LARGEST)), -Decimal(LARGEST))
     return int(value.to_integral_value(rounding=ROUND_CEILING))
 
 
 def amount(name: str, quantity: str | int | float) -> int:
-    """Read the quantity of resource `name` in its own unit: millicores for cpu, whole units for all others.
-
-    >>> amount("cpu", "2"), amount("memory", "1Ki"), amount("nvidia.com/gpu", 4)
-    (2000, 1024, 4)
-    """
+    """Read the quantity of resource `name` in its own unit: millicores for cpu, whole units for all others."""
     return parse_quantity(str(quantity), millis=name == CPU)
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is an extended one: named by its vendor's domain, as GPUs are.
-
-    Source: k8s.io/kubernetes pkg/apis/core/v1/helper, IsExtendedResourceName.
+    """Whether a resource is an extended one: named by its vendor's domain (core/v1/helper, IsExtendedResourceName).
 
     >>> [is_extended(name) for name in ("nvidia.com/gpu", "cpu", "hugepages-2Mi", "example.kubernetes.io/x")]
     [True, False, False, False]
@@ -104,11 +82,7 @@ class Resources(msgspec.Struct, frozen=True, weakref=True):
 
     @classmethod
     def parse(cls, quantities: Mapping[str, str | int | float]) -> "Resources":
-        """Build from Kubernetes quantities; ValueError names the resource.
-
-        >>> Resources.parse({"cpu": "500m", "memory": "1Ki"}).items
-        (('cpu', 500), ('memory', 1024))
-        """
+        """Build from Kubernetes quantities; ValueError names the resource."""
         amounts: dict[ResourceName, int] = {}
         for name, quantity in quantities.items():
             if len(name) > NAME_CHARS:

@@ -1,8 +1,7 @@
 """The cluster at one moment, immutable: what every decision is made from.
 
-Why: a decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one of these per
-version and shares it; what is expensive (the node table) is built again only when nodes change. Rule: arrays are never
-written after they are built; the planner works on copies.
+Why: a decision that reads a live cache can see half of a change. The cache (`extender.cache`) builds one per version,
+and the node table again only when nodes change. Rule: arrays are never written after they are built.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -107,16 +106,7 @@ class NodeTable(msgspec.Struct, frozen=True):
         return row
 
     def footprint(self, pods: Iterable[Pod], places: Mapping[PodUid, NodeName] | None = None) -> tuple[Ints, Ints]:
-        """Rows (k,) where the pods are, or by `places` will be, ascending, and what they take there (k, resources).
-
-        Cost: O(pods).
-
-        >>> from tests.builders import bound, node, pod
-        >>> table = NodeTable.of([node("n1"), node("n2")])
-        >>> rows, amounts = table.footprint([bound(pod(name, cpu="2"), "n2") for name in ("p", "q")])
-        >>> rows.tolist(), table.axis[0], amounts[:, 0].tolist()
-        ([1], 'cpu', [4000])
-        """
+        """Rows (k,) where the pods are, or by `places` will be, ascending, and what they take there (k, resources)."""
         where: dict[Resources, list[int]] = {}
         for pod in pods:
             node = pod.node if places is None else places.get(pod.uid)
@@ -130,10 +120,7 @@ class NodeTable(msgspec.Struct, frozen=True):
         return rows, amounts
 
     def uncounted(self, requests: Resources) -> tuple[ResourceName, ...]:
-        """Resources of the request that no node's allocatable shows: devices of Dynamic Resource Allocation, say.
-
-        How much of them there is, and where, only kube-scheduler knows: they are never why a gang could not start.
-        """
+        """Resources of the request that no node's allocatable shows (DRA, say): of them only kube-scheduler knows."""
         return tuple(name for name, _ in requests if name not in self.axis)
 
 
@@ -146,26 +133,17 @@ class Reservation(msgspec.Struct, frozen=True):
       bound or lapses. The planner takes it as given, ahead of every gang that is not committed (docs/safety.md S4).
     - `Snapshot.claims`: room that others gave up, or are about to, until the gang has its nodes or its controller
       removes it.
-    - `Plan.reservations`: room of a gang that is STARVING (docs/safety.md S14), or was promised a start there by the
-      ends of what runs; then others are given what they leave before it. A promised start is late by no more than the
-      longest time by which a gang ahead outlives its length.
+    - `Plan.reservations`: room of a gang that is STARVING (docs/safety.md S14), or was promised a start there.
     """
 
     gang: GangKey
-    assignment: Mapping[PodUid, NodeName] = {}
-    """Members not yet bound → the node of each, once all is free that was to become free."""
-    givers: tuple[GangKey, ...] = ()
-    """Gangs that leave for it"""
-    zones: tuple[ZoneName, ...] = ()
-    """As planned; one, if a start is promised"""
-    nodes: frozenset[NodeName] = frozenset()
-    """Those of `assignment`, if there is one, whatever is given: each bind call asks"""
-    start_s: float = float("inf")
-    """Unix seconds, as it is expected now; infinite: no start is promised"""
-    first_s: float = float("inf")
-    """As it was promised first"""
-    after: GangKey | None = None
-    """The gang whose end it waits for last"""
+    assignment: Mapping[PodUid, NodeName] = {}  # Members not yet bound → the node of each, once all is free
+    givers: tuple[GangKey, ...] = ()  # Gangs that leave for it
+    zones: tuple[ZoneName, ...] = ()  # As planned; one, if a start is promised
+    nodes: frozenset[NodeName] = frozenset()  # Those of `assignment`, if there is one: each bind call asks
+    start_s: float = float("inf")  # Unix seconds, as it is expected now; infinite: no start is promised
+    first_s: float = float("inf")  # As it was promised first
+    after: GangKey | None = None  # The gang whose end it waits for last
 
     def __post_init__(self) -> None:
         if self.assignment:

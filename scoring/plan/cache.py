@@ -1,10 +1,9 @@
 """What one planner run may reuse of earlier ones: the planner's only cache.
 
-Why: after one pod's event nearly everything a plan is made of is as before. What each part buys is measured in
-docs/adr/0006-planner-caches.md; what buys little is computed in each run. Rule: every entry holds the whole content it
-was computed from, as its key or beside it, so a run with a cache and a run without give the same plan. Bounded: tables
-are emptied at their limit, pair scores count by pairs, what belongs to older network data goes when newer comes, and
-what belongs to gangs goes with them (`keep_only`).
+What each part buys is measured in docs/adr/0006-planner-caches.md. Rule: every entry holds the whole content it was
+computed from, as its key or beside it, so a run with a cache and one without give the same plan. Bounded: tables are
+emptied at their limit, pair scores count by pairs, what is of older network data goes when newer comes, and what is of
+gangs goes with them (`keep_only`).
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable
@@ -29,14 +28,11 @@ from scoring.score.pairs import LinkPoints, Links
 from scoring.score.zone_distance import Crossings
 from scoring.selection.demand import on_grid
 
-MOST_PAIRS = 32_000_000
-"""Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone."""
-_GONE = 32
-"""Gangs that may be gone before anything is forgotten"""
+MOST_PAIRS = 32_000_000  # Pairs whose scores are kept: half a gigabyte. A single larger zone is kept alone.
+_GONE = 32  # Gangs that may be gone before anything is forgotten
 _MOST_DEMANDS = 8192
 _TABLES = 4
-_LAYOUTS = 4
-"""Layouts remembered: plans of two snapshots may take turns."""
+_LAYOUTS = 4  # Layouts remembered: plans of two snapshots may take turns
 _OF_NETWORK = ("scores", "toward", "distances", "outlooks", "means", "crossings", "measured")
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -57,16 +53,11 @@ class RunningEntries(msgspec.Struct, frozen=True):
     """Gangs, and entry by entry what they have: `amounts` on `rows`, of the gang at the same place in `owner`."""
 
     gangs: tuple[GangKey, ...]
-    since_s: Floats
-    """(gangs,): when they started, Unix seconds; NaN: not known"""
-    length_s: Floats
-    """(gangs,)"""
-    rows: Ints
-    """(entries,), ascending"""
-    amounts: Ints
-    """(entries, resources)"""
-    owner: Ints
-    """(entries,): places in `gangs`"""
+    since_s: Floats  # (gangs,): when they started, Unix seconds; NaN: not known
+    length_s: Floats  # (gangs,)
+    rows: Ints  # (entries,), ascending
+    amounts: Ints  # (entries, resources)
+    owner: Ints  # (entries,): places in `gangs`
 
 
 class _RunningFootprint(msgspec.Struct, frozen=True):
@@ -77,11 +68,7 @@ class _RunningFootprint(msgspec.Struct, frozen=True):
 
 
 class RunningGangs(msgspec.Struct, eq=False):
-    """Those of the snapshot that was read last.
-
-    Reading what two thousand gangs have takes 40 ms, of which an event changes one gang; as it is kept, a run spends
-    1 ms. It is valid for the very object, on the nodes and resources, that it was read from.
-    """
+    """Those of the snapshot that was read last: reading two thousand takes 40 ms, and an event changes one of them."""
 
     _stamp: object = None
     _known: dict[GangKey, _RunningFootprint] = {}
@@ -102,54 +89,41 @@ class RunningGangs(msgspec.Struct, eq=False):
                 on_nodes = [pod for pod in gang.members if pod.node is not None and not pod.terminal]
                 one = _RunningFootprint(gang, *table.footprint(on_nodes), running_since_s(gang))
             found[gang.key] = one
-        running = stacked([one for one in found.values() if len(one.rows)], len(table.axis))
+        there = [one for one in found.values() if len(one.rows)]
+        rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in there)])
+        by_row = np.argsort(rows, kind="stable")
+        amounts = np.concatenate([np.zeros((0, len(table.axis)), np.int64), *(one.amounts for one in there)])
+        running = RunningEntries(
+            gangs=tuple(one.gang.key for one in there),
+            since_s=np.array([np.nan if one.since_s is None else one.since_s for one in there], np.float64),
+            length_s=np.array([one.gang.length_s for one in there], np.float64),
+            rows=rows[by_row],
+            amounts=amounts[by_row],
+            owner=np.repeat(np.arange(len(there)), [len(one.rows) for one in there]).astype(np.int64)[by_row],
+        )
         self._stamp, self._known, self._gangs, self._running = stamp, found, measured, running
         return running
 
 
-def stacked(known: list[_RunningFootprint], resources: int) -> RunningEntries:
-    """The arrays of all, by rows."""
-    rows = np.concatenate([np.zeros(0, np.int64), *(one.rows for one in known)])
-    by_row = np.argsort(rows, kind="stable")
-    return RunningEntries(
-        gangs=tuple(one.gang.key for one in known),
-        since_s=np.array([np.nan if one.since_s is None else one.since_s for one in known], np.float64),
-        length_s=np.array([one.gang.length_s for one in known], np.float64),
-        rows=rows[by_row],
-        amounts=np.concatenate([np.zeros((0, resources), np.int64), *(one.amounts for one in known)])[by_row],
-        owner=np.repeat(np.arange(len(known)), [len(one.rows) for one in known]).astype(np.int64)[by_row],
-    )
-
-
 class Urgency(msgspec.Struct, frozen=True):
-    """What decides a gang's place in the queue, apart from the moment; of a demand, a policy and the cluster's totals.
-
-    Weighing a thousand gangs again in each run takes 25 ms (docs/adr/0006-planner-caches.md).
-    """
+    """What decides a gang's place in the queue, apart from the moment: of a demand, a policy, the cluster's totals."""
 
     demand: GangDemand
     policy: Policy
     scale: Scale
     weight: Weight
-    waiting_s: float | None
-    """When its clock started; `None`: too few pods exist."""
-    starving_s: float
-    """When its clock reaches STARVELIMIT; infinite: it has none."""
-    reserves_s: float
-    """From when room may be reserved for it"""
-    tail: tuple[object, ...]
-    """End of its sort key: weight, creation, name, as the policy's order has them."""
+    waiting_s: float | None  # When its clock started; `None`: too few pods exist
+    starving_s: float  # When its clock reaches STARVELIMIT; infinite: it has none
+    reserves_s: float  # From when room may be reserved for it
+    tail: tuple[object, ...]  # End of its sort key: weight, creation, name, as the policy's order has them
 
 
 class OfTable(msgspec.Struct, frozen=True):
     """What follows from a node table alone."""
 
-    allowed: dict[Constraints, NDArray[np.bool_]]
-    """Constraints → nodes that they let through"""
-    ever: dict[MemberClass, Ints]
-    """Class → how many of its members could ever fit each zone"""
-    vectors: dict[MemberClass, Ints]
-    """Class → its request over the table's axis"""
+    allowed: dict[Constraints, NDArray[np.bool_]]  # Constraints → nodes that they let through
+    ever: dict[MemberClass, Ints]  # Class → how many of its members could ever fit each zone
+    vectors: dict[MemberClass, Ints]  # Class → its request over the table's axis
 
 
 class PlannerCache(msgspec.Struct, weakref=True):
@@ -159,44 +133,29 @@ class PlannerCache(msgspec.Struct, weakref=True):
 
     demands: KnownDemands = msgspec.field(default_factory=KnownDemands)
     urgencies: dict[GangKey, Urgency] = {}
-    scale: tuple[NodeTable | None, Scale] = (None, Scale({}))
-    """A node table, and the totals of it"""
+    scale: tuple[NodeTable | None, Scale] = (None, Scale({}))  # A node table, and the totals of it
     kinds: MemberSets = msgspec.field(default_factory=MemberSets)
-    running: RunningGangs = msgspec.field(default_factory=RunningGangs)
-    """What gangs of known length have on nodes"""
+    running: RunningGangs = msgspec.field(default_factory=RunningGangs)  # What gangs of known length have on nodes
 
     # -- of nodes -----------------------------------------------------------------------------------------------------
 
-    tables: dict[int, OfTable] = {}
-    """By the node table's version"""
-    room: Room | None = None
-    """That of the last run, for what it counted"""
-    empty_room: tuple[NodeTable | None, Room | None] = (None, None)
-    """A node table, and the room of its nodes if no pod ran there"""
-    layouts: dict[int, tuple[object, object]] = {}
-    """layout → the names and zones of a node table that it stands for, kept alive"""
+    tables: dict[int, OfTable] = {}  # By the node table's version
+    room: Room | None = None  # That of the last run, for what it counted
+    empty_room: tuple[NodeTable | None, Room | None] = (None, None)  # And the room of its nodes if no pod ran there
+    layouts: dict[int, tuple[object, object]] = {}  # layout → the names and zones that it stands for, kept alive
+    next_layout: int = 0
 
-    # -- of network data: their version begins each key, as runs of two versions may take turns ----------------------
+    # -- of network data: their version begins each key beside what is named, as runs of two versions may take turns --
 
     network_version: int = 0
-    scores: dict[Hashable, Links] = {}
-    """(network version, node names, score policy) → pair scores, ranks on the grid (`scoring.selection.on_grid`)"""
-    toward: dict[Hashable, LinkPoints] = {}
-    """(network version, node names, ends, score policy) → the same from nodes to a few others"""
-    pairs: int = 0
-    """Pairs in `scores` and `toward`."""
-    distances: dict[Hashable, dict[ZoneName, float]] = {}
-    """(network version, node table version, near, configured distances) → distance of each zone"""
-    outlooks: dict[Hashable, Floats] = {}
-    """(network version, layout, score policy) → mean points of each node towards its zone's others"""
-    means: dict[Hashable, float] = {}
-    """(network version, names of two zones' nodes, score policy) → mean points between them"""
-    crossings: dict[Hashable, Crossings] = {}
-    """(network version, layout) → which endpoints lead from zone to zone"""
-    measured: dict[Hashable, NDArray[np.bool_]] = {}
-    """(network version, layout) → which nodes are measured anywhere"""
-
-    next_layout: int = 0
+    scores: dict[Hashable, Links] = {}  # node names, score policy → pair scores, ranks on the grid (`on_grid`)
+    toward: dict[Hashable, LinkPoints] = {}  # node names, ends, score policy → the same from nodes to a few others
+    pairs: int = 0  # Pairs in `scores` and `toward`
+    distances: dict[Hashable, dict[ZoneName, float]] = {}  # node table version, near, configured ones → of each zone
+    outlooks: dict[Hashable, Floats] = {}  # layout, score policy → mean points of each node towards its zone's others
+    means: dict[Hashable, float] = {}  # names of two zones' nodes, score policy → mean points between them
+    crossings: dict[Hashable, Crossings] = {}  # layout → which endpoints lead from zone to zone
+    measured: dict[Hashable, NDArray[np.bool_]] = {}  # layout → which nodes are measured anywhere
 
     def renew(self, network_version: int) -> None:
         """Drop what was computed from other network data."""
@@ -227,11 +186,6 @@ class PlannerCache(msgspec.Struct, weakref=True):
             self.kinds = MemberSets(stamp)
         return self.kinds
 
-    def room_of(self, table: NodeTable, free: Ints) -> Room:
-        """The room of a run that begins with `free` on the table's nodes."""
-        self.room = Room.after(self.room, table, free)
-        return self.room
-
     def empty_room_of(self, table: NodeTable) -> Room:
         """The room of the table's nodes if no pod ran there."""
         known, room = self.empty_room
@@ -247,19 +201,14 @@ class PlannerCache(msgspec.Struct, weakref=True):
         for layout, (names, zones) in warmed.layouts.items():
             found = warmed.crossings.get((warmed.network_version, layout))
             if found is not None:
-                self.crossings[warmed.network_version, self._layout(names, zones)] = found
+                self.crossings[warmed.network_version, self.layout(names, zones)] = found
 
     def borrowed(self) -> "PlannerCache":
-        """A cache that begins with what is known here of nodes, demands and network, and changes nothing in it.
-
-        All are values that are never changed. Cost: copying references.
-        """
+        """A cache that begins with what is known here of nodes, demands and network. Cost: copying references."""
+        known = self.tables.items()
         made = PlannerCache(
-            demands=self.demands.copy(),
-            tables={
-                version: OfTable(dict(one.allowed), dict(one.ever), dict(one.vectors))
-                for version, one in self.tables.items()
-            },
+            demands=replace(self.demands, known=dict(self.demands.known)),
+            tables={version: OfTable(dict(of.allowed), dict(of.ever), dict(of.vectors)) for version, of in known},
             layouts=dict(self.layouts),
             next_layout=self.next_layout,
             network_version=self.network_version,
@@ -288,11 +237,8 @@ class PlannerCache(msgspec.Struct, weakref=True):
             table[key] = made
         return table[key]
 
-    def layout(self, table: NodeTable) -> int:
+    def layout(self, names: object, zones: object) -> int:
         """A number for which nodes there are, in which zones; most events change neither."""
-        return self._layout(table.names, table.zones)
-
-    def _layout(self, names: object, zones: object) -> int:
         for number, known in self.layouts.items():
             if known[0] is names and known[1] is zones:
                 return number

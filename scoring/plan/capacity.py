@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scoring.feasibility.filters import allowed_nodes, ports_conflict
-from scoring.feasibility.room import fit_counts, rows_with
+from scoring.feasibility.room import Room, fit_counts, rows_with
 from scoring.ids import NO_ZONE, NodeName, ZoneName
 from scoring.model import Gang, HostPort, MemberClass, Role
 from scoring.model.policy import Policy, ScorePolicy, ZonePolicy
@@ -26,19 +26,13 @@ class ClusterView:
     """A snapshot by zones, under a policy, and what gangs ask of it. Nothing here changes during a run."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> None:
-        self.snapshot = snapshot
-        self.policy = policy
-        self.cache = cache
+        self.snapshot, self.policy, self.cache = snapshot, policy, cache
         cache.renew(snapshot.network.version)
-        self.table = snapshot.table
-        self.layout = cache.layout(snapshot.table)
-        """Stands for the nodes and their zones in the cache's keys."""
-        self.axis = self.table.axis
-        """The resources that there are columns for"""
+        self.table = table = snapshot.table
+        self.layout = cache.layout(table.names, table.zones)  # Stands for these in the cache's keys
         self.zones: tuple[ZoneName, ...] = tuple(self.table.zones)
         self._named = tuple([zone for zone in self.zones if zone != NO_ZONE])
-        self.zone_number = np.zeros(len(self.table.nodes), np.int64)
-        """(nodes,): index of each node's zone in `zones`"""
+        self.zone_number = np.zeros(len(self.table.nodes), np.int64)  # (nodes,): index of each node's zone in `zones`
         for number, rows in enumerate(self.table.zones.values()):
             self.zone_number[rows] = number
         self.of_table = cache.of_table(snapshot.table)
@@ -92,10 +86,9 @@ class ClusterView:
 
     def columns(self, zones: tuple[ZoneName, ...]) -> Ints:
         """Where these zones are among all, in their order."""
-        known = self._columns.get(zones)
-        if known is None:
-            known = self._columns[zones] = np.array([self.zones.index(zone) for zone in zones], np.int64)
-        return known
+        if zones not in self._columns:
+            self._columns[zones] = np.array([self.zones.index(zone) for zone in zones], np.int64)
+        return self._columns[zones]
 
     def names(self, zones: tuple[ZoneName, ...]) -> tuple[NodeName, ...]:
         """Names of the zones' nodes, in the order of `rows`."""
@@ -122,18 +115,12 @@ class Capacity:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self.start: Ints = view.table.allocatable - view.snapshot.used
-        """(nodes, resources): free before the run"""
-        self.room = view.cache.room_of(view.table, self.start)
-        self.ports: dict[int, set[HostPort]] = {}
-        """row → ports given away on that node"""
+        self.start: Ints = view.table.allocatable - view.snapshot.used  # (nodes, resources): free before the run
+        self.room = view.cache.room = Room.after(view.cache.room, view.table, self.start)
+        self.ports: dict[int, set[HostPort]] = {}  # Row → ports given away on that node
         self._rows_taken: tuple[object, Ints] = (None, np.zeros(0, np.int64))
-        self._masks: dict[MemberClass, NDArray[np.bool_]] = {}
-        """class without host ports → nodes that it may go to now"""
-        self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}
-        """class → a moment of the room, how many of its members fit each node and each zone then"""
-
-    # -- what is taken ----------------------------------------------------------------------------------------------
+        self._masks: dict[MemberClass, NDArray[np.bool_]] = {}  # Class without host ports → nodes that it may go to now
+        self._now: dict[MemberClass, tuple[object, Ints, Ints]] = {}  # → a moment, members that fit each node and zone
 
     def take(self, member_class: MemberClass, nodes: Iterable[NodeName]) -> None:
         """Take room for one member of the class on each node; unknown nodes and resources take nothing."""
@@ -144,7 +131,7 @@ class Capacity:
         """The same for rows of the node table; gives their zones."""
         self.room.take(rows, self._view.vector(member_class))
         self.ports_taken(member_class, rows)
-        return {self._view.table.nodes[row].zone for row in set(rows)}
+        return {self._view.table.nodes[row].zone for row in rows}
 
     def take_nodes(self, rows: Sequence[int]) -> None:
         """Take all that is free on these nodes."""
@@ -163,8 +150,6 @@ class Capacity:
             self._rows_taken = (moment, rows_with(self.room.free != self.start))
         return self._rows_taken[1]
 
-    # -- what fits --------------------------------------------------------------------------------------------------
-
     def mask(self, member_class: MemberClass, when: When = When.NOW) -> NDArray[np.bool_]:
         """Nodes (nodes,) that the class may go to: modelled filters, learned refusals, host ports."""
         known = self._masks.get(member_class) if when is not When.EMPTY else None
@@ -176,7 +161,11 @@ class Capacity:
             return mask
         refused = [view.table.index[node] for node in view.snapshot.excluded(member_class) if node in view.table.index]
         if constraints.host_ports:
-            refused.extend(self._rows_with_conflict(constraints.host_ports, when))
+            taken = {row: set(ports) for row, ports in self.ports.items()} if when is When.NOW else {}
+            for node, ports in view.snapshot.host_ports.items():
+                if node in view.table.index:
+                    taken.setdefault(view.table.index[node], set()).update(ports)
+            refused.extend([row for row, ports in taken.items() if ports_conflict(constraints.host_ports, ports)])
         if refused:
             mask = mask.copy()
             mask[refused] = False
@@ -184,18 +173,11 @@ class Capacity:
             self._masks[member_class] = mask
         return mask
 
-    def _rows_with_conflict(self, wanted: tuple[HostPort, ...], when: When) -> list[int]:
-        taken = {row: set(ports) for row, ports in self.ports.items()} if when is When.NOW else {}
-        index = self._view.table.index
-        for node, ports in self._view.snapshot.host_ports.items():
-            if node in index:
-                taken.setdefault(index[node], set()).update(ports)
-        return [row for row, ports in taken.items() if ports_conflict(wanted, ports)]
-
     def demand(self, members: MemberSet, when: When = When.NOW) -> Demand:
         """The members over all nodes, as selections want them; but for host ports that they want of each other's."""
-        asked = [(one.role, self._view.vector(one), self.mask(one, when), count) for one, count in members.classes]
-        return Demand(tuple([ClassDemand(*one) for one in asked]), members.all_reduce)
+        view = self._view
+        asked = [ClassDemand(one.role, view.vector(one), self.mask(one, when), n) for one, n in members.classes]
+        return Demand(tuple(asked), members.all_reduce)
 
     def counts(self, member_class: MemberClass) -> Ints:
         """Members of the class that fit each node now (nodes,). Not to be written."""
@@ -235,11 +217,10 @@ class Capacity:
     def _counted(self, member_class: MemberClass) -> tuple[Ints, Ints]:
         """Members that fit each node and each zone now. Cost: O(nodes), only after a change."""
         moment, known = self.room.moment, self._now.get(member_class)
-        if known is not None and known[0] == moment:
-            return known[1:]
-        fits = self._allowed_counts(member_class, self.room.counts(self._view.vector(member_class)), When.NOW)
-        self._now[member_class] = made = (moment, fits, self._by_zone(fits))
-        return made[1:]
+        if known is None or known[0] != moment:
+            fits = self._allowed_counts(member_class, self.room.counts(self._view.vector(member_class)), When.NOW)
+            self._now[member_class] = known = (moment, fits, self._by_zone(fits))
+        return known[1:]
 
     def zone_counts(self, member_class: MemberClass, when: When = When.NOW) -> Ints:
         """Members that fit each zone. Cost: O(nodes), but for what could ever fit, which is kept from run to run."""

@@ -24,8 +24,7 @@ from scoring.plan.demand import GangDemand
 from scoring.plan.placement import place_minimum
 from scoring.plan.result import Placed
 
-Group: TypeAlias = tuple[int, ...]
-"""Zones, by number, in which a gang would be placed together"""
+Group: TypeAlias = tuple[int, ...]  # Zones, by number, in which a gang would be placed together
 
 
 class CountedClass(msgspec.Struct, frozen=True):
@@ -33,9 +32,9 @@ class CountedClass(msgspec.Struct, frozen=True):
 
     wanted: int
     request: Ints
-    allowed: NDArray[np.bool_]  # Nodes (nodes,) that they may go to
-    fits: Ints  # How many fit each node (nodes,)
-    sums: Ints  # How many fit each zone (zones,)
+    allowed: NDArray[np.bool_]  # (nodes,): where they may go
+    fits: Ints  # (nodes,): how many fit each
+    sums: Ints  # (zones,)
 
 
 class Without:
@@ -72,9 +71,8 @@ class Without:
         self.spread = ask.options.zone_policy is ZonePolicy.PREFERRED and len(zones) > 1
         if self.spread:
             self.groups.append(zones)
-        self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones)
-        """Nodes (nodes,) that some member of the gang could go to"""
-        self.reached &= np.logical_or.reduce([one.allowed for one in self.classes])
+        able = np.logical_or.reduce([one.allowed for one in self.classes])
+        self.reached: NDArray[np.bool_] = np.isin(self.zone_of, zones) & able  # where some member could go
 
     def row(self, pod: Pod) -> int | None:
         """The row of the pod's node."""
@@ -83,11 +81,9 @@ class Without:
     def sums(self, rows: Ints, amounts: Ints) -> list[Ints]:
         """How many members of each class fit each zone once `amounts` are free on `rows`, which are all different."""
         free, zones = self.free[rows] + amounts, self.zone_of[rows]
-        found: list[Ints] = []
-        for one in self.classes:
-            gains = np.where(one.allowed[rows], fit_counts(free, one.request), 0) - one.fits[rows]
-            found.append(one.sums + self._by_zone(gains, zones))
-        return found
+        there = [np.where(one.allowed[rows], fit_counts(free, one.request), 0) for one in self.classes]
+        counted = zip(self.classes, there, strict=True)
+        return [one.sums + self._by_zone(fits - one.fits[rows], zones) for one, fits in counted]
 
     def missing(self, group: Group, sums: Sequence[Ints]) -> int:
         """How many members of the gang would have no place in these zones together, at least."""

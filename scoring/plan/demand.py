@@ -1,14 +1,13 @@
 """What a gang asks of the planner now: which members need a node, in which order of importance, beside which siblings.
 
-Rule (docs/safety.md S8, S9): the minimum set is every ps and chief, then workers by ascending index; members that run
-count for it, and a gang that reached quorum is never held back again: its further members are `more`. Pods behind
-another component's scheduling gate cannot come now, nor can those that kube-scheduler places on no node whatever the
-plan, because a volume claim does not exist, say: no room is kept for them, and a gang that needs one of them is
-incomplete (docs/safety.md S5, docs/safety.md S25); our own gate goes when the gang is admitted. Members on nodes that
-are gone count no more (docs/safety.md S12).
+Rules: members that run count for the minimum set (docs/safety.md S8, S9), those on nodes that are gone do not (S12),
+and a gang that reached quorum is never held back again: its further members are `more`. No room is kept for pods that
+cannot come now, behind another component's gate or with an obstacle such as a volume claim that does not exist; a gang
+that needs one of them is incomplete (docs/safety.md S5, S25).
 """
 
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -20,8 +19,7 @@ from scoring.model.policy import GangOptions, Policy, ScorePolicy, Selection, Zo
 from scoring.network.matrix import Ints
 from scoring.plan.result import NoPlace
 
-ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]
-"""Interchangeable pods together; pods in order of importance."""
+ByClass = tuple[tuple[MemberClass, tuple[Pod, ...]], ...]  # Interchangeable pods together; pods in order of importance
 
 
 class GangDemand(msgspec.Struct, frozen=True):
@@ -29,22 +27,14 @@ class GangDemand(msgspec.Struct, frozen=True):
 
     gang: Gang
     options: GangOptions
-    need: ByClass
-    """Members of the minimum set that have no node: all of them or none."""
-    more: ByClass
-    """Pending members beyond the minimum: as many as fit."""
-    siblings: tuple[tuple[Role, NodeName], ...]
-    """Placed members, sorted: what new members want to be near."""
-    all_reduce: bool
-    """No ps: workers exchange with each other; with a ps they exchange with it."""
-    alive: int
-    """Members that count or may come to count now; below min-available the gang is incomplete."""
-    unable: tuple[Pod, ...] = ()
-    """Pending members that cannot come now: behind a scheduling gate that is not ours, or with an obstacle."""
-    blocked: bool = False
-    """The minimum set needs one of `unable`."""
-    lost: frozenset[NodeName] = frozenset()
-    """Nodes of members that are not in the cluster any more."""
+    need: ByClass  # Members of the minimum set that have no node: all of them or none
+    more: ByClass  # Pending members beyond the minimum: as many as fit
+    siblings: tuple[tuple[Role, NodeName], ...]  # Placed members, sorted: what new members want to be near
+    all_reduce: bool  # No ps: workers exchange with each other; with a ps they exchange with it
+    alive: int  # Members that count or may come to count now; below min-available the gang is incomplete
+    unable: tuple[Pod, ...] = ()  # Pending members that cannot come now: behind a foreign gate, or with an obstacle
+    blocked: bool = False  # The minimum set needs one of `unable`
+    lost: frozenset[NodeName] = frozenset()  # Nodes of members that are not in the cluster any more
 
     @property
     def pending(self) -> bool:
@@ -72,51 +62,35 @@ class GangDemand(msgspec.Struct, frozen=True):
         return f"kube-scheduler places pod {first.key}{others} on no node: {first.obstacle}"
 
 
-class Tiers(msgspec.Struct, frozen=True):
-    """Zones with room, as far as their order does not depend on how much room there is."""
-
-    common: ScorePolicy
-    """What the best are compared by."""
-    best: list[ZoneName]
-    """Those that only the network decides between."""
-    others: list[ZoneName]
-    """Those that come after them in any case."""
+Tiers: TypeAlias = tuple[ScorePolicy, list[ZoneName], list[ZoneName]]
+"""Zones with room: what the best are compared by, these, and those that come after them in any case"""
 
 
 class MemberSet(msgspec.Struct, eq=False):
     """Members to place together beside siblings, and what is known of all gangs that ask for the same."""
 
-    classes: tuple[tuple[MemberClass, int], ...]
-    """With their counts"""
+    classes: tuple[tuple[MemberClass, int], ...]  # With their counts
     siblings: tuple[tuple[Role, NodeName], ...]
     all_reduce: bool
-    size: int
-    """Number of members"""
+    size: int  # Number of members
     method: Selection
     score: ScorePolicy
-    allowed: tuple[ZoneName, ...]
-    """Zones that it may use"""
-    columns: Ints
-    """Of these, among all of the run's, ascending"""
-    home: frozenset[ZoneName]
-    """Zones of members that have a node."""
+    allowed: tuple[ZoneName, ...]  # Zones that it may use
+    columns: Ints  # Of these, among all of the run's, ascending
+    home: frozenset[ZoneName]  # Zones of members that have a node
     refused: tuple[object, object, NoPlace] | None = None
     """Whose room it is about, at which moment, and the answer to the first gang that was refused; no moment: room only
     shrinks during a run, so it holds for all of them in the same words"""
-    could_fit: bool | None = None
-    """Whether it would fit the empty cluster, once that was looked at"""
-    tiers: dict[tuple[ZoneName, ...], Tiers] = {}
-    """Zones with room → their order"""
+    could_fit: bool | None = None  # Whether it would fit the empty cluster, once that was looked at
+    tiers: dict[tuple[ZoneName, ...], Tiers] = {}  # Zones with room → their order
 
 
 class MemberSets(msgspec.Struct):
     """Minimum sets for one node table, network and policy."""
 
-    stamp: object = None
-    """Stands for these"""
+    stamp: object = None  # Stands for these
     by_content: dict[object, MemberSet] = {}
-    by_demand: dict[int, tuple[object, MemberSet]] = {}
-    """id of a demand → the demand, kept alive, and its minimum set"""
+    by_demand: dict[int, tuple[object, MemberSet]] = {}  # Id of a demand → the demand, kept alive, and its minimum set
 
 
 def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozenset()) -> GangDemand:
@@ -127,7 +101,10 @@ def demand_of(gang: Gang, policy: Policy, *, lost: frozenset[NodeName] = frozens
     pending = gang.pending
     unable = tuple([pod for pod in pending if pod.obstacle or (pod.gates and pod.foreign_gates)])
     together = gang.source is GangSource.GATED_NATIVE
-    blocked = (together or _blocked(gang, unable, lost)) if unable else False
+    blocked = bool(unable) and together
+    if unable and not together:  # too few others may be left, or a known role's minimum set needs one of them
+        quorum = quorum_of(gang, lost_nodes=lost)
+        blocked = not quorum.reached_by(quorum.live - {pod.uid for pod in unable})
     able = gang
     if unable and not blocked:
         stuck = {pod.uid for pod in unable}
@@ -163,21 +140,11 @@ def whole_of(demand: GangDemand) -> GangDemand:
 
 
 def countable(demand: GangDemand) -> bool:
-    """Whether a refusal for want of room follows from how many members fit the zones, now and before the run.
-
-    Not for gangs that cannot start whatever room there is, for those that may be spread (the clock counts too), and
-    not beside members that have a node.
-    """
+    """Whether a refusal for want of room follows from how many members fit the zones, now and before the run."""
     if demand.gang.problem is not None or demand.incomplete is not None or not demand.need or demand.siblings:
         return False
     ported = any(member_class.constraints.host_ports for member_class, _ in demand.need)
     return not ported and demand.options.zone_policy is not ZonePolicy.PREFERRED
-
-
-def _blocked(gang: Gang, unable: tuple[Pod, ...], lost: frozenset[NodeName]) -> bool:
-    """Whether quorum cannot be reached without these members: too few others, or a known role's minimum set."""
-    quorum = quorum_of(gang, lost_nodes=lost)
-    return not quorum.reached_by(quorum.live - {pod.uid for pod in unable})
 
 
 def _by_class(pods: Iterable[Pod]) -> ByClass:
@@ -192,21 +159,12 @@ def _by_class(pods: Iterable[Pod]) -> ByClass:
 
 
 class KnownDemands(msgspec.Struct):
-    """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone.
-
-    Reading a thousand gangs takes a run 50 ms, of which an event changed a few (docs/adr/0006-planner-caches.md).
-    """
+    """What gangs ask for, kept for as long as a gang is the same object, and the same members' nodes are gone."""
 
     known: dict[GangKey, tuple[Gang, Policy, int, GangDemand, bool]] = {}
     """gang → gang, policy and number of the nodes that its demand is of, the demand, whether to plan it"""
-    _nodes: Mapping[NodeName, int] = {}
-    """Those asked about last"""
-    _number: int = 0
-    """Another one each time that these are others: a demand must not keep the nodes of its day alive"""
-
-    def copy(self) -> "KnownDemands":
-        """The same, to be added to apart from this one."""
-        return KnownDemands(dict(self.known), self._nodes, self._number)
+    _nodes: Mapping[NodeName, int] = {}  # Those asked about last
+    _number: int = 0  # Another one each time that these are others: a demand must not keep the nodes of its day alive
 
     def of(self, gang: Gang, policy: Policy, nodes: Mapping[NodeName, int]) -> GangDemand:
         """`demand_of`, where it can differ from what is known."""
@@ -229,14 +187,7 @@ class KnownDemands(msgspec.Struct):
             return known
         lost = frozenset([pod.node for pod in gang.members if pod.node is not None and pod.node not in nodes])
         demand = known[3] if known is not None and known[3].lost == lost else demand_of(gang, policy, lost=lost)
-        entry = (gang, policy, self._number, demand, demand.pending and is_ours_to_start(gang))
+        ours = gang.own or gang.problem is not None  # what is ours in part is told its problem (docs/safety.md S1)
+        entry = gang, policy, self._number, demand, demand.pending and ours and gang.source is not GangSource.NATIVE
         self.known[gang.key] = entry
         return entry
-
-
-def is_ours_to_start(gang: Gang) -> bool:
-    """Native groups are started by kube-scheduler itself; other schedulers' pods are load (docs/safety.md S1).
-
-    A gang that is ours in part gets its problem as its answer.
-    """
-    return (gang.own or gang.problem is not None) and gang.source is not GangSource.NATIVE

@@ -1,20 +1,16 @@
 """When gangs end and free their room, and when those that wait can start: one by promise, and all, as people see it.
 
-The earliest moment at which a gang has room for all members of its minimum on some nodes: room only comes free as gangs
-end, so it is found by halving. Room that is promised to others while the gang would run counts as taken for all of that
-time; then later moments are looked at too.
+The earliest moment with room for all of a minimum on some nodes is found by halving, as room only comes free as gangs
+end. Room that is promised to others while the gang would run counts as taken for all of that time; then later moments
+are looked at too.
 
-`expected_starts` plays the queue forward: gang by gang, in the order of the plan, the earliest moment with room for its
-minimum in one zone, beside those ahead, which then take it for as long as they run. The promised gang has its promised
-nodes. Why beside the plan's promise: one gang has that, and this is said of many, and decides nothing. Rules: what is
-not known is said, with the reason, and is never a made-up time. A gang of unknown length never ends here. At most
-`MOST` gangs are looked at.
-
-Rules of ends: a gang of unknown length has no end,
-so its room never comes free here; one whose start is not known is taken to have started just now, which is late at
-worst. Gangs that are committed, or that this run has admitted, end too.
+`expected_starts` plays the queue forward, gang by gang in the order of the plan: the earliest moment with room in one
+zone, beside those ahead, which then take it for as long as they run. It decides nothing. Rules: what is not known is
+said, with the reason, and is never a made-up time. A gang of unknown length never ends here; one whose start is not
+known is taken to have started just now, which is late at worst. Committed gangs, and those just admitted, end too.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from math import isfinite
@@ -40,8 +36,9 @@ from scoring.queue.states import running_since_s
 from scoring.selection.demand import Demand, at_rows, rooms
 from scoring.selection.greedy import fit
 
-ROUNDING_S: Final = 0.001
-"""What ends are rounded to: the same end, found at two moments, is the same number."""
+ROUNDING_S: Final = 0.001  # What ends are rounded to: the same end, found at two moments, is the same number
+MOST: Final = 64  # Gangs in the order of the queue; of those behind them it is not known
+_MOST_TRIES: Final = 64  # Moments that are looked at beside promises to others
 
 
 def rounded(at_s: float) -> float:
@@ -63,8 +60,7 @@ class Endings:
 
     def read(self, admissions: Iterable[Admission]) -> None:
         """Add what runs, is committed, or was admitted by this run; some gangs in a step."""
-        run = self._run
-        snapshot = run.snapshot
+        run, snapshot = self._run, self._run.snapshot
         running = run.cache.running.read(snapshot.gangs.values(), run.table, (run.view.layout, run.table.axis))
         self._gangs = list(running.gangs)
         self._rows, self._amounts, self._owner = running.rows, running.amounts, running.owner
@@ -78,18 +74,14 @@ class Endings:
     def add(self, gang: Gang, members: Mapping[PodUid, NodeName]) -> tuple[Ints, Ints, Floats]:
         """The pending members of a gang start on these nodes; gives the new entries: rows, amounts, ends."""
         view, index = self._run.view, self._run.table.index
-        rows: list[int] = []
-        amounts: list[Ints] = []
-        for pod in gang.pending if gang.length_s is not None else ():
-            row = index.get(members.get(pod.uid, NodeName("")))
-            if row is not None:
-                rows.append(row)
-                amounts.append(view.vector(pod.member_class))
-        if not rows or gang.length_s is None:
+        pods = gang.pending if gang.length_s is not None else ()
+        there = [(row, pod) for pod in pods if (row := index.get(members.get(pod.uid, NodeName("")))) is not None]
+        if not there or gang.length_s is None:
             return self._rows[:0], self._amounts[:0], self._ends_s[:0]
         since_s = running_since_s(gang)
         ends_s = self._ends(np.array([self.now_s if since_s is None else since_s]), np.array([gang.length_s]))
-        added = np.array(rows, np.int64), np.array(amounts, np.int64), ends_s.repeat(len(rows))
+        amounts = np.array([view.vector(pod.member_class) for _, pod in there], np.int64)
+        added = np.array([row for row, _ in there], np.int64), amounts, ends_s.repeat(len(there))
         self._added.append(added)
         self._gangs.append(gang.key)
         return added
@@ -120,10 +112,7 @@ class Endings:
         return place[order], self._amounts[entries], self._ends_s[entries]
 
     def last_before(self, rows: Ints, until_s: float) -> GangKey | None:
-        """The gang whose end on these rows is the last up to this moment; of several, the first by name.
-
-        By name, as the order in which a snapshot lists gangs decides nothing.
-        """
+        """The gang whose end on these rows is the last up to this moment; of several, the first by name."""
         self._take_in()
         _, some = self._on(rows)
         some = some[self._ends_s[some] <= until_s]
@@ -158,21 +147,11 @@ class Endings:
         return np.asarray(np.round(self.now_s + remaining_s(length_s, ran_s), 3), np.float64)
 
 
-MOST: Final = 64
-"""Gangs in the order of the queue; of those behind them it is not known"""
-_FOR_ROOM: Final = WANTS_ROOM | {Reason.RESERVED}
-_NEVER: Final = frozenset({Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE})
-_MOST_TRIES: Final = 64
-"""Moments that are looked at beside promises to others"""
-
-
 class Promised(msgspec.Struct, frozen=True):
     """Room that a gang is promised: for it alone from `start_s` to `end_s`."""
 
-    rows: Ints
-    """(k,), ascending"""
-    amounts: Ints
-    """(k, resources)"""
+    rows: Ints  # (k,), ascending
+    amounts: Ints  # (k, resources)
     start_s: float
     end_s: float
 
@@ -224,13 +203,7 @@ def earliest(
 
     if not at_s or _fit(demand, room(len(at_s) - 1)) is None:
         return None
-    low, high = 0, len(at_s) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if _fit(demand, room(middle)) is None:
-            low = middle + 1
-        else:
-            high = middle
+    low = bisect_left(range(len(at_s) - 1), True, key=lambda number: _fit(demand, room(number)) is not None)
     for number in range(low, min(len(at_s), low + _MOST_TRIES)):
         begin_s, left = at_s[number], room(number)
         for one, there in beside:
@@ -265,13 +238,12 @@ def promised_start(
     if not kind.classes:
         return None
     former: Promised | None = None
+    first_s, limit_s = float("nan"), float("inf")
     if before is not None and before.zones[0] in kind.allowed:
         rows = np.array(sorted({table.index[name] for name in before.nodes if name in table.index}), np.int64)
-        former = earliest(run, kind, rows, endings) if len(rows) else None
-    first_s = before.first_s if before is not None and former is not None else None
-    limit_s = float("inf")
-    if former is not None and first_s is not None:
-        limit_s = min(former.start_s, float(np.nextafter(first_s, np.inf)))
+        if len(rows) and (former := earliest(run, kind, rows, endings)) is not None:
+            first_s = before.first_s
+            limit_s = min(former.start_s, float(np.nextafter(first_s, np.inf)))
     best, zones = former, _likely(run, kind, endings, limit_s)
     while zones:
         found = earliest(run, kind, table.zones[zones.pop(0)], endings, before_s=limit_s)
@@ -279,16 +251,21 @@ def promised_start(
             best, limit_s = found, found.start_s
             sooner = _likely(run, kind, endings, limit_s)
             zones = [zone for zone in zones if zone in sooner]
-    if best is not None and best is former and first_s is not None and best.start_s > first_s + ROUNDING_S:
+    if best is not None and best is former and best.start_s > first_s + ROUNDING_S:
         best = replace(best, amounts=_most(run, kind, best.rows))
     at = best.used() if best is not None else None
     if at is None:
         return None
-    first_s = at.start_s if first_s is None else first_s
+    first_s = first_s if former is not None else at.start_s
     nodes = tuple(table.names[row] for row in at.rows.tolist())
-    zone, after = run.view.zones_of(nodes[:1]), endings.last_before(at.rows, at.start_s)
-    gang = demand.gang.key
-    promise = Reservation(gang, zones=zone, nodes=frozenset(nodes), start_s=at.start_s, first_s=first_s, after=after)
+    promise = Reservation(
+        demand.gang.key,
+        zones=run.view.zones_of(nodes[:1]),
+        nodes=frozenset(nodes),
+        start_s=at.start_s,
+        first_s=first_s,
+        after=endings.last_before(at.rows, at.start_s),
+    )
     return promise, replace(at, start_s=min(at.start_s, first_s))
 
 
@@ -340,19 +317,13 @@ def expected_starts(
 ) -> dict[GangKey, ExpectedStart]:
     """Of each gang that waits in `plan`, in its order; a step is a gang in a zone. Empty if no gang has a length.
 
-    `plan` was made from `snapshot`. Cost: O(gangs), and for each gang that is looked at O(zones · nodes of a zone · log
-    ends).
+    `plan` was made from `snapshot`. Cost: O(gangs), and O(zones · nodes of a zone · log ends) for each looked at.
     """
     ends_are_known = any(gang.length_s is not None for gang in snapshot.gangs.values())
     if not (plan.waiting and policy.queue.backfill and ends_are_known):
         return {}
     forward = _Forward(snapshot, plan, policy, cache or PlannerCache(), now_s=now_s)
-    forward.endings.read(plan.admitted.values())
-    found: dict[GangKey, ExpectedStart] = {}
-    for one in sorted(plan.waiting.values(), key=lambda one: one.rank):
-        why_not = forward.not_looked_at(one)
-        found[one.gang] = forward.start(one.gang) if why_not is None else why_not
-    return found
+    return {one.gang: forward.start(one) for one in sorted(plan.waiting.values(), key=lambda one: one.rank)}
 
 
 class _Forward:
@@ -362,29 +333,24 @@ class _Forward:
         self._plan, self._now_s = plan, now_s
         take_commitments(self._run)
         take_admissions(self._run, plan.admitted.values())
-        self.endings = Endings(self._run, now_s=now_s)
-        self._ahead: list[tuple[GangKey, Promised]] = []
-        """Gangs that wait, and the room that each then has"""
+        self._endings = Endings(self._run, now_s=now_s)
+        self._endings.read(plan.admitted.values())
+        self._ahead: list[tuple[GangKey, Promised]] = []  # Gangs that wait, and the room that each then has
         self._looked_at = 0
-        self._ahead_unknown: GangKey | None = None
-        """The first gang ahead that never ends"""
-        promise = plan.promise
-        self._promised = promise.gang if promise is not None else None
+        self._ahead_unknown: GangKey | None = None  # The first gang ahead that never ends
+        self._promised = plan.promise.gang if plan.promise is not None else None
         self._reserving = next((key for key in plan.reservations if key != self._promised), None)
 
-    def not_looked_at(self, waiting: Waiting) -> ExpectedStart | None:
-        """Why it is not tried; `None`: it is."""
-        if waiting.reason in _NEVER:
+    def start(self, waiting: Waiting) -> ExpectedStart:
+        """When the gang starts."""
+        key, gang = waiting.gang, self._run.snapshot.gangs.get(waiting.gang)
+        if waiting.reason in (Reason.IMPOSSIBLE, Reason.NO_ALLOWED_ZONE):
             return ExpectedStart(unknown=Unknown.NEVER)
-        if waiting.reason not in _FOR_ROOM or waiting.gang not in self._run.snapshot.gangs:
+        if waiting.reason not in WANTS_ROOM | {Reason.RESERVED} or gang is None:
             return ExpectedStart(unknown=Unknown.NOT_FOR_ROOM)
         if self._looked_at >= MOST:
             return ExpectedStart(unknown=Unknown.FAR)
-        return None
-
-    def start(self, key: GangKey) -> ExpectedStart:
-        """When the gang starts."""
-        demand = self._run.view.demand(self._run.snapshot.gangs[key])
+        demand = self._run.view.demand(gang)
         self._looked_at += 1
         if not demand.need or demand.siblings:
             return ExpectedStart(unknown=Unknown.NOT_FOR_ROOM)
@@ -393,11 +359,16 @@ class _Forward:
         found = self._earliest(demand)
         if found is None:
             return self._in_the_way(demand)
-        after = self._after(found.rows, found.start_s)
+        after = self._after(found.rows, found.start_s) if found.start_s > self._now_s else None
         self._ahead.append((key, found))
         if demand.gang.length_s is None and self._ahead_unknown is None:
             self._ahead_unknown = key
         return ExpectedStart(found.start_s, after, promised=key == self._promised)
+
+    def _after(self, rows: Ints, start_s: float) -> GangKey | None:
+        """The gang whose end on these rows is the last before the start: one that waits now, or one that runs."""
+        waits = (gang for gang, room in self._ahead if room.end_s == start_s and np.isin(room.rows, rows).any())
+        return next(waits, None) or self._endings.last_before(rows, start_s)
 
     def _earliest(self, demand: GangDemand) -> Promised | None:
         """The room that it has first, from its start to its end: on the promised nodes, else in any of its zones."""
@@ -408,36 +379,24 @@ class _Forward:
             index = run.table.index
             places = [np.array(sorted(index[name] for name in promise.nodes if name in index), np.int64)]
         best: Promised | None = None
+        runs_s = float("inf") if length_s is None else length_s
         for rows in places:
             before_s = best.start_s if best is not None else float("inf")
-            runs_s = float("inf") if length_s is None else length_s
-            found = earliest(run, kind, rows, self.endings, ahead, runs_s=runs_s, before_s=before_s)
+            found = earliest(run, kind, rows, self._endings, ahead, runs_s=runs_s, before_s=before_s)
             best = (found.used() if found is not None else None) or best
         return best
-
-    def _after(self, rows: Ints, start_s: float) -> GangKey | None:
-        """The gang whose end on these rows is the last before the start: one that waits now, or one that runs."""
-        if start_s <= self._now_s:
-            return None
-        for gang, room in self._ahead:
-            if room.end_s == start_s and np.isin(room.rows, rows).any():
-                return gang
-        return self.endings.last_before(rows, start_s)
 
     def _in_the_way(self, demand: GangDemand) -> ExpectedStart:
         """Which gang never ends, as far as is known: one that runs in the zones it may use, or waits ahead of it."""
         run, key = self._run, demand.gang.key
         zones = set(kind_of(run, demand).allowed)
         for other in sorted(run.snapshot.gangs.values(), key=lambda one: one.key):
-            if other.length_s is None and other.key != key and self._zones_of(other) & zones:
-                return ExpectedStart(unknown=Unknown.LENGTH, after=other.key)
+            if other.length_s is None and other.key != key:
+                admission = self._plan.admitted.get(other.key)
+                nodes = [pod.node for pod in other.members if pod.node is not None and not pod.terminal]
+                there = {*run.view.zones_of(nodes), *(admission.zones if admission is not None else ())}
+                if there & zones:
+                    return ExpectedStart(unknown=Unknown.LENGTH, after=other.key)
         if self._ahead_unknown is not None:
             return ExpectedStart(unknown=Unknown.LENGTH, after=self._ahead_unknown)
         return ExpectedStart(unknown=Unknown.OTHERS)
-
-    def _zones_of(self, gang: Gang) -> set[ZoneName]:
-        """Where it runs, or is about to."""
-        table, admission = self._run.table, self._plan.admitted.get(gang.key)
-        nodes = {pod.node for pod in gang.members if pod.node is not None and not pod.terminal}
-        rows = [table.index[node] for node in nodes if node in table.index]
-        return {table.nodes[row].zone for row in rows} | set(admission.zones if admission is not None else ())

@@ -2,8 +2,7 @@
 
 Rule: a place stands if, in its gang's turn, the whole minimum set still fits its nodes, all at once, and may go there.
 The places of later gangs are spared while a displaced gang is placed, so that it does not push the next one out of its
-own while there is room elsewhere; the last ones are given up first. They never keep a gang from being admitted that is
-ahead in the order.
+own while there is room elsewhere; the last ones are given up first. They keep no gang ahead from being admitted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,12 +23,9 @@ from scoring.plan.run import Run
 
 
 class _Footprint(msgspec.Struct, frozen=True):
-    parts: tuple[tuple[MemberClass, list[int]], ...]
-    """Class and the row of each of its members"""
-    rows: Ints
-    """Those of all members, one after another"""
-    amounts: Ints
-    """(members, resources)"""
+    parts: tuple[tuple[MemberClass, list[int]], ...]  # Class and the row of each of its members
+    rows: Ints  # Those of all members, one after another
+    amounts: Ints  # (members, resources)
 
 
 class LaterPlaces:
@@ -38,10 +34,8 @@ class LaterPlaces:
     def __init__(self, run: Run, places: Sequence[tuple[GangDemand, Admission]]) -> None:
         self._run, self._places = run, places
         self._turn = {demand.gang.key: turn for turn, (demand, _) in enumerate(places)}
-        self._next = 0
-        """Places before this one are of gangs that have been looked at."""
-        self._footprints: list[_Footprint | None] | None = None
-        """Made when they are first needed: mostly nobody has to move."""
+        self._next = 0  # Places before this one are of gangs that have been looked at
+        self._footprints: list[_Footprint | None] | None = None  # Made when first needed: mostly nobody has to move
 
     def begin(self, gang: GangKey) -> None:
         """`gang`, which had a place, is next: this is no longer one of a later gang."""
@@ -97,7 +91,7 @@ def keep_place(run: Run, demand: GangDemand, before: Admission) -> Placed | None
 def move_aside(run: Run, demand: GangDemand, later: LaterPlaces, *, now_s: float) -> Placed | None:
     """A gang that lost its place takes another one that no gang has, else that of as few and as late gangs as suffice.
 
-    Otherwise each gang that is moved would move the next, and one pod's event would cost a full plan.
+    Else each that is moved would move the next, and one pod's event would cost a full plan.
     """
     if not demand.need:
         return None

@@ -11,6 +11,7 @@ Steps for a gang's minimum set:
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations, islice
 
 import numpy as np
@@ -30,10 +31,8 @@ from scoring.plan.run import Run
 from scoring.queue.states import waiting_since_s
 from scoring.score.zone_distance import fewest_zones, mean_between, rank_zones, zone_distances
 
-_SPREADS_TRIED = 16
-"""Sets of zones that are searched for one gang; classes rarely compete so that the first one fails."""
-_MOST_TOGETHER = 4_000
-"""Nodes of all allowed zones up to which they are tried together as the last resort."""
+_SPREADS_TRIED = 16  # Sets of zones that are searched for one gang; classes rarely compete so that the first one fails
+_MOST_TOGETHER = 4_000  # Nodes of all allowed zones up to which they are tried together as the last resort
 
 
 def kind_of(run: Run, demand: GangDemand) -> MemberSet:
@@ -54,7 +53,7 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | No
     """Place the gang where there is room: its minimum set, or, if that runs, as many further members as fit."""
     if not demand.need:
         zones = run.view.zones_of(node for _, node in demand.siblings)
-        more = place_more(run, demand, zones, ()) if zones else place_rest(run, demand)
+        more = place_more(run, demand, zones, ()) if zones else _place_rest(run, demand)
         return more or NoPlace(Reason.SURPLUS, "the minimum runs; more members start when there is room")
     kind = kind_of(run, demand)
     known = kind.refused
@@ -70,13 +69,10 @@ def place_anywhere(run: Run, demand: GangDemand, *, now_s: float) -> Placed | No
 
 def place_beside(run: Run, demand: GangDemand, placed: Placed) -> Placed:
     """Add members that have no node in `placed`, as many as fit, near those that have."""
-    rest = tuple(
-        (member_class, left)
-        for member_class, pods in (*demand.need, *demand.more)
-        if (left := tuple(pod for pod in pods if pod.uid not in placed.nodes))
-    )
-    late = replace(demand, need=(), more=rest)
-    return with_more(run, late, placed) if rest and placed.zones else placed
+    asked, given = (*demand.need, *demand.more), placed.nodes
+    left = ((member_class, tuple(pod for pod in pods if pod.uid not in given)) for member_class, pods in asked)
+    rest = tuple((member_class, pods) for member_class, pods in left if pods)
+    return with_more(run, replace(demand, need=(), more=rest), placed) if placed.zones else placed
 
 
 def with_more(run: Run, demand: GangDemand, placed: Placed) -> Placed:
@@ -92,7 +88,11 @@ def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoP
     """Place the gang's whole minimum set, or say why not."""
     kind = kind_of(run, demand)
     if not kind.allowed:
-        return NoPlace(Reason.NO_ALLOWED_ZONE, _no_zone_detail(run, demand))
+        names = ", ".join(filter(None, run.zones)) or "none"
+        detail = "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"
+        if (wanted := demand.options.zones) is not None:
+            detail = f"netgang.io/zones names {', '.join(wanted)}; the cluster has {names}"
+        return NoPlace(Reason.NO_ALLOWED_ZONE, detail)
     rooms = run.capacity.zone_rooms(kind)
     enough = rooms[kind.columns] >= kind.size
     if not enough.any():
@@ -110,9 +110,8 @@ def place_minimum(run: Run, demand: GangDemand, *, now_s: float) -> Placed | NoP
 def has_room(run: Run, demand: GangDemand) -> bool:
     """Whether looking for a place of the minimum set can succeed at all, as far as counting shows."""
     kind = kind_of(run, demand)
-    if demand.options.zone_policy is ZonePolicy.PREFERRED:
-        return True
-    return bool((run.capacity.zone_rooms(kind)[kind.columns] >= kind.size).any())
+    spreads = demand.options.zone_policy is ZonePolicy.PREFERRED
+    return spreads or bool((run.capacity.zone_rooms(kind)[kind.columns] >= kind.size).any())
 
 
 def place_more(
@@ -132,11 +131,8 @@ def place_more(
     return Placed(tuple(zones), nodes, None) if nodes else None
 
 
-def place_rest(run: Run, demand: GangDemand) -> Placed | None:
-    """Place members beyond the minimum of a gang that has no member on a node (all have succeeded, say).
-
-    They go together, into the zone that takes most of them.
-    """
+def _place_rest(run: Run, demand: GangDemand) -> Placed | None:
+    """Members beyond the minimum of a gang without one on a node (all have succeeded, say) go together to one zone."""
     kind = run.view.member_set(demand.more, demand)
     held = dict(zip(run.zones, run.capacity.zone_members(kind).tolist(), strict=True))
     most = max((held[zone] for zone in kind.allowed), default=0)
@@ -151,18 +147,21 @@ def _spread_or_wait(
     run: Run, demand: GangDemand, kind: MemberSet, *, now_s: float, rooms: Ints | None = None
 ) -> Placed | NoPlace:
     """Step 5, or the reason to wait. `rooms`: how many members fit each allowed zone, if that is known."""
-    preferred = demand.options.zone_policy is ZonePolicy.PREFERRED
-    uncounted = asks_uncounted(run, demand)
     if not possible(run, demand, kind):
-        return impossible(kind.size)
+        detail = f"{kind.size} members at once fit in no allowed zone, even when it is empty"
+        return NoPlace(Reason.IMPOSSIBLE, detail)
+    preferred, uncounted = demand.options.zone_policy is ZonePolicy.PREFERRED, asks_uncounted(run, demand)
     if preferred and not demand.siblings:
         since_s = max(waiting_since_s(demand.gang) or 0.0, demand.gang.created_s)
         if (left_s := run.policy.spill_wait_s - (now_s - since_s)) > 0.0:
             return NoPlace(Reason.SPILL_WAIT, f"may be spread over zones in {left_s:.0f} s")
-    if preferred and (placed := _spread(run, demand, kind)) is not None:
-        return placed
+    for zones in _sets_to_try(run, kind) if preferred else ():
+        run.scores.compare(zones, kind.score)
+        if (placed := _place_in(run, demand.need, kind, zones)) is not None:
+            return placed
     if run.snapshot.exclusions and run.capacity.zones_for(kind.classes, refusals=False)[kind.columns].any():
-        return NoPlace(Reason.UNCOUNTED if uncounted else Reason.FILTERED, _FILTERED)
+        why = "kube-scheduler's Event FailedScheduling says which filter"
+        return NoPlace(Reason.UNCOUNTED if uncounted else Reason.FILTERED, why)
     held = run.capacity.zone_members(kind)[kind.columns] if rooms is None else np.minimum(rooms, kind.size)
     best = len(kind.allowed) - 1 - int(held[::-1].argmax())  # the last by name among equals
     reason = Reason.BEHIND if _was_there(run, kind, together=preferred) else Reason.NO_ROOM
@@ -171,30 +170,12 @@ def _spread_or_wait(
     return NoPlace(reason, f"most room in {where}: {held[best]} of {kind.size} members")
 
 
-def _spread(run: Run, demand: GangDemand, kind: MemberSet) -> Placed | None:
-    """Place the gang's minimum set over some of the zones it may use; `None`: it finds no place."""
-    for zones in _sets_to_try(run, kind):
-        run.scores.compare(zones, kind.score)
-        placed = _place_in(run, demand.need, kind, zones)
-        if placed is not None:
-            return placed
-    return None
-
-
 def asks_uncounted(run: Run, demand: GangDemand) -> bool:
     """Whether the gang's minimum asks for what no node's allocatable shows: a resource, or devices by a claim."""
     return any(
         run.table.uncounted(member_class.requests) or any(DEVICE_CLAIMS in pod.unmodelled for pod in pods)
         for member_class, pods in demand.need
     )
-
-
-_FILTERED = "kube-scheduler's Event FailedScheduling says which filter"
-
-
-def impossible(size: int) -> NoPlace:
-    """The answer to a gang of `size` that would not fit the empty cluster."""
-    return NoPlace(Reason.IMPOSSIBLE, f"{size} members at once fit in no allowed zone, even when it is empty")
 
 
 def _was_there(run: Run, kind: MemberSet, *, together: bool) -> bool:
@@ -226,28 +207,15 @@ def possible(run: Run, demand: GangDemand, kind: MemberSet) -> bool:
 
 def could_ever_start(run: Run, demand: GangDemand) -> bool:
     """Whether a gang without placed members would fit an empty cluster, however its members are spread."""
-    kind = kind_of(run, demand)
-    if possible(run, demand, kind):
-        return True
-    return demand.options.zone_policy is ZonePolicy.PREFERRED and _fits_one(run, kind)
+    kind, spreads = kind_of(run, demand), demand.options.zone_policy is ZonePolicy.PREFERRED
+    return possible(run, demand, kind) or (spreads and _fits_one(run, kind))
 
 
 def _fits_one(run: Run, kind: MemberSet) -> bool:
     """Whether the gang would fit one of its zones if no pod ran there."""
-    rooms = run.capacity.zone_rooms(kind, When.EMPTY)[kind.columns].tolist()
-    if len(kind.classes) == 1:
-        return any(room >= kind.size for room in rooms)
-    return any(
-        room >= kind.size and run.search.fits_empty(kind, (zone,))
-        for zone, room in zip(kind.allowed, rooms, strict=True)
-    )
-
-
-def _no_zone_detail(run: Run, demand: GangDemand) -> str:
-    if demand.options.zones is not None:
-        names = ", ".join(filter(None, run.zones)) or "none"
-        return f"netgang.io/zones names {', '.join(demand.options.zones)}; the cluster has {names}"
-    return "no node has the zone label; set it, or use netgang.io/zone-policy: preferred"
+    rooms = zip(kind.allowed, run.capacity.zone_rooms(kind, When.EMPTY)[kind.columns].tolist(), strict=True)
+    single = len(kind.classes) == 1
+    return any(room >= kind.size and (single or run.search.fits_empty(kind, (zone,))) for zone, room in rooms)
 
 
 def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Placed | None:
@@ -266,9 +234,6 @@ def _place_in(run: Run, members: ByClass, member_set: MemberSet, zones: tuple[Zo
     return Placed(tuple(sorted(used)), nodes, points)
 
 
-# -- the order of zones ------------------------------------------------------------------------------------------------
-
-
 def _in_order(
     run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...], room: Mapping[ZoneName, int]
 ) -> Iterator[ZoneName]:
@@ -285,38 +250,26 @@ def _by_network(
     if len(zones) < 2:
         yield from zones
         return
-    tiers = kind.tiers.get(zones)
-    if tiers is None:
-        tiers = kind.tiers[zones] = _tiers(run, demand, kind, zones)
-    if len(tiers.best) > 1:
-        estimates = run.search.estimates(kind, tiers.best, score=tiers.common)
-        keys = [(np.inf if (value := estimates[zone]) is None else -value, room[zone], zone) for zone in tiers.best]
-        yield from (zone for _, _, zone in sorted(keys))
-    else:
-        yield from tiers.best
-    yield from tiers.others
+    if zones not in kind.tiers:
+        kind.tiers[zones] = _tiers(run, demand, kind, zones)
+    common, best, others = kind.tiers[zones]
+    estimates = run.search.estimates(kind, best, score=common) if len(best) > 1 else {}
+    keys = [(np.inf if (value := estimates.get(zone)) is None else -value, room[zone], zone) for zone in best]
+    yield from (zone for _, _, zone in sorted(keys))
+    yield from others
 
 
 def _tiers(run: Run, demand: GangDemand, kind: MemberSet, zones: tuple[ZoneName, ...]) -> Tiers:
-    near = demand.options.near
-    distances = None
+    near, distances, network = demand.options.near, None, run.snapshot.network
     if near is not None:
-        network = run.snapshot.network
         configured = tuple((zone, *row.items()) for zone, row in run.policy.zone_distance_ms.items())
-        distances = remember(
-            run.cache.distances,
-            (network.version, run.table.version, near, configured),
-            lambda: zone_distances(near, run.table, network, run.policy),
-        )
+        key = (network.version, run.table.version, near, configured)
+        look = partial(zone_distances, near, run.table, network, run.policy)
+        distances = remember(run.cache.distances, key, look)
     ranks = rank_zones(zones, options=demand.options, distances=distances)
     best = [zone for *rank, zone in ranks if rank == [*ranks[0][:2]]]
-    common = kind.score
-    if len(best) > 1:
-        for zone in best if kind.score.reference_bps is None else ():
-            if not run.scores.knows((zone,), kind.score):
-                run.scores.links((zone,), kind.score)
-        common = run.scores.common_reference(best, kind.score)
-    return Tiers(common, best, [zone for _, _, zone in ranks[len(best) :]])
+    common = run.scores.common_reference(best, kind.score) if len(best) > 1 else kind.score
+    return common, best, [zone for _, _, zone in ranks[len(best) :]]
 
 
 def _sets_to_try(run: Run, kind: MemberSet) -> list[tuple[ZoneName, ...]]:
@@ -354,17 +307,15 @@ def _between(run: Run, zones: Sequence[ZoneName], score: ScorePolicy) -> dict[tu
     unknown: float | None = None
     for pair in combinations(sorted(zones), 2):
         at = (place[pair[0]], place[pair[1]])
-        one, other = ((zone,) for zone in pair)
+        one, other = (run.view.names((zone,)) for zone in pair)
         if known is not None and at not in known:
             if unknown is None:
-                unknown = mean_between(network, run.view.names(one)[:1], run.view.names(other)[:1], score, across={})
+                unknown = mean_between(network, one[:1], other[:1], score, across={})
             means[pair] = unknown
             continue
-        key = (network.version, run.view.names(one), run.view.names(other), score)
-        mean = cache.means.get(key)
-        if mean is None:
+        key = (network.version, one, other, score)
+        if key not in cache.means:
             across = known[at] if known is not None else None
-            mean = mean_between(network, run.view.names(one), run.view.names(other), score, across=across)
-            cache.means[key] = mean
-        means[pair] = mean
+            cache.means[key] = mean_between(network, one, other, score, across=across)
+        means[pair] = cache.means[key]
     return means

@@ -8,19 +8,19 @@ Steps:
 2. Capacity: what is free (`capacity`), less the room of commitments (docs/safety.md S4).
 3. Queue order (`queue_order`). Then gang by gang, in this order:
 4. Namespace quota: a gang that would go over it waits (`queue_order`).
-5. Reservations: the first gang that finds no room is promised a start by the ends of what runs, and others fill the gap
-   ; a STARVING gang without known ends keeps what is free (`reservations`).
+5. Reservations: the first gang that finds no room is promised a start by the ends of what runs, and others fill the
+   gap; a STARVING gang without known ends keeps what is free (`reservations`).
 6. Zone order: which zones are tried first (`placement`).
 7. Placement: the place of the previous plan if it still stands (`keep_placements`), else all members that the gang
-   asked for, together (`placement`). Counting comes first: a gang for which some class of its members has less room in
-   every zone than its minimum needs is refused, and nothing is searched.
+   asked for, together (`placement`). Counting comes first: where some class has less room in every zone than the
+   minimum needs nothing is searched.
 8. Second look: gangs that found no room for all of that get room for their minimum and as many more as fit: no gang
    that waits can use this room whole. A STARVING gang is not made to wait for it, and has this look in its turn.
 9. Result.
 
 Why places are kept: pods are offered their nodes one by one, so a plan that moves a gang between two offers makes both
-worthless; and a run after one event costs little. A gang ahead is planned first and may take a kept place away; new
-network data, or a node that does not do any more, make a gang be placed again.
+worthless; and a run after one event costs little. A gang ahead may take a kept place away; new network data, or a node
+that does not do any more, make a gang be placed again.
 """
 
 from collections.abc import Mapping
@@ -53,10 +53,8 @@ def plan(
 ) -> Plan:
     """Decide for every gang of the snapshot that has pending members.
 
-    `previous`: the plan whose places are kept where they still stand. `now_s` is Unix time: it is compared with
-    creation times and back-offs.
-    Cost: about linear in gangs, plus the selection in one zone, O(nodes of the zone²), for each gang that gets a new
-    place.
+    `previous`: the plan whose places are kept where they still stand. `now_s`: Unix time. Cost: about linear in gangs,
+    plus the selection in one zone, O(nodes of the zone²), for each gang that gets a new place.
     """
     cache = cache if cache is not None else PlannerCache()
     cache.keep_only(snapshot.gangs)
@@ -73,13 +71,19 @@ def plan(
         demands = promised_first(demands, previous.promise, snapshot)
     # 4. to 8. Gang by gang
     turns = _Turns(run, demands, order, quota, now_s=now_s, previous=previous)
-    turns.all()
+    late = [place for place in range(len(demands)) if not turns.decide(place)]
+    for place in late:
+        turns.decide(place, again=True)
     # 9. Result
-    node_of = {uid: node for admission in turns.admitted.values() for uid, node in admission.members.items()}
-    partial = frozenset(one.gang.key for one in demands if one.partial)
-    network = snapshot.network.version
     return Plan(
-        snapshot.version, network, turns.admitted, turns.waiting, node_of, partial, turns.reservations, turns.promise
+        snapshot.version,
+        snapshot.network.version,
+        turns.admitted,
+        turns.waiting,
+        node_of={uid: node for one in turns.admitted.values() for uid, node in one.members.items()},
+        partial=frozenset(one.gang.key for one in demands if one.partial),
+        reservations=turns.reservations,
+        promise=turns.promise,
     )
 
 
@@ -99,25 +103,20 @@ class _Turns:
         self._run, self._demands, self._order, self._quota, self._now_s = run, demands, order, quota, now_s
         self._previous = previous if previous is not None else Plan(version=-1, network_version=-1)
         same_network = self._previous.network_version == run.snapshot.network.version
-        self._before = self._previous.admitted if same_network else {}
-        """Places that gangs may keep"""
+        self._before = self._previous.admitted if same_network else {}  # Places that gangs may keep
         kept = [(one, self._before[one.gang.key]) for one in demands if one.gang.key in self._before]
         self._later = LaterPlaces(run, kept)
         ends_are_known = any(gang.length_s is not None for gang in run.snapshot.gangs.values())
         backfills = run.policy.queue.backfill and ends_are_known
         self._room = BackfillRoom(run, self._previous.promise, now_s=now_s) if backfills else None
-        self._reserved: StarvationReservations | None = None
-        """Made for the first gang that room is kept for"""
+        self._reserved: StarvationReservations | None = None  # Made for the first gang that room is kept for
         self._by_ends: dict[object, tuple[object, NoPlace, NoPlace]] = {}
         """Gangs that ask for the same → a moment of the room, and what `_by_end_times` made of which refusal then"""
         self._never_late = {*self._before, *run.snapshot.commitments, *run.snapshot.claims, *order.aged}
         """Gangs that are placed in their turn or not at all"""
         self._apart = {*self._never_late, *self._previous.admitted, *run.snapshot.backing_off_until_s}
         """Gangs about which more than room decides"""
-        self._moment: object = run.capacity.room.moment
-        """Of the room, when one of the others was looked at last"""
-        self._late: list[int] = []
-        """Gangs of the second look, by place"""
+        self._moment: object = run.capacity.room.moment  # Of the room, when one of the others was looked at last
         self.admitted: dict[GangKey, Admission] = {}
         self.waiting: dict[GangKey, Waiting] = {}
 
@@ -133,16 +132,8 @@ class _Turns:
         """The start that a gang is promised."""
         return self._room.promise if self._room is not None else None
 
-    def all(self) -> None:
-        """Admit or refuse every gang, in order."""
-        for place in range(len(self._demands)):
-            self._decide(place)
-        late, self._late = self._late, []
-        for place in late:
-            self._decide(place, again=True)
-
-    def _decide(self, place: int, *, again: bool = False) -> None:
-        """Admit or refuse one gang; the first that answers counts. `again`: it is the second look."""
+    def decide(self, place: int, *, again: bool = False) -> bool:
+        """Admit or refuse one gang; `False`: it is to have a second look, as which `again` is made."""
         demand = self._quota.trimmed(self._demands[place])
         key = demand.gang.key
         before = self._before.get(key)
@@ -160,15 +151,17 @@ class _Turns:
             elif isinstance(outcome, Placed) and self._room is not None:
                 self._room.close(whole, outcome.nodes)
             if isinstance(outcome, NoPlace) and whole is not demand and not self._waits_whole(whole):
-                self._late.append(place)
-                return
+                return False
         if isinstance(outcome, NoPlace):
-            self._refuse(demand, place, self._reserve(demand, outcome))
-            return
+            refused, known = self._reserve(demand, outcome), self._previous.waiting.get(key)
+            waits = Waiting(key, place + 1, refused.reason, refused.detail)
+            self.waiting[key] = known if known is not None and known == waits else waits
+            return True
         self._quota.admit(demand, outcome.nodes)
         held = key in self._run.snapshot.commitments
         made = Admission(key, place + 1, outcome.zones, outcome.nodes, outcome.score, committed=held)
         self.admitted[key] = before if before is not None and before == made else made
+        return True
 
     def _refused_at_once(self, demand: GangDemand) -> NoPlace | None:
         """What no room can help: a broken gang, one that is incomplete, backs off, or is over its namespace's quota."""
@@ -187,8 +180,8 @@ class _Turns:
     def _whole(self, demand: GangDemand, *, given: bool) -> GangDemand:
         """All that the gang asks for, if that is more than its minimum and it has nothing yet; else `demand` itself.
 
-        Also `demand`, if counting alone shows that there is no room for its minimum and none was `given` away since the
-        gang before: then the gang is told in its turn, for the second look could not place it either.
+        Also `demand`, if counting alone shows no room for its minimum and none was `given` away since the gang before:
+        the second look could not place it either, so it is told in its turn.
         """
         if demand.siblings or demand.options.zone_policy is ZonePolicy.PREFERRED:
             return demand
@@ -204,23 +197,18 @@ class _Turns:
 
     def _waits_whole(self, whole: GangDemand) -> bool:
         """Whether the gang starts with all that it asks for or not at all, because it would keep much for long."""
-        run = self._run
-        if run.policy.preemption is not Preempting.LEVELS:
-            return False
-        return is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
+        run, levels = self._run, self._run.policy.preemption is Preempting.LEVELS
+        return levels and is_wide(whole.gang, run.table, run.policy.service) and could_ever_start(run, whole)
 
     def _place(self, demand: GangDemand) -> Placed | NoPlace:
         """What is committed stays; else the place it had, one that no gang has or that late ones had, or any."""
-        run, before = self._run, self._before.get(demand.gang.key)
+        run, before, now_s = self._run, self._before.get(demand.gang.key), self._now_s
         if demand.gang.key in run.snapshot.commitments:
             return keep_commitment(run, demand)
-        if before is None:
-            return place_anywhere(run, demand, now_s=self._now_s)
-        return (
-            keep_place(run, demand, before)
-            or move_aside(run, demand, self._later, now_s=self._now_s)
-            or place_anywhere(run, demand, now_s=self._now_s)
-        )
+        kept = keep_place(run, demand, before) if before is not None else None
+        if kept is None and before is not None:
+            kept = move_aside(run, demand, self._later, now_s=now_s)
+        return kept or place_anywhere(run, demand, now_s=now_s)
 
     def _by_end_times(self, room: BackfillRoom, demand: GangDemand, refused: NoPlace) -> Placed | NoPlace:
         """Place the gang in room that is kept for a later start, if it may have it; else perhaps promise it a start."""
@@ -256,9 +244,8 @@ class _Turns:
 
     def _reserve(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """Keep room for the gang if it is STARVING, or if others leave for it; gives the refusal in its final words."""
-        if refused.reason not in WANTS_ROOM:
-            return refused
-        if (promise := self.promise) is not None and promise.gang == demand.gang.key:
+        promised = (promise := self.promise) is not None and promise.gang == demand.gang.key
+        if promised or refused.reason not in WANTS_ROOM:
             return refused
         claim = self._run.snapshot.claims.get(demand.gang.key)
         starving = demand.gang.key in self._order.aged and self._order.may_reserve(demand)
@@ -267,12 +254,3 @@ class _Turns:
         if self._reserved is None:
             return refused
         return self._reserved.reserve(demand, refused, claim, starving=starving)
-
-    def _refuse(self, demand: GangDemand, place: int, refused: NoPlace) -> None:
-        """Say why the gang waits; with the same object as before where it is the same."""
-        key, rank = demand.gang.key, place + 1
-        known = self._previous.waiting.get(key)
-        same = known is not None and known.rank == rank and known.reason is refused.reason
-        if known is None or not same or known.detail != refused.detail:
-            known = Waiting(key, rank, refused.reason, refused.detail)
-        self.waiting[key] = known

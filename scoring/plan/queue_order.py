@@ -5,17 +5,15 @@ before the lighter; the older before the younger; by name. Among STARVING gangs 
 were it the heaviest, an endless stream of heavy gangs, which starve in their turn, would keep a light one waiting
 without end.
 
-A STARVING gang for which room may be reserved leads for `HOLD_S`, two hours; for as long again it goes behind the other
-STARVING ones, which then get reservations before it may, then in front again, and so on. These times count from the
-moment from which room may be reserved for it, so that they are the same after a restart; until then there is no turn to
-pass on, because a gang without a reservation keeps no other from starting.
+A STARVING gang for which room may be reserved leads for `HOLD_S`, then goes as long behind the other STARVING ones,
+which then get reservations before it may, then in front again. The times count from when room may be reserved for it,
+so they outlive a restart; before that there is no turn to pass on: a gang without a reservation keeps nobody waiting.
 
-Namespace quota: without a limit one team's jobs fill every zone, and weights only say which of them is next. Rules:
+Namespace quota: without one, a team's jobs fill every zone, and weights only say which of them is next. Rules:
 
 - A share is of each resource's total over all nodes, compared with what the namespace's gangs have been admitted with:
-  members on a node that are not finished, committed ones, and those that the run has admitted.
-- Gangs that run in part, and committed ones, are completed whatever their share (they use room without doing work
-  otherwise), and count.
+  unfinished members on a node, committed ones, and those that the run has admitted.
+- Gangs that run in part, and committed ones, are completed whatever their share, and count.
 - A gang whose minimum would go over waits with `Reason.OVER_SHARE`; it keeps no other gang waiting and never starves.
   Members beyond the minimum join as far as the share goes.
 """
@@ -41,9 +39,7 @@ from scoring.queue.weights import Weight, load_of
 
 Turn: TypeAlias = tuple[int, float]
 """-1: others leave for it; 0: STARVING; 1: STARVING, its time is up; 2: WAITING. Then since when it starves."""
-SortKey: TypeAlias = tuple[Any, ...]
 _WAITS: Turn = (2, 0.0)
-_CLAIMS: Turn = (-1, 0.0)
 
 
 def namespace_of(gang: Gang) -> Namespace:
@@ -56,12 +52,19 @@ class NamespaceQuota:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self.limit = self._share()
-        """(resources,) of the axis that a namespace may have at most; `None`: all"""
+        self.limit: Ints | None = None  # (resources,) of the axis that a namespace may have at most; `None`: all
         self._had: dict[Namespace, Ints] = {}
-        for gang in run.snapshot.gangs.values() if self.limit is not None else ():
+        if run.policy.queue.share_cap is None:
+            return
+        share = Fraction(run.policy.queue.share_cap).limit_denominator(10_000)
+        totals = run.table.allocatable.sum(axis=0).tolist()
+        self.limit = np.array([total * share.numerator // share.denominator for total in totals], np.int64)
+        for gang in run.snapshot.gangs.values():
             if gang.own:
-                self._count(gang)
+                held = run.snapshot.commitments.get(gang.key)
+                committed = held.assignment if held is not None else {}
+                pods = [p for p in gang.members if not p.terminal and (p.node is not None or p.uid in committed)]
+                self._add(gang, ((pod.member_class, (pod,)) for pod in pods))
 
     def over(self, demand: GangDemand) -> str | None:
         """Why the gang's missing minimum would be too much, for people; `None`: it is not."""
@@ -95,31 +98,17 @@ class NamespaceQuota:
 
     def admit(self, demand: GangDemand, uids: Iterable[str]) -> None:
         """The run gives places to these members of the gang."""
-        namespace = namespace_of(demand.gang)
         if self.limit is None or demand.gang.key in self._run.snapshot.commitments:
             return  # committed members are counted from the start
         chosen = set(uids)
         given = ((mc, tuple(p for p in pods if p.uid in chosen)) for mc, pods in (*demand.need, *demand.more))
-        self._had[namespace] = self._has(demand.gang) + self._requests(given)
-
-    def _share(self) -> Ints | None:
-        """(resources,) of the axis that a namespace may have at most; `None`: all."""
-        cap = self._run.policy.queue.share_cap
-        if cap is None:
-            return None
-        share = Fraction(cap).limit_denominator(10_000)
-        totals = self._run.table.allocatable.sum(axis=0).tolist()
-        return np.array([total * share.numerator // share.denominator for total in totals], np.int64)
+        self._add(demand.gang, given)
 
     def _has(self, gang: Gang) -> Ints:
         return self._had.get(namespace_of(gang), np.zeros(len(self._run.table.axis), np.int64))
 
-    def _count(self, gang: Gang) -> None:
-        """Add what the gang has from the start. Cost: O(members)."""
-        commitment = self._run.snapshot.commitments.get(gang.key)
-        committed = commitment.assignment if commitment is not None else {}
-        have = [pod for pod in gang.members if not pod.terminal and (pod.node is not None or pod.uid in committed)]
-        self._had[namespace_of(gang)] = self._has(gang) + self._requests((pod.member_class, (pod,)) for pod in have)
+    def _add(self, gang: Gang, members: Iterable[tuple[MemberClass, tuple[Pod, ...]]]) -> None:
+        self._had[namespace_of(gang)] = self._has(gang) + self._requests(members)
 
     def _requests(self, members: Iterable[tuple[MemberClass, tuple[Pod, ...]]] | ByClass) -> Ints:
         """(resources,) that members request altogether."""
@@ -134,27 +123,25 @@ class QueueOrder:
 
     def __init__(self, run: Run, *, now_s: float, quota: NamespaceQuota | None = None) -> None:
         """`quota`: what namespaces may have; gangs over it never starve."""
-        self._run = run
-        self._now_s = now_s
+        self._run, self._now_s = run, now_s
         self._quota = NamespaceQuota(run) if quota is None else quota
         self.policy = run.policy.queue
         self._scale = run.cache.scale_of(run.table)
-        self.aged: set[GangKey] = set()
-        """Gangs whose clock has reached STARVELIMIT; after `in_order`"""
+        self.aged: set[GangKey] = set()  # Gangs whose clock has reached STARVELIMIT; after `in_order`
 
     def in_order(self, demands: list[GangDemand]) -> list[GangDemand]:
         """Sort demands into the order in which they are planned."""
         self.aged.update(one.gang.key for one in demands if self._now_s >= self._urgency(one).starving_s)
         return sorted(demands, key=self.key)
 
-    def key(self, demand: GangDemand) -> SortKey:
+    def key(self, demand: GangDemand) -> tuple[Any, ...]:
         """Sort key of a gang; smaller is planned first."""
         known, snapshot, turn = self._urgency(demand), self._run.snapshot, _WAITS
         if demand.need and demand.gang.key in snapshot.claims:
-            turn = _CLAIMS
+            turn = (-1, 0.0)
         elif self._now_s >= known.starving_s:
             turn = self.turn(demand)
-        first = not (_is_completed_first(demand) or self._begun(demand))
+        first = not self._is_completed_first(demand)
         if self.policy.order is Order.FIFO:
             return (first, -demand.gang.priority, turn[0] >= 0, *known.tail)
         return (first, -demand.gang.priority, *turn, *known.tail)
@@ -195,21 +182,16 @@ class QueueOrder:
             self._run.cache.urgencies[gang.key] = known
         return known
 
-    def _begun(self, demand: GangDemand) -> bool:
-        """Whether some of the missing minimum are committed and others are not: it must be completed first.
-
-        docs/safety.md S4.
-        """
-        commitment = self._run.snapshot.commitments.get(demand.gang.key)
-        return commitment is not None and any(
-            p.uid not in commitment.assignment for _, pods in demand.need for p in pods
-        )
+    def _is_completed_first(self, demand: GangDemand) -> bool:
+        """Whether the gang runs or is committed in part (S4); with `repair: none`, one that had started takes turns."""
+        quick = demand.options.repair is not Repair.NONE
+        if demand.partial and (quick or not quorum_of(demand.gang, lost_nodes=demand.lost).started):
+            return True
+        held = self._run.snapshot.commitments.get(demand.gang.key)
+        return held is not None and any(pod.uid not in held.assignment for _, pods in demand.need for pod in pods)
 
     def _may_starve(self, demand: GangDemand, known: Urgency) -> bool:
-        """Only a gang that could start as it is, were there room, ever starves. Cost: O(nodes) for a new one.
-
-        docs/safety.md S14.
-        """
+        """Only a gang that could start as it is, were there room (docs/safety.md S14). Cost: O(nodes) for a new one."""
         gang, run = demand.gang, self._run
         if not demand.need or demand.siblings or gang.problem is not None or known.waiting_s is None:
             return False
@@ -219,10 +201,3 @@ class QueueOrder:
         if until_s is not None and until_s > self._now_s:
             return False
         return self._quota.over(demand) is None and could_ever_start(run, demand)
-
-
-def _is_completed_first(demand: GangDemand) -> bool:
-    """Whether the gang runs in part; one that had started and asks for `repair: none` waits for its turn instead."""
-    if not demand.partial:
-        return False
-    return demand.options.repair is not Repair.NONE or not quorum_of(demand.gang, lost_nodes=demand.lost).started

@@ -1,21 +1,20 @@
 """Room that is kept for gangs that wait: for STARVING ones, and for one that is promised a start.
 
-**STARVING** (docs/safety.md S14): small late gangs cannot keep a large one waiting. Why: back-fill uses what a large
-gang cannot use yet, and each small gang that comes in moves the moment at which a zone has room for the large one.
+**STARVING** (docs/safety.md S14): small late gangs cannot keep a large one waiting. Why: each small gang that comes in
+moves the moment at which a zone has room for the large one.
 
 - A gang that is STARVING, has waited for `reserve_after_s` and was refused for want of room reserves one zone: nothing
-  new is admitted there. What runs there ends, and the room adds up.
-- One reservation for each resource class (the set of extended resources asked for: GPU jobs and CPU jobs do not wait
-  for each other's zones), for the first gang in order.
+  new is admitted there, and the room of what ends adds up.
+- One reservation for each resource class (the extended resources asked for: GPU jobs and CPU jobs do not wait for each
+  other's zones), for the first gang in order.
 - At most a quarter of the cluster's nodes are reserved. Of a larger zone only that many nodes are, those with
   most room for the gang; a gang whose minimum alone needs more gets as many as that takes, but then no other gang does.
-- A reservation stays where it was in the previous plan as long as it can serve: moving it would waste what was
-  gathered.
-- Room that others leave for a gang (`Snapshot.claims`) is kept for it in the same way, node by node as it
-  becomes free, as much as the gang needs there; neither the class nor the share matters.
+- A reservation stays where it was in the previous plan as long as it can serve, not to waste what was gathered.
+- Room that others leave for a gang (`Snapshot.claims`) is kept for it node by node as it becomes free, as much as the
+  gang needs there, whatever its class and the share.
 
-With its whole zone reserved, the gang starts there no later than if no gang had come after it. It may start later than
-without the others when another zone, not reserved, would have become free first.
+With its whole zone reserved, the gang starts there no later than if no gang had come after it; another zone, not
+reserved, might have become free sooner.
 
 **EASY back-fill**: the first gang that cannot start is promised a start, and what fills the gap never delays it.
 Sources: Lifka, The ANL/IBM SP scheduling system (1995); Mu'alem and Feitelson, Utilization, predictability, workloads,
@@ -25,10 +24,9 @@ and user runtime estimates in scheduling the IBM SP2 with backfilling (2001).
   not known there is none for this gang: then the first of another resource class may have it.
 - A promise is kept: the gang goes first within its priority, and stays at its nodes unless it can start elsewhere
   sooner than was promised first.
-- Of the promised nodes, others are given what will be left beside the gang. What will not be left they are given only
-  if they end before the promised start, or, when that has passed because a gang outlived its length, not at all; then
-  all that the gang could use of its nodes is kept. So a promised gang starts late by no more than the longest time by
-  which a gang ahead outlives its length.
+- Of the promised nodes, others are given what will be left beside the gang; the rest only if they end before the
+  promised start, or, when that has passed because a gang outlived its length, not at all; then all that the gang could
+  use of its nodes is kept. So it is late by no more than the longest time by which a gang ahead outlives its length.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,12 +45,12 @@ from scoring.plan.capacity import When
 from scoring.plan.demand import GangDemand, MemberSet
 from scoring.plan.expected_starts import Endings, Promised, promised_start, rounded
 from scoring.plan.placement import kind_of
-from scoring.plan.result import WANTS_ROOM, Admission, NoPlace
+from scoring.plan.result import Admission, NoPlace
 from scoring.plan.run import Run
 from scoring.selection.demand import at_rows
 from scoring.selection.greedy import fit
 
-_FAR: Final = np.iinfo(np.int64).max // 4
+_NEVER: Final = np.iinfo(np.int64).min // 4  # So little is lacking of what is not promised
 SHARE: Final = 0.25  # Most of the cluster's nodes that are reserved for STARVING gangs
 
 
@@ -64,45 +62,43 @@ def resource_class(demand: GangDemand) -> frozenset[ResourceName]:
 class _ReservedRoom(msgspec.Struct, frozen=True):
     reserved: Reservation
     rows: Ints
-    room: Ints
-    """(rows, resources) that was free there when it was held."""
-    claims: bool = False
-    """Others leave for the gang."""
+    room: Ints  # (rows, resources) that was free there when it was held
+    claims: bool = False  # Others leave for the gang
 
 
 class StarvationReservations:
     """The reservations of one run."""
 
     def __init__(self, run: Run, before: Mapping[GangKey, Reservation]) -> None:
-        self._run = run
-        self._before = before
+        self._run, self._before = run, before
         self._kept: dict[frozenset[ResourceName], _ReservedRoom] = {}
         self._claimed: dict[GangKey, _ReservedRoom] = {}
 
     @property
     def made(self) -> dict[GangKey, Reservation]:
         """What is held, by gang."""
-        return {kept.reserved.gang: kept.reserved for kept in self._all()}
+        return {kept.reserved.gang: kept.reserved for kept in (*self._kept.values(), *self._claimed.values())}
 
     def reserve(self, demand: GangDemand, refused: NoPlace, claim: Reservation | None, *, starving: bool) -> NoPlace:
         """Keep room for a refused gang: what others leave for it (`claim`), or, if it is `starving`, a zone.
 
         Gives the refusal in its final words. Cost: O(nodes · classes · log nodes).
         """
-        if claim is not None:
-            self._claim(demand, claim)
+        run, kind, free = self._run, kind_of(self._run, demand), self._run.capacity.room.free
+        if claim is not None:  # what is free by now of the room that others leave for it
+            rows, needed = run.table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)
+            room = np.minimum(needed, np.maximum(free[rows], 0))
+            self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
             givers = ", ".join(claim.givers) or "others"
             return NoPlace(refused.reason, f"{refused.detail}; {givers} made room for it, or are about to")
         resources = resource_class(demand)
         if starving and resources not in self._kept:
-            kind = kind_of(self._run, demand)
-            rows = self._former(demand, kind)
-            rows = self._best(demand, kind) if rows is None else rows
-            if rows is not None and len(rows):
-                kept = self._keep(demand, rows, np.maximum(self._run.capacity.room.free[rows], 0))
-                self._kept[resources] = kept
+            held = self._former(demand, kind)
+            held = self._best(demand, kind) if held is None else held
+            if held is not None and len(held):
+                self._kept[resources] = kept = self._keep(demand, held, np.maximum(free[held], 0))
                 zones = ", ".join(kept.reserved.zones)
-                return NoPlace(refused.reason, f"{refused.detail}; {len(rows)} nodes of zone {zones} are held for it")
+                return NoPlace(refused.reason, f"{refused.detail}; {len(held)} nodes of zone {zones} are held for it")
         return self._explained(demand, refused)
 
     def _keep(self, demand: GangDemand, rows: Ints, room: Ints, *, claims: bool = False) -> _ReservedRoom:
@@ -113,17 +109,10 @@ class StarvationReservations:
         reserved = Reservation(demand.gang.key, zones=run.view.zones_of(names), nodes=frozenset(names))
         return _ReservedRoom(reserved, rows, room, claims)
 
-    def _claim(self, demand: GangDemand, claim: Reservation) -> None:
-        """Keep for the gang what is free by now of the room that others leave for it. Cost: O(members)."""
-        table, free = self._run.table, self._run.capacity.room.free
-        rows, needed = table.footprint((pod for _, pods in demand.need for pod in pods), claim.assignment)
-        room = np.minimum(needed, np.maximum(free[rows], 0))
-        self._claimed[demand.gang.key] = self._keep(demand, rows, room, claims=True)
-
     def _explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would have room if nothing were held."""
         run, kind = self._run, kind_of(self._run, demand)
-        for kept in self._all() if refused.reason in WANTS_ROOM else ():
+        for kept in (*self._kept.values(), *self._claimed.values()):
             free = np.array(run.capacity.room.free)
             free[kept.rows] += kept.room
             for zone in sorted(set(kept.reserved.zones) & set(kind.allowed)):
@@ -132,9 +121,6 @@ class StarvationReservations:
                     detail = f"{len(kept.rows)} nodes of zone {zone} are held for {kept.reserved.gang}, {why}"
                     return NoPlace(Reason.RESERVED, detail)
         return refused
-
-    def _all(self) -> tuple[_ReservedRoom, ...]:
-        return (*self._kept.values(), *self._claimed.values())
 
     def _former(self, demand: GangDemand, kind: MemberSet) -> Ints | None:
         """Rows of the gang's reservation in the previous plan, if it can still serve."""
@@ -230,8 +216,7 @@ def promised_first(demands: list[GangDemand], promise: Reservation | None, snaps
 class _PromisedRoom(msgspec.Struct, eq=False):
     promise: Reservation
     at: Promised
-    lacks: Ints
-    """(rows, resources): what of the promised room does not come free by then; negative: more comes than is needed"""
+    lacks: Ints  # (rows, resources): what does not come free by then; negative: more comes than is needed
 
 
 class BackfillRoom:
@@ -242,8 +227,7 @@ class BackfillRoom:
         self._kept: _PromisedRoom | None = None
         self._tried: set[frozenset[ResourceName]] = set()
         self._endings: Endings | None = None
-        self._taken = np.zeros_like(run.capacity.room.free)
-        """(nodes, resources): what is kept from the run's room now"""
+        self._taken = np.zeros_like(run.capacity.room.free)  # (nodes, resources): what is kept from the run's room now
 
     @property
     def promise(self) -> Reservation | None:
@@ -252,14 +236,15 @@ class BackfillRoom:
 
     def wants(self, demand: GangDemand) -> bool:
         """Whether the gang is to be promised a start, if it finds no room."""
-        if self._kept is not None or not demand.need or demand.siblings:
-            return False
-        return resource_class(demand) not in self._tried
+        could = self._kept is None and bool(demand.need) and not demand.siblings
+        return could and resource_class(demand) not in self._tried
 
     def fills(self, demand: GangDemand) -> bool:
         """Whether the room that is kept may be given to the gang: it is kept for it, or the gang ends in time."""
-        kept = self._kept
-        return kept is not None and (demand.gang.key == kept.promise.gang or self._ends_s(demand) <= kept.at.start_s)
+        kept, length_s = self._kept, demand.gang.length_s
+        if kept is None or demand.gang.key == kept.promise.gang:
+            return kept is not None
+        return length_s is not None and rounded(self._now_s + length_s) <= kept.at.start_s
 
     def open(self) -> None:
         """Give the run the room that is kept; until `close`."""
@@ -272,19 +257,13 @@ class BackfillRoom:
             if self._kept is not None and demand.gang.key == self._kept.promise.gang:
                 self.open()
                 self._kept = None
-            self.started(demand, nodes)
+            if self._endings is not None:  # it ends, too, and what it takes comes free for a start that is later
+                rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
+                if (kept := self._kept) is not None and len(rows):
+                    place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
+                    some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
+                    scatter_add(kept.lacks, place[some], -amounts[some])
         self._keep()
-
-    def started(self, demand: GangDemand, nodes: Mapping[PodUid, NodeName]) -> None:
-        """The gang was admitted: it ends, too, and what it takes comes free for a start that is later."""
-        if self._endings is None:
-            return
-        rows, amounts, ends_s = self._endings.add(demand.gang, nodes)
-        if (kept := self._kept) is None or not len(rows):
-            return
-        place = np.minimum(np.searchsorted(kept.at.rows, rows), len(kept.at.rows) - 1)
-        some = (kept.at.rows[place] == rows) & (ends_s <= kept.at.start_s)
-        scatter_add(kept.lacks, place[some], -amounts[some])
 
     def try_to_promise(self, demand: GangDemand, admitted: Iterable[Admission]) -> Reservation | None:
         """Promise the gang a start, and keep the room for it; `None`: it is not known when it can start."""
@@ -298,7 +277,7 @@ class BackfillRoom:
             return None
         promise, at = found
         lacks = at.amounts - self._endings.freed(at.rows, at.start_s)
-        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, -_FAR))
+        self._kept = _PromisedRoom(promise, at, np.where(at.amounts > 0, lacks, _NEVER))
         self._keep()
         return promise
 
@@ -311,10 +290,8 @@ class BackfillRoom:
         if not self._taken[rows].any():
             return False
         free = run.capacity.room.free[rows] + self._taken[rows]
-        return all(
-            run.capacity.zone_counts_if(member_class, rows, free, When.AT_START)[zone] >= len(pods)
-            for member_class, pods in demand.need
-        )
+        sums = ((run.capacity.zone_counts_if(one, rows, free, When.AT_START), pods) for one, pods in demand.need)
+        return all(fits[zone] >= len(pods) for fits, pods in sums)
 
     def explained(self, demand: GangDemand, refused: NoPlace) -> NoPlace:
         """The refusal, as `Reason.RESERVED` where the gang would fit if nothing were kept for another."""
@@ -335,8 +312,3 @@ class BackfillRoom:
             some = rows_with(more)
             room.take_places(rows[some], more[some])
             self._taken[rows] = wanted
-
-    def _ends_s(self, demand: GangDemand) -> float:
-        """When the gang ends if it starts now."""
-        length_s = demand.gang.length_s
-        return float("inf") if length_s is None else rounded(self._now_s + length_s)

@@ -1,8 +1,4 @@
-"""What the planner answers: for each waiting gang either where every member goes, or why not.
-
-Why values and not calls: the verbs, the controller, /v1, the CLI and the simulator all read the same plan, and a plan
-can be compared, recorded and made again.
-"""
+"""What the planner answers, as values that can be compared and recorded: where every member goes, or why not."""
 
 from collections.abc import Mapping
 
@@ -12,24 +8,20 @@ from scoring.ids import GangKey, NodeName, PodUid, ZoneName
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation
 
-WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})
-"""Reasons that a reservation can end."""
+WANTS_ROOM = frozenset({Reason.NO_ROOM, Reason.BEHIND})  # Reasons that a reservation can end
 
 
 class Admission(msgspec.Struct, frozen=True):
     """Gang `gang` may start (or be completed) as `members` say."""
 
     gang: GangKey
-    rank: int
-    """Place in the order of this run, 1 first."""
-    zones: tuple[ZoneName, ...]
-    """One zone, or several for a gang that was spread after its wait."""
+    rank: int  # Place in the order of this run, 1 first
+    zones: tuple[ZoneName, ...]  # One zone, or several for a gang that was spread after its wait
     members: Mapping[PodUid, NodeName]
     """Every pending member that has a place: the minimum first, then as many more as fit."""
     score: float | None
     """Mean points (0..100) over the pairs of members that talk to each other; `None` when there is no such pair."""
-    committed: bool = False
-    """Taken over from a commitment (docs/safety.md S4), not decided in this run."""
+    committed: bool = False  # Taken over from a commitment (docs/safety.md S4), not decided in this run
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -48,14 +40,11 @@ class Plan(msgspec.Struct, frozen=True):
     network_version: int = 0
     admitted: Mapping[GangKey, Admission] = {}
     waiting: Mapping[GangKey, Waiting] = {}
-    node_of: Mapping[PodUid, NodeName] = {}
-    """Every admitted member that is not bound yet → its planned node."""
+    node_of: Mapping[PodUid, NodeName] = {}  # Every admitted member that is not bound yet → its planned node
     partial: frozenset[GangKey] = frozenset()
     """Gangs of which some members have a node and others of the minimum set do not."""
-    reservations: Mapping[GangKey, Reservation] = {}
-    """Waiting gang → what is reserved for it"""
-    promise: Reservation | None = None
-    """That of `reservations` with a promised start"""
+    reservations: Mapping[GangKey, Reservation] = {}  # Waiting gang → what is reserved for it
+    promise: Reservation | None = None  # That of `reservations` with a promised start
 
     def starts_in_s(self, gang: GangKey, *, now_s: float) -> float:
         """Seconds until the gang's promised start; infinity: none is promised."""

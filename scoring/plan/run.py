@@ -1,22 +1,271 @@
-"""What the steps of one planner run share: the snapshot, what is left of its room, and where to search.
+"""One planner run: what its steps share, and the search for places of one demand in one set of zones.
 
-What can be reused by later runs is in the cache; what changes during a run is here and in `capacity`, and ends with it.
-Begun by `begin_run`; looks beside a plan take the room of what is given away themselves.
+Why not all nodes are looked at: pairs grow with the square of a zone, in a busy cluster few nodes are open, and of a
+thousand nodes that are measured nowhere and hold equally many members only the first few by name can ever be taken.
+Rules: up to `_FEW` nodes with room all of them stay, so that the result is that of a search over all; above, of nodes
+that are alike as many stay as there are members, and `_SPARE` more. What later runs can reuse is in the cache.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from scoring.ids import GangKey, NodeName, ZoneName
-from scoring.model import MemberClass
-from scoring.model.policy import Policy
+from scoring.ids import GangKey, NodeName, PodUid, ZoneName
+from scoring.model import MemberClass, Role
+from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.snapshot import NodeTable, Snapshot
-from scoring.plan.cache import PlannerCache
-from scoring.plan.capacity import Capacity, ClusterView
-from scoring.plan.demand import MemberSets
-from scoring.plan.node_search import NodeSearch, RunScores
+from scoring.network.matrix import Floats, Ints, NetworkMatrix
+from scoring.plan.cache import PlannerCache, remember
+from scoring.plan.capacity import Capacity, ClusterView, When
+from scoring.plan.demand import MemberSet, MemberSets
 from scoring.plan.result import Admission
+from scoring.score.pairs import LinkPoints, Links, among, among_sets, toward
+from scoring.score.zone_distance import Crossings, crossings
+from scoring.selection import select_on_grid
+from scoring.selection.demand import Demand, Selected, at_rows, in_places, on_grid, placed_gain, rooms
+from scoring.selection.greedy import fit, quick_value
+
+_FEW = 512
+_SPARE = 2
+_SMALL = 128  # Up to so many nodes, the ranks of all pairs are at hand anyway
+_WHOLE_NODES = 1_000
+"""Up to so many nodes, demands of several classes are compared over all of a zone's pairs, those without room too."""
+
+
+class RunScores:
+    """The pair scores of one run's network data."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._number: dict[object, int] = {}  # (zones, score policy) → stands for them in keys: both are slow to hash
+        self._links: dict[int, Links] = {}  # Number → pair scores
+        self._ranks: dict[int, Floats] = {}  # Number → rank of all pairs
+        self._common: dict[object, ScorePolicy] = {}  # (zones, score policy) → it with one reference rate for all
+
+    def knows(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> bool:
+        """Whether `links` costs nothing now."""
+        view = self._view
+        return (view.snapshot.network.version, view.names(zones), score) in view.cache.scores
+
+    def links(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Links:
+        """Pair scores among the zones' nodes, ranks on the grid. Cost: as `among` when the network data is new."""
+        number = self._number.setdefault((zones, score), len(self._number))
+        if number not in self._links:
+            names, network = self._view.names(zones), self._view.snapshot.network
+            made = partial(among, network, names, score)
+            self._links[number] = self._view.cache.links((network.version, names, score), made)
+        return self._links[number]
+
+    def compare(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> None:
+        """Make `links` ready, quicker than all pairs for several zones."""
+        view = self._view
+        names, network = view.names(zones), view.snapshot.network
+        if not self.knows(zones, score) and len(zones) > 1 and not network.estimates:
+            sets = view.zone_number[view.rows(zones)]
+            made = partial(among_sets, network, names, sets, self.crossings(), score)
+            view.cache.links((network.version, names, score), made)
+        self.links(zones, score)
+
+    def common_reference(self, zones: Sequence[ZoneName], score: ScorePolicy) -> ScorePolicy:
+        """One reference rate for all zones compared: by its own best, a slow zone would look as good as a fast one."""
+        if score.reference_bps is not None:
+            return score
+        key = (tuple(zones), score)
+        if key not in self._common:
+            rates = [self.links((zone,), score).reference_bps for zone in zones]
+            known = [rate for rate in rates if rate]  # 0 where all tests failed: nothing compares with that
+            self._common[key] = replace(score, reference_bps=max(known)) if known else score
+        return self._common[key]
+
+    def crossings(self) -> Crossings:
+        """What leads from zone to zone, by their places in the run's `zones`; looked for when it is new."""
+        view, network = self._view, self._view.snapshot.network
+        look = partial(crossings, network, view.table.index, view.zone_number)
+        return remember(view.cache.crossings, (network.version, view.layout), look, limit=2)
+
+    def connected(self, ends: Collection[NodeName]) -> NDArray[np.bool_]:
+        """(nodes,): nodes that may be linked to some of `ends` otherwise than one that is measured nowhere."""
+        view, network = self._view, self._view.snapshot.network
+        index, number = view.table.index, view.zone_number
+
+        def measured() -> NDArray[np.bool_]:
+            anywhere = np.full(len(number), network.estimates)
+            for own in network.endpoint_of.values():
+                anywhere[[index[node] for node in own if node in index]] = True
+            return anywhere
+
+        at = [index[node] for node in ends]
+        found = remember(view.cache.measured, (network.version, view.layout), measured, limit=2).copy()
+        if not network.estimates:
+            near = set(number[at].tolist())
+            linked = {zone for pair in self.crossings() if not near.isdisjoint(pair) for zone in pair}
+            found &= np.isin(number, list(near | linked))
+        found[at] = True
+        return found
+
+    def whole_rank(self, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats:
+        """The rank of all pairs (n, n) of the zones' nodes. Not to be written. Cost: O(n²) the first time."""
+        number = self._number.setdefault((zones, score), len(self._number))
+        if number not in self._ranks:
+            self._ranks[number] = self.links(zones, score).rank_among(None)
+        return self._ranks[number]
+
+    def toward(self, names: tuple[NodeName, ...], ends: tuple[NodeName, ...], score: ScorePolicy) -> LinkPoints:
+        """Pair scores between `names` and `ends`, shape (names, ends)."""
+        network = self._view.snapshot.network
+        key, made = (network.version, names, ends, score), partial(toward, network, names, ends, score)
+        return self._view.cache.links_toward(key, made)
+
+    def anchors(self, members: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy) -> Floats | None:
+        """Gain (classes, nodes) towards the placed siblings, as `select` wants it; `None`: there are none."""
+        if not members.siblings:
+            return None
+        rank = self.toward(self._view.names(zones), tuple(node for _, node in members.siblings), score).rank
+        return placed_gain(
+            [member_class.role for member_class, _ in members.classes],
+            all_reduce=members.all_reduce,
+            placed=[role for role, _ in members.siblings],
+            rank=rank,
+        )
+
+
+class NodeSearch:
+    """Finds places; nothing here takes room."""
+
+    def __init__(self, view: ClusterView, capacity: Capacity) -> None:
+        self._view, self._capacity, self.scores = view, capacity, RunScores(view)
+        self._estimates: dict[object, tuple[int, dict[ZoneName, float | None]]] = {}
+        """(demand, score policy) → a moment of the room, and zone → its estimate then"""
+
+    def place(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> Selected | None:
+        """Choose a node (as an index into `rows(zones)`) for every member of the demand, or `None`."""
+        method, exact_size = member_set.method, self._view.policy.exact_zone_size
+        packs = method is Selection.PACK  # for which more counts than how many members each node can hold
+        demand, free, rank, rows = self._prepare(member_set, zones, member_set.score, as_places=not packs)
+        found = select_on_grid(method, demand, free, rank, exact_size=exact_size)
+        if found is None or rows is None:
+            return found
+        return Selected(tuple(tuple(rows[list(chosen)].tolist()) for chosen in found.rows), found.value)
+
+    def fits_empty(self, member_set: MemberSet, zones: tuple[ZoneName, ...]) -> bool:
+        """Whether the demand fits the zones when no pod runs there; without zones it does not."""
+        if not zones:
+            return False
+        if len(member_set.classes) == 1 and len(zones) == 1:
+            return bool(self._capacity.zone_rooms(member_set, When.EMPTY)[self._view.columns(zones)] >= member_set.size)
+        rows = self._view.rows(zones)
+        return fit(*self._demand(member_set, rows, self._view.table.allocatable[rows], When.EMPTY)) is not None
+
+    def estimates(
+        self, member_set: MemberSet, zones: Sequence[ZoneName], *, score: ScorePolicy
+    ) -> Mapping[ZoneName, float | None]:
+        """`estimate` of each zone; only those whose room changed are looked at again.
+
+        A full plan of 1,000 gangs with room for 800 takes 1.5 times as long without (`python -m lab.bench.planner`).
+        """
+        key, room = (member_set, score), self._capacity.room
+        moment, known = self._estimates.get(key, (room.moment, {}))
+        for number in set(self._view.zone_number[room.changed_since(moment)].tolist()):
+            known.pop(self._view.zones[number], None)
+        self._estimates[key] = (room.moment, known)
+        for zone in zones:
+            if zone not in known:
+                known[zone] = self.estimate(member_set, zone, score=score)
+        return known
+
+    def estimate(self, member_set: MemberSet, zone: ZoneName, *, score: ScorePolicy) -> float | None:
+        """A quick estimate of the best value in the zone, comparable between zones; `None`: there is no room."""
+        return quick_value(*self._prepare(member_set, (zone,), score)[:3])
+
+    def mean_points(self, member_set: MemberSet, zones: tuple[ZoneName, ...], selected: Selected) -> float | None:
+        """Mean points over the pairs that talk, placed siblings in the zones included; `None`: there is none."""
+        chosen = zip(member_set.classes, selected.rows, strict=True)
+        ends = [(member_class.role, row) for (member_class, _), rows in chosen for row in rows]
+        fresh = len(ends)
+        local = {name: row for row, name in enumerate(self._view.names(zones))} if member_set.siblings else {}
+        ends += [(role, local[name]) for role, name in member_set.siblings if name in local]
+        ps = None if member_set.all_reduce else tuple([role is Role.PS for role, _ in ends])
+        counted, total = _counted_pairs(ps, len(ends), fresh)
+        if not total:
+            return None
+        points = self.scores.links(zones, member_set.score).points_among(np.array([row for _, row in ends], np.int64))
+        return float(points[counted].sum() / total)
+
+    def _prepare(
+        self, member_set: MemberSet, zones: tuple[ZoneName, ...], score: ScorePolicy, *, as_places: bool = True
+    ) -> tuple[Demand, Ints, Floats, Ints | None]:
+        """The demand beside placed members over the zones' nodes, what is free there now, and their ranks.
+
+        Of many nodes only those with room; then the last is their indexes. `as_places`: for a single class without host
+        ports all that counts is how many members each node can hold.
+        """
+        rows, most = self._view.rows(zones), _WHOLE_NODES
+        [(member_class, count), *others] = member_set.classes
+        anchors = self.scores.anchors(member_set, zones, score)
+        placed = None if anchors is None else on_grid(anchors)
+        if as_places and not others and not member_class.constraints.host_ports:
+            room, most = np.minimum(self._capacity.counts(member_class).take(rows), count), _SMALL
+            demand, free = in_places(room, count, all_reduce=member_set.all_reduce, placed=placed)
+        else:
+            demand, free = self._demand(member_set, rows, self._capacity.room.free[rows], When.NOW)
+            demand = replace(demand, placed=placed)
+        if len(free) <= most:
+            return demand, free, self.scores.whole_rank(zones, score), None
+        links = self.scores.links(zones, score)
+        open_rows = thinned(demand, free, links)
+        whole = len(open_rows) == len(free) <= _WHOLE_NODES
+        rank = self.scores.whole_rank(zones, score) if whole else links.rank_among(open_rows)
+        return at_rows(demand, open_rows), free[open_rows], rank, open_rows
+
+    def _demand(self, members: MemberSet, rows: Ints, free: Ints, when: When) -> tuple[Demand, Ints]:
+        """The demand over `rows`, and what is free there, with each host port as one more resource.
+
+        Nodes where it is taken are masked. Conservative only for one port on two addresses of a node.
+        """
+        demand = at_rows(self._capacity.demand(members, when), rows)
+        wanted = [{(port.protocol, port.port) for port in one.constraints.host_ports} for one, _ in members.classes]
+        ports = sorted(set[tuple[str, int]]().union(*wanted))
+        if not ports:
+            return demand, free
+        classes = tuple(
+            replace(one, request=np.append(one.request, [int(port in own) for port in ports]))
+            for one, own in zip(demand.classes, wanted, strict=True)
+        )
+        return replace(demand, classes=classes), np.hstack([free, np.ones((len(free), len(ports)), np.int64)])
+
+
+@lru_cache(maxsize=64)
+def _counted_pairs(ps: tuple[bool, ...] | None, ends: int, fresh: int) -> tuple[NDArray[np.bool_], int]:
+    """Which of the pairs (ends, ends) count, each once, those among siblings not; and how many. `ps`: `None`: all."""
+    counted = np.tri(ends, k=-1, dtype=np.bool_).T.copy()
+    if ps is not None:
+        is_ps = np.array(ps, np.bool_)
+        counted &= is_ps[:, None] != is_ps
+    counted[fresh:] = False
+    return counted, int(counted.sum())
+
+
+def thinned(demand: Demand, free: Ints, links: Links) -> Ints:
+    """Indexes of nodes with room for a class, ascending, without those that others stand for. Cost: O(n log n).
+
+    Nodes are alike that have the same room, allow the same and gain the same, bit by bit, from placed members.
+    """
+    rows = np.flatnonzero(np.any([rooms(one, free) for one in demand.classes], axis=0))
+    if len(rows) <= _FEW:
+        return rows
+    columns = [free[rows], *(one.allowed[rows][:, None].astype(np.int64) for one in demand.classes)]
+    if demand.placed is not None:
+        columns.append(np.ascontiguousarray(demand.placed[:, rows].T).view(np.int64))
+    _, group = np.unique(np.hstack(columns), axis=0, return_inverse=True)
+    group = np.where(links.kind[rows] == links.alike, group.reshape(-1), -1)  # -1: measured, and so always looked at
+    order = np.argsort(group, kind="stable")
+    ordered = group[order]
+    place_in_group = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+    return rows[np.sort(order[(ordered < 0) | (place_in_group < demand.size + _SPARE)])]
 
 
 class Run(msgspec.Struct):
@@ -30,10 +279,8 @@ class Run(msgspec.Struct):
     scores: RunScores
     search: NodeSearch
     table: NodeTable
-    zones: tuple[ZoneName, ...]
-    """All, in the order in which results are indexed"""
-    kinds: MemberSets
-    """What gangs ask for → what they share"""
+    zones: tuple[ZoneName, ...]  # All, in the order in which results are indexed
+    kinds: MemberSets  # What gangs ask for → what they share
 
 
 def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
@@ -47,25 +294,19 @@ def begin_run(snapshot: Snapshot, policy: Policy, cache: PlannerCache) -> Run:
 
 def take_commitments(run: Run, *, besides: GangKey | None = None) -> None:
     """Take the room of committed members that are still pending, but for those of the gang `besides`."""
-    members: list[tuple[MemberClass, NodeName]] = []
-    for key, commitment in sorted(run.snapshot.commitments.items()):
-        gang = run.snapshot.gangs.get(key) if key != besides else None
-        pending = gang.pending if gang is not None else ()
-        found = [(pod.member_class, commitment.assignment.get(pod.uid)) for pod in pending]
-        members.extend((member_class, node) for member_class, node in found if node is not None)
-    take_members(run, members)
+    commitments = sorted(run.snapshot.commitments.items())
+    _take_pending(run, {key: commitment.assignment for key, commitment in commitments if key != besides})
 
 
 def take_admissions(run: Run, admissions: Iterable[Admission]) -> None:
     """Take the room of admitted members, for a look beside a plan; that of committed gangs is taken already."""
-    members: list[tuple[MemberClass, NodeName]] = []
-    for admission in admissions:
-        gang = run.snapshot.gangs.get(admission.gang)
-        for pod in gang.pending if gang is not None and not admission.committed else ():
-            node = admission.members.get(pod.uid)
-            if node is not None:
-                members.append((pod.member_class, node))
-    take_members(run, members)
+    _take_pending(run, {one.gang: one.members for one in admissions if not one.committed})
+
+
+def _take_pending(run: Run, places: Mapping[GangKey, Mapping[PodUid, NodeName]]) -> None:
+    gangs = [(gang, nodes) for key, nodes in places.items() if (gang := run.snapshot.gangs.get(key)) is not None]
+    pending = ((pod.member_class, nodes.get(pod.uid)) for gang, nodes in gangs for pod in gang.pending)
+    take_members(run, ((member_class, node) for member_class, node in pending if node is not None))
 
 
 def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> None:
@@ -75,3 +316,18 @@ def take_members(run: Run, members: Iterable[tuple[MemberClass, NodeName]]) -> N
         nodes_of.setdefault(member_class, []).append(node)
     for member_class, nodes in nodes_of.items():
         run.capacity.take(member_class, nodes)
+
+
+def warmed(snapshot: Snapshot, network: NetworkMatrix, policy: Policy) -> PlannerCache:
+    """A cache with the pair scores inside every zone, as plans will ask for them, and what is measured between zones.
+
+    Made in a thread while the old data answers, as 5,000 nodes take 0.2 s. Cost: O(measured² of each zone + pairs).
+    """
+    view = ClusterView(replace(snapshot, network=network), policy, PlannerCache())
+    scores = RunScores(view)
+    for score in {policy.score, scores.common_reference(view.zones, policy.score)}:
+        for zone in view.zones:
+            scores.links((zone,), score)
+    if not network.estimates:
+        scores.crossings()
+    return view.cache

@@ -1,12 +1,10 @@
 """How long a gang has waited, and what it is: WAITING, STARVING, RUNNING or COMPLETED (PAPERS K2; docs/safety.md S14).
 
-Everything is derived from API objects and the moment, never from what we remember: a restart changes neither a state
-nor a clock. Rules:
+All is derived from API objects and the moment: a restart changes neither a state nor a clock. Rules:
 
 - The clock starts at the creation of the min-available-th oldest live pod, when the gang could start at the earliest.
-  Job controllers recreate a resumed job's pods, so resuming starts the clock again, however long it was suspended.
-- RUNNING once its minimum set had nodes (docs/safety.md S8): shrinking or a lost member never sends a gang back to
-WAITING.
+  Job controllers recreate a resumed job's pods, so resuming starts the clock again.
+- RUNNING once its minimum set had nodes (docs/safety.md S8): shrinking or a lost member never sends it back to WAITING.
 - COMPLETED when its workers are done; a ps left over is its operator's to remove.
 - STARVING from STARVELIMIT on. A gang that cannot start as it is (incomplete, impossible, over its namespace's share,
   backing off) is never STARVING, whatever its clock says; `scoring.plan.queue_order` decides that.
@@ -15,14 +13,11 @@ WAITING.
 from enum import StrEnum
 from typing import Final
 
-import msgspec
-
 from scoring.feasibility.quorum import Quorum, quorum_of
 from scoring.model import Gang, Phase, Role
 from scoring.model.policy import QueuePolicy
 
-HOLD_S: Final = 7200.0
-"""How long room is reserved for a STARVING gang; then it goes behind the other STARVING ones for as long."""
+HOLD_S: Final = 7200.0  # Room is reserved for a STARVING gang for so long; then it goes behind the others for as long
 
 
 class JobState(StrEnum):
@@ -38,21 +33,7 @@ class JobState(StrEnum):
     """Its workers are done."""
 
 
-QUEUE_OF = {
-    # state → the paper's queue: waiting, running, finished
-    JobState.WAITING: "WQ",
-    JobState.STARVING: "WQ",
-    JobState.RUNNING: "RQ",
-    JobState.COMPLETED: "FQ",
-}
-
-
-class Transitions(msgspec.Struct, frozen=True):
-    """When a gang became what it is, Unix seconds; `None`: it did not, or it is not known."""
-
-    waiting_s: float | None  # Since when it could have started
-    starving_s: float | None  # When its clock reaches STARVELIMIT, in the past or in the future
-    running_s: float | None  # When the last of the minimum that is bound now got its node
+QUEUE_OF = dict(zip(JobState, ("WQ", "WQ", "RQ", "FQ"), strict=True))  # The paper's: waiting, running, finished
 
 
 def waiting_since_s(gang: Gang) -> float | None:
@@ -95,61 +76,26 @@ def period(starving_s: float, reserves_s: float, *, now_s: float) -> int:
 
 
 def leads(period: int) -> bool:
-    """Whether a gang in this period goes before the other STARVING ones, or behind those that lead: in turn.
-
-    >>> [leads(number) for number in (-1, 0, 1, 2, 3)]
-    [False, True, True, False, True]
-    """
+    """Whether a gang in this period goes before the other STARVING ones, or behind those that lead: in turn."""
     return period == 0 or (period > 0 and period % 2 == 1)
 
 
 def state_of(gang: Gang, quorum: Quorum, *, starving: bool) -> JobState:
-    """What the gang is. `starving`: it would be, if it waits (`scoring.plan.queue_order` knows).
-
-    >>> from tests.builders import bound, gang, pod
-    >>> from scoring.feasibility.quorum import quorum_of
-    >>> waits = gang("g", 2)
-    >>> runs = gang("g", members=[bound(pod("p"), "n1"), bound(pod("q"), "n1")])
-    >>> [str(state_of(one, quorum_of(one), starving=False)) for one in (waits, runs)]
-    ['WAITING', 'RUNNING']
-    """
-    if _workers_done(gang):
+    """What the gang is. `starving`: it would be, if it waits (`scoring.plan.queue_order` knows)."""
+    workers = [pod for pod in gang.members if pod.role is Role.WORKER] or gang.members
+    if all(pod.terminal for pod in workers) and any(pod.phase is Phase.SUCCEEDED for pod in workers):
         return JobState.COMPLETED
     if quorum.started or quorum.whole:
         return JobState.RUNNING
     return JobState.STARVING if starving else JobState.WAITING
 
 
-def transitions_of(gang: Gang, policy: QueuePolicy) -> Transitions:
-    """The times of a gang's states. Cost: O(n log n)."""
-    since_s = waiting_since_s(gang)
-    starving_s = None if since_s is None else since_s + policy.starve_limit_s
-    return Transitions(since_s, starving_s, running_since_s(gang))
-
-
 def running_since_s(gang: Gang) -> float | None:
-    """When the last of the minimum that is bound now got its node, Unix seconds; `None`: not known. O(n log n).
-
-    >>> from tests.builders import bound, gang, pod
-    >>> running_since_s(gang("g", members=[pod("p"), pod("q")])) is None
-    True
-    """
+    """When the last of the minimum that is bound now got its node, Unix seconds; `None`: not known. O(n log n)."""
     got_nodes = sorted(p.scheduled_s for p in gang.members if p.scheduled_s is not None and p.node is not None)
     return got_nodes[gang.min_member - 1] if len(got_nodes) >= gang.min_member else None
 
 
 def has_started(gang: Gang) -> bool:
-    """Whether its wait is over: all of its minimum has nodes, or had. Cost: O(n log n).
-
-    >>> from tests.builders import bound, gang, pod
-    >>> [has_started(gang("g", members=[bound(pod("a"), "n"), one])) for one in (pod("b"), bound(pod("b"), "n"))]
-    [False, True]
-    """
+    """Whether its wait is over: all of its minimum has nodes, or had. Cost: O(n log n)."""
     return gang.started or quorum_of(gang).whole
-
-
-def _workers_done(gang: Gang) -> bool:
-    """Whether every worker has ended and at least one of them well; without known workers that is every member."""
-    workers = [pod for pod in gang.members if pod.role is Role.WORKER] or list(gang.members)
-    ended = [pod for pod in workers if pod.terminal]
-    return len(ended) == len(workers) and any(pod.phase is Phase.SUCCEEDED for pod in ended)

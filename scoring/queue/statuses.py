@@ -1,15 +1,12 @@
 """What we write about a gang: the status of its PodGroup, and the condition `netgang.io/Admitted` of its pods.
 
-Why derived: the status is for people and for their tools, never an input of a decision, so it can be made again from
-what exists at any time, after a restart too. Rules: the words and what they promise are those of scheduling.x-k8s.io
+Both are for people, never an input of a decision. The words and what they promise are those of scheduling.x-k8s.io
 (`Scheduled` and `PreScheduling` of its earlier versions distinguish what its later ones give one name); `Finished` and
 `Failed` stay while nothing of the gang lives, because pods are cleaned up one by one after the end.
 
-The condition says why a pod waits, and after that, that it has a node. Why on the pod: `kubectl describe pod` and every
-dashboard show conditions, and a pod at its gate has no Event of kube-scheduler. Rules: a gang's members have the same
-words, and they are written again only when the status or the reason changes, so a message has the numbers of the moment
-at which its reason began. A pod that never had to wait has none: that it has a node is shown already. It decides
-nothing.
+The condition says why a pod waits, and after that, that it has a node, as a pod at its gate has no Event of
+kube-scheduler. Rules: a gang's members have the same words, written again only when the status or the reason changes,
+so a message has the numbers of the moment at which its reason began. A pod that never had to wait has none.
 """
 
 from enum import StrEnum
@@ -48,17 +45,6 @@ def wanted_status(gang: Gang | None, before: GroupStatus, *, admitted: bool) -> 
 
     `admitted`: the plan has places for it. `before` keeps an end that is still true and the time of the start. Cost:
     O(n log n) in members. Writing the result and asking again gives the same result.
-
-    >>> from tests.builders import bound, gang
-    >>> waiting = gang("g", 2)
-    >>> wanted_status(waiting, GroupStatus(), admitted=False).phase
-    'PreScheduling'
-    >>> running = gang("g", members=[bound(p, "n1") for p in waiting.members])
-    >>> status = wanted_status(running, GroupStatus(), admitted=False)
-    >>> status.phase, status.scheduled, status.running
-    ('Running', 2, 2)
-    >>> wanted_status(None, status, admitted=False).phase
-    'Pending'
     """
     if gang is None:
         return before if before.phase in _FINAL else GroupStatus(phase=GroupPhase.PENDING.value)
@@ -103,8 +89,7 @@ def _start_s(gang: Gang, before: GroupStatus, phase: GroupPhase) -> int | None:
     begins_anew = before.phase in _FINAL and phase.value not in _FINAL
     if before.schedule_start_s is not None and not begins_anew:
         return before.schedule_start_s
-    counted = [p for p in gang.members if not begins_anew or _alive(p)]
-    created_s = sorted(p.created_s for p in counted)
+    created_s = sorted(p.created_s for p in gang.members if not begins_anew or _alive(p))
     return int(created_s[min(gang.min_member, len(created_s)) - 1])
 
 
@@ -122,7 +107,6 @@ def _count(gang: Gang, phase: Phase) -> int:
 
 CONDITION: Final = "netgang.io/Admitted"
 MESSAGE_CHARS: Final = 512
-_BOUND: Final = "The gang was admitted and the pod has its node."
 
 
 class AdmittedCondition(msgspec.Struct, frozen=True):
@@ -143,28 +127,18 @@ def admitted_condition(pod: Pod, cause: str | None, why: str, *, said: str) -> A
 
     `cause`: why its gang waits, in CamelCase (`scoring.explain.causes.reasons`); `None`: unknown. `why`: a sentence.
     `said`: the `key` of what it said last; empty: nothing yet.
-
-    >>> from tests.builders import bound, pod
-    >>> admitted_condition(pod("a"), "NodesUnavailable", "6 of 9 nodes of zone A are cordoned.", said="").key
-    'False/NodesUnavailable'
-    >>> admitted_condition(bound(pod("a"), "n1"), None, "", said="False/NodesUnavailable").key
-    'True/Admitted'
-    >>> [admitted_condition(one, None, "", said="") for one in (pod("a"), bound(pod("a"), "n1"))]
-    [None, None]
     """
     if pod.terminal or pod.deleting:
         return None
     if pod.node is not None:
-        return AdmittedCondition("True", "Admitted", _BOUND) if said else None
+        return (
+            AdmittedCondition("True", "Admitted", "The gang was admitted and the pod has its node.") if said else None
+        )
     if cause is None:
         return None
     return AdmittedCondition("False", cause, why if len(why) <= MESSAGE_CHARS else f"{why[: MESSAGE_CHARS - 1]}…")
 
 
 def camel_case(reason: Reason) -> str:
-    """The name of a reason as conditions write it.
-
-    >>> camel_case(Reason.NO_ALLOWED_ZONE)
-    'NoAllowedZone'
-    """
+    """The name of a reason as conditions write it."""
     return "".join(word.capitalize() for word in reason.name.split("_"))

@@ -3,25 +3,21 @@
     ω′ = w_min / (cpu + mem + …)        ω = 1 / (1 + e^(−ω′))
 
 `w_min` is the minimum number of workers; `cpu`, `mem` and one share more for each extended resource (GPUs) are what is
-requested, each divided by the cluster's total of it, so that all are shares and may be added: units do not matter. A
-small job with many workers is expected to end soon and keeps little from others: it goes first. The paper does not say
-which requests are summed: here those of one worker (the mean, where workers differ). Were it those of the whole minimum
-set, the number of workers would nearly cancel.
+requested, each divided by the cluster's total of it. A small job with many workers is expected to end soon: it goes
+first. The paper does not say which requests are summed: here those of one worker (the mean, where workers differ), as
+with those of the whole minimum set the number of workers would nearly cancel.
 
-The published weight has CPU and memory only. A job of GPUs alone would then ask for nothing, which
-the formula gives no weight for: it would have to be infinite. So extended resources count, and two kinds of gangs weigh
-0, the least: one that asks for nothing, of which nothing is known, and one that asks for more than the cluster has
-(a pod for more than any node has, or the minimum for more than all nodes together), which could lead permanently.
+The published weight has CPU and memory only, by which a job of GPUs alone would weigh infinitely. Two kinds of gangs
+weigh 0, the least: one that asks for nothing, and one that asks for more than the cluster has (a pod for more than any
+node has, or the minimum for more than all together), which could lead permanently.
 
-Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine and the order of
-two jobs depends on nothing but their requests. ω is for people: above ω′ = 37 it is 1.0 in floating point, where all
-jobs would be equal.
+Rule: ω′ is an exact fraction, finite and not negative, so that equal jobs tie exactly on every machine. ω is for
+people: above ω′ = 37 it is 1.0 in floating point.
 
-A service level decides whether a gang leaves for another. Why: weights order the queue, and heavy gangs are mostly long
-ones; how long a gang still runs is not known, and what it has had so far is the best sign (Tiresias, Gu et al., NSDI
-2019, section 3.2). Rule: service is the gang's dominant share of the cluster times the hours that it had it; its level
-is how many of the policy's thresholds that has reached. What a gang had before it was suspended is added
-(`Snapshot.attained_h`).
+A service level decides whether a gang leaves for another: how long a gang still runs is not known, and what it has had
+so far is the best sign (Tiresias, Gu et al., NSDI 2019, section 3.2). Rule: service is the gang's dominant share of the
+cluster times the hours that it had it, before a suspension too (`Snapshot.attained_h`); its level is how many of the
+policy's thresholds that has reached.
 """
 
 from collections import Counter
@@ -33,15 +29,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from scoring.feasibility.quorum import minimum_members
+from scoring.feasibility.quorum import LEADERS, minimum_members
 from scoring.ids import GangKey, ResourceName
 from scoring.model import Gang, MemberClass, Phase, Pod, Role
 from scoring.model.policy import ServicePolicy
 from scoring.model.resources import CPU, MEMORY, is_extended
 from scoring.model.snapshot import NodeTable, Snapshot
 from scoring.network.matrix import Floats, Ints
-
-_LEADERS = (Role.PS, Role.CHIEF)
 
 
 class Weight(msgspec.Struct, frozen=True, eq=False):
@@ -80,16 +74,8 @@ class Weight(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def key(self) -> "tuple[float, Weight]":
-        """Sort key, heaviest first. Exact: the float decides where it can, which is fast, the fraction where it ties.
-
-        >>> light, heavy = Weight(40), Weight(41)
-        >>> heavy.key < light.key, heavy.omega == light.omega
-        (True, True)
-        """
+        """Sort key, heaviest first. Exact: the float decides where it can, as that is fast, else the fraction."""
         return -self.omega_prime, self
-
-
-_LEAST = Weight(0)
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -98,8 +84,7 @@ class Load(msgspec.Struct, frozen=True):
     workers: int  # w_min
     asked: tuple[tuple[ResourceName, int], ...]  # (resource of the formula, of all counted together), by name, no zeros
     counted: int  # Pods through whose number `asked` is divided
-    needed: tuple[tuple[ResourceName, int, int], ...] = ()
-    """(any resource → of it, the minimum together, the member with most): the cluster must have so much"""
+    needed: tuple[tuple[ResourceName, int, int], ...] = ()  # Resource, of it the minimum together, its largest member
 
 
 class Scale(msgspec.Struct, frozen=True):
@@ -116,43 +101,31 @@ class Scale(msgspec.Struct, frozen=True):
         return cls(dict(zip(table.axis, zip(together, most, strict=True), strict=True)))
 
     def weight(self, load: Load) -> Weight:
-        """The weight of a gang of this load.
-
-        >>> cluster = Scale({CPU: (100, 10), MEMORY: (50, 5)})
-        >>> cluster.weight(Load(4, ((CPU, 2), (MEMORY, 2)), 1)).prime  # 4 / (2/100 + 2/50)
-        Fraction(200, 3)
-        >>> cluster.weight(Load(4, (), 1)).prime  # it asks for nothing
-        Fraction(0, 1)
-        >>> cluster.weight(Load(4, ((CPU, 2),), 1, needed=((CPU, 44, 11),))).prime  # a pod that no node could hold
-        Fraction(0, 1)
-        """
+        """The weight of a gang of this load."""
         for name, together, one in load.needed:
             total, most = self.sizes.get(name, (0, 0))
             if together > total or one > most:
-                return _LEAST
+                return Weight(0)
         share, whole = 0, 1
         for name, asked in load.asked:
             total, _ = self.sizes.get(name, (0, 0))
             if not total:
-                return _LEAST
+                return Weight(0)
             share, whole = share * total + asked * whole, whole * total
-        return Weight(load.workers * load.counted * whole, share) if share else _LEAST
+        return Weight(load.workers * load.counted * whole, share) if share else Weight(0)
 
 
 def load_of(gang: Gang) -> Load:
     """What the gang's weight follows from. Cost: O(n log n) in members."""
-    members = _minimum(gang)
+    members = gang.members  # the minimum set; of a gang whose last members have failed, all there were
+    if len(members) != gang.min_member or any(p.deleting or p.phase is Phase.FAILED for p in members):
+        members = minimum_members(gang) or members
     counted = tuple([pod for pod in members if pod.role is Role.WORKER]) or members
     together, most = _sums(members)
-    asked = together if len(counted) == len(members) else _sums(counted)[0]
-    return Load(
-        workers=least_workers(gang),
-        asked=tuple(
-            [(name, amount) for name, amount in sorted(asked.items()) if name in (CPU, MEMORY) or is_extended(name)]
-        ),
-        counted=len(counted),
-        needed=tuple([(name, amount, most[name]) for name, amount in sorted(together.items())]),
-    )
+    of_workers = together if len(counted) == len(members) else _sums(counted)[0]
+    asked = [item for item in sorted(of_workers.items()) if item[0] in (CPU, MEMORY) or is_extended(item[0])]
+    needed = [(name, amount, most[name]) for name, amount in sorted(together.items())]
+    return Load(least_workers(gang), tuple(asked), len(counted), tuple(needed))
 
 
 def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[ResourceName, int]]:
@@ -169,25 +142,11 @@ def _sums(members: Iterable[Pod]) -> tuple[dict[ResourceName, int], dict[Resourc
 
 
 def least_workers(gang: Gang) -> int:
-    """`w_min`: how many workers the gang cannot do without; at least 1.
-
-    >>> from tests.builders import gang, pod
-    >>> ps, chief = pod("ps", role=Role.PS), pod("c", role=Role.CHIEF)
-    >>> workers = [pod(f"w{i}", role=Role.WORKER, index=i) for i in range(5)]
-    >>> least_workers(gang("g", members=[ps, chief, *workers], min_member=4)), least_workers(gang("g", 3))
-    (2, 3)
-    """
-    others = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in _LEADERS})
+    """`w_min`: how many workers the gang cannot do without; at least 1."""
+    others = len({(p.role, p.index, p.name if p.index is None else "") for p in gang.members if p.role in LEADERS})
     if not any(pod.role is Role.WORKER for pod in gang.members):
         others = 0  # a gang that is all masters, or of unknown roles: every member works
     return max(gang.min_member - others, 1)
-
-
-def _minimum(gang: Gang) -> tuple[Pod, ...]:
-    """The minimum set; of a gang whose last members have failed, all there were."""
-    if len(gang.members) == gang.min_member and not any(p.deleting or p.phase is Phase.FAILED for p in gang.members):
-        return gang.members
-    return minimum_members(gang) or gang.members
 
 
 _HOUR_S = 3600.0
@@ -245,9 +204,8 @@ def level(hours: float, policy: ServicePolicy) -> int:
 def is_wide(gang: Gang, table: NodeTable, policy: ServicePolicy, *, total: Ints | None = None) -> bool:
     """Whether the gang asks for more of the cluster than may be taken from others for it.
 
-    A wide gang has much of the cluster within minutes, so it is at the others' level soon, and each then keeps the
-    other from ending. It waits for room as in a queue without levels, and starts whole. `total`: as for
-    `hours_of`. Cost: O(members), without it O(nodes) besides.
+    A wide gang is at the others' level within minutes, and each then keeps the other from ending: it waits for room as
+    in a queue without levels, and starts whole. `total`, cost: as for `hours_of`.
 
     >>> from tests.builders import gang, node, snapshot
     >>> cluster = snapshot([node("n1", cpu="8"), node("n2", cpu="8")]).table

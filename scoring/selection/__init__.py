@@ -18,7 +18,7 @@ def select_on_grid(method: Selection, demand: Demand, free: Ints, rank: Floats, 
 
     `free` is (n, r) and may be negative; `rank` (n, n) is symmetric with a perfect diagonal (`PairScores.rank`), and is
     `on_grid`. `subset` and `pack` find a place whenever first fit finds one, and for a single class whenever there is
-    one; `subset` tries all placements of sets up to `exact_size` nodes when these are few. Inputs are not written.
+    one; `subset` tries all placements of sets up to `exact_size` nodes when these are few.
     """
     wanted = tuple(c for c, one in enumerate(demand.classes) if one.count)
     if not wanted:

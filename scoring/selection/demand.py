@@ -1,8 +1,8 @@
 """What a selection is asked for and what it answers, and the value that both are measured by.
 
-Why one vocabulary: `paper`, `subset` and `pack` are compared with each other, so they must agree on which pairs count,
-on what a node can hold and on the value of an answer. Rule: with a ps, only pairs of a ps and another
-member count; in an all-reduce job every pair counts; two members on one node are a pair with the rank of the diagonal.
+`paper`, `subset` and `pack` are compared with each other, so they must agree on this. Rule: with a ps, only pairs of a
+ps and another member count; in an all-reduce job every pair counts; two members on one node are a pair with the rank of
+the diagonal.
 """
 
 from collections.abc import Sequence
@@ -49,11 +49,7 @@ class Selected(msgspec.Struct, frozen=True):
 
 
 def in_places(room: Ints, count: int, *, all_reduce: bool, placed: Floats | None = None) -> tuple[Demand, Ints]:
-    """The demand for `count` members of one class, and what is free, where `room` (n,) of them fit on each node.
-
-    All that matters of a node then is how many members it can hold, so a caller that keeps those numbers
-    (`scoring.feasibility.room`) need not count them again.
-    """
+    """The demand for `count` members of one class, and what is free, where `room` (n,) of them fit on each node."""
     one = ClassDemand(Role.OTHER, np.ones(1, np.int64), np.ones(len(room), np.bool_), count)
     return Demand((one,), all_reduce, placed), room[:, None]
 

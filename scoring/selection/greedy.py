@@ -1,18 +1,15 @@
 """Fill nodes with members greedily, from many starts at once or from one; improve that; whether they fit at all.
 
 Why in batches: from one start the greedy choice is often poor (PAPERS N3 names it a weakness), and from every start a
-loop over nodes in Python costs seconds per round of planning; one matrix of starts × nodes costs microseconds a step.
-Why from one as well: a round of planning compares every zone for every gang, while a search is only worth its time in
-the zone that wins. Rules: a chosen node takes as many members as it can hold (its own pairs are perfect), so it is
-never chosen twice; a gang that first fit can place is never refused; the estimate is the value of a real placement.
+loop over nodes in Python costs seconds; one matrix of starts × nodes costs microseconds a step. Why from one as well: a
+run compares every zone for every gang, while a search is only worth its time in the zone that wins. Rules: a chosen
+node takes as many members as it can hold (its own pairs are perfect), so it is never chosen twice; a gang that first
+fit can place is never refused; the estimate is the value of a real placement.
 
-Improving moves members until no single move helps. Why after a greedy choice: what looked best when few members were
-placed need not be when all are. Rule: each step takes the one move that adds most (ties: first class, first row), so
-only the input decides; each raises the value: it ends.
-
-Moves: one member, or as many of a class as the target holds; all members of a node; two members of different classes
-trade places. Looked at are the `NEIGHBOURS` nodes that give least and those that promise most. With `keep_nodes` no
-move may use one node more than before (for `pack`).
+Improving takes the one move that adds most (ties: first class, first row) until none helps; each raises the value, so
+it ends. Moves: one member, or as many of a class as the target holds; all members of a node; two members of different
+classes trade places. Looked at are the `NEIGHBOURS` nodes that give least and those that promise most. With
+`keep_nodes` no move may use one node more than before (for `pack`).
 """
 
 import numpy as np
@@ -90,7 +87,12 @@ def grow_mixed(demand: Demand, free: Ints, rank: Floats, *, starts: Ints) -> Int
     by_count = sorted(by_request, key=lambda c: -demand.classes[c].count)
     orders = [by_request] if by_count == by_request else [by_request, by_count]
     counts = np.concatenate([_grow_in_order(demand, free, rank, order, starts=starts) for order in orders])
-    return counts[np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1)]
+    return counts[whole(demand, counts)]
+
+
+def whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
+    """Which of the placements (s, classes, n) hold all members; (s,)."""
+    return np.array(np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1))
 
 
 def _grow_in_order(demand: Demand, free: Ints, rank: Floats, order: list[int], *, starts: Ints) -> Ints:
@@ -147,14 +149,10 @@ def choose_starts(rank: Floats, room: Ints, *, budget: int) -> Ints:
     return np.unique(np.append(best, 0))
 
 
-# -- from one start ----------------------------------------------------------------------------------------------------
-
-
 def quick_value(demand: Demand, free: Ints, rank: Floats) -> float | None:
     """Value of one greedy placement, built from the best connected node; `None`: the members do not fit.
 
-    Comparable between candidate sets, as the number of pairs is the same. `rank` need not be on the grid, but only then
-    equal sets have equal values. Cost: O(n²) once, O(n) per node used.
+    `rank` need not be on the grid, but only then equal sets have equal values. Cost: O(n²) once, O(n) per node used.
     """
     wanted = [one for one in demand.classes if one.count]
     if not wanted:
@@ -234,7 +232,7 @@ def _around_ps(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
 
 def fit(demand: Demand, free: Ints) -> Ints | None:
     """Members per class and node (classes, n) by first or careful fit; `None`. Cost: O(members·classes·n·r)."""
-    own, largest_first = list(range(len(demand.classes))), list(order_by_request(demand, free))
+    own, largest_first = list(range(len(demand.classes))), order_by_request(demand, free)
     for order in (largest_first, own):
         if (found := _first_fit(demand, free, order)) is not None:
             return found
@@ -301,21 +299,11 @@ def improve(demand: Demand, counts: Ints, free: Ints, rank: Floats, *, most: int
 
 
 _Move = tuple[float, tuple[tuple[int, int, int], ...]]  # Value added; (class, node, members more or fewer)
-_NO_MOVE: _Move = (0.0, ())
 
 
 def _most(rows: Ints, key: Floats) -> Ints:
     """Up to `NEIGHBOURS` of the rows, ascending: those with the highest key."""
-    if len(rows) <= NEIGHBOURS:
-        return rows
-    return np.sort(rows[np.argsort(-key[rows], kind="stable")[:NEIGHBOURS]])
-
-
-def _block(gain: Floats, own: Floats, across: Floats, source: Ints, target: Ints, size: Ints) -> Floats:
-    """Value added by moving `size` members at once; pairs among themselves go from one diagonal to another."""
-    before, after = own[source][:, None], own[target]
-    pairs = (size * size) * (before + after - 2.0 * across) - size * (after - before)
-    return size * (gain[target] - gain[source][:, None]) + pairs / 2.0
+    return rows if len(rows) <= NEIGHBOURS else np.sort(rows[np.argsort(-key[rows], kind="stable")[:NEIGHBOURS]])
 
 
 def _best_class_move(
@@ -323,15 +311,17 @@ def _best_class_move(
 ) -> _Move:
     """One member of class c, or as many as the target holds, from node i to node j."""
     room = batch_rooms(demand, counts[None], c, free)[0] - counts[c]
-    itself, own = (1.0 if demand.all_reduce else 0.0), rank.diagonal()
+    own = rank.diagonal()
     source, target = _most(counts[c].nonzero()[0], own - gain), _most((room > 0).nonzero()[0], gain)
     if not len(source) or not len(target):
-        return _NO_MOVE
+        return 0.0, ()
     across, held = rank.take(source, axis=0).take(target, axis=1), counts[c][source][:, None]
     size = np.minimum(held, room[target])
-    rise = gain[target] - gain[source][:, None]
-    single = rise - itself * (across - own[source][:, None])
-    block = _block(gain, own, across, source, target, size) if itself else size * rise
+    rise, before, after = gain[target] - gain[source][:, None], own[source][:, None], own[target]
+    single, block = rise, size * rise
+    if demand.all_reduce:  # pairs among those that move at once go from one diagonal to another
+        single = rise - (across - before)
+        block = block + ((size * size) * (before + after - 2.0 * across) - size * (after - before)) / 2.0
     if keep_nodes:
         every, unused = counts.sum(axis=0)[source][:, None], ~np.any(counts[:, target], axis=0)
         single = np.where(unused & (every > 1), -np.inf, single)
@@ -374,7 +364,7 @@ def _best_trade(
     one, other = demand.classes[c], demand.classes[d]
     here, there = _most(counts[c].nonzero()[0], -gain[c]), _most(counts[d].nonzero()[0], -gain[d])
     if not len(here) or not len(there):
-        return _NO_MOVE
+        return 0.0, ()
     swap = other.request - one.request
     fit = _holds(left[here], swap)[:, None] & _holds(left[there], -swap) & (here[:, None] != there)
     fit = fit & other.allowed[here][:, None] & one.allowed[there]

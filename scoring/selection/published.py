@@ -1,11 +1,11 @@
 """The two published selections: `paper`, the literal one of PAPERS N3, and `pack`, KOD2's placement (PAPERS K6).
 
-`paper` is there so that results can be compared with the publication. Our reading, where that is silent: the list is
-the candidate nodes in order of name; the reference is its first node that can hold a member, it starts excluded and
-counts as chosen. In each round the score of every node that is not excluded against the node chosen *last* is added to
-its running total; the highest total is chosen and excluded, ties by list order. Roles play no part. Members that are
-placed already need no reference: their gain starts the totals. Nodes with room for several: one member per node while
-nodes last, then it starts over.
+`paper` makes results comparable with the publication. Our reading, where that is silent: the list is the candidate
+nodes in order of name; the reference is its first node that can hold a member, it starts excluded and counts as chosen.
+In each round the score of every node that is not excluded against the node chosen *last* is added to its running total;
+the highest total is chosen and excluded, ties by list order. Roles play no part. Members that are placed already need
+no reference: their gain starts the totals. Nodes with room for several: one member per node while nodes last, then it
+starts over.
 
 `pack`: where the network between nodes is unknown, even or busy, staying inside a node is worth more than any choice
 between nodes, and large rooms stay free for others. Rule: fewest nodes first, network second; among nodes that take
@@ -73,10 +73,15 @@ def pack(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     """
     order, n = _idle_first(demand, free), len(free)
     demand, free, rank = at_rows(demand, order), free[order], rank.take(order, axis=0).take(order, axis=1)
-    plans = _grown(demand, free, rank) if len(demand.classes) == 1 else _filled(demand, free, rank)
+    if len(demand.classes) == 1:
+        plans = _grown(demand, free, rank)
+    else:  # of several classes node after node, which may come to no end
+        firsts = (None, *range(min(MIXED_STARTS, len(free))))
+        found = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
+        plans = np.array(found, np.int64).reshape(len(found), len(demand.classes), len(free))
     if not len(plans):
-        found = fit(demand, free)
-        return None if found is None else _back(found, order, n)
+        plain = fit(demand, free)
+        return None if plain is None else _back(plain, order, n)
     used = np.count_nonzero(plans.any(axis=1), axis=1)
     by_value = np.lexsort((-values_of(demand, plans, rank), used))
     kept = different(plans, by_value[used[by_value] == used.min()], most=KEPT)
@@ -117,13 +122,6 @@ def _grown(demand: Demand, free: Ints, rank: Floats) -> Ints:
     large = np.flatnonzero(room == room.max())  # starting with a largest room needs the fewest nodes
     starts = large[choose_starts(rank[large][:, large], room[large], budget=GROW_BUDGET // one.count)]
     return grow(rank, room, one.count, starts=starts, gain=placed, fewest=True)[0][:, None]
-
-
-def _filled(demand: Demand, free: Ints, rank: Floats) -> Ints:
-    """Placements of several classes, (k, classes, n), node after node; none: it comes to no end this way."""
-    firsts = (None, *range(min(MIXED_STARTS, len(free))))
-    found = [plan for first in firsts if (plan := _fill_nodes(demand, free, rank, first=first)) is not None]
-    return np.array(found, np.int64).reshape(len(found), len(demand.classes), len(free))
 
 
 def _fill_nodes(demand: Demand, free: Ints, rank: Floats | None, *, first: int | None) -> Ints | None:

@@ -1,9 +1,8 @@
 """The default selection: the placement with the highest sum of pair scores that can be found in a millisecond or few.
 
-Why not the paper's own: from one reference node the greedy choice depends on the order of the list and on that node
-(PAPERS N3). Steps: 1 leave out nodes without room; 2 no network data: pack; 3 few placements: try all (zones of a dozen
-nodes are common, and then nothing is left to argue about); 4 greedy from every start, or around the ps; 5 improve the
-best by moves; 6 compare with `paper`, so as never to be worse.
+Steps: 1 leave out nodes without room; 2 no network data: pack; 3 few placements: try all (zones of a dozen nodes are
+common); 4 greedy from every start, or around the ps; 5 improve the best by moves; 6 compare with `paper`, whose greedy
+choice depends on one reference node (PAPERS N3), so as never to be worse.
 
 In a job with ps all pairs lead to these: once they have nodes, the gain of each node is fixed and the best nodes for
 the workers are simply the best ones, so only the places of the ps need a search. With one class of ps and one of
@@ -16,7 +15,6 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring.model import Role
 from scoring.network.matrix import Floats, Ints
@@ -30,6 +28,7 @@ from scoring.selection.greedy import (
     grow_mixed,
     improve,
     order_by_request,
+    whole,
 )
 from scoring.selection.published import pack_idle, paper
 
@@ -82,8 +81,7 @@ def _search(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> Ints |
 
 
 def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> list[Ints | None]:
-    small = exact_mixed(demand, free, rank) if len(free) <= exact_size else None
-    if small is not None:
+    if len(free) <= exact_size and (small := exact_mixed(demand, free, rank)) is not None:
         return [small]
     steps = demand.size if len(demand.classes) == 1 else 8 * demand.size
     starts = choose_starts(rank, rooms(demand.classes[0], free), budget=GROW_BUDGET // steps)
@@ -93,11 +91,8 @@ def _around_all(demand: Demand, free: Ints, rank: Floats, exact_size: int) -> li
 
 def _improved(demand: Demand, free: Ints, rank: Floats, plans: Ints) -> list[Ints | None]:
     """The first few different plans, improved; when there is none, a plain fit is what is improved."""
-    kept = [plans[at] for at in different(plans, np.arange(len(plans)), most=KEPT)]
-    if not kept:
-        plain = fit(demand, free)
-        kept = [] if plain is None else [plain]
-    return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept]
+    kept = [plans[at] for at in different(plans, np.arange(len(plans)), most=KEPT)] or [fit(demand, free)]
+    return [improve(demand, plan, free, rank, most=MOST_MOVES) for plan in kept if plan is not None]
 
 
 def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
@@ -105,9 +100,6 @@ def _is_uniform(rank: Floats, placed: Floats | None) -> bool:
     if placed is not None and placed.size and not (placed == placed.flat[0]).all():
         return False
     return bool(((rank == rank[0, -1]) | np.eye(len(rank), dtype=np.bool_)).all())
-
-
-# -- few placements ----------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4096)
@@ -172,9 +164,6 @@ def exact_mixed(demand: Demand, free: Ints, rank: Floats) -> Ints | None:
     return np.array(found[int(values_of(demand, found, rank).argmax())])
 
 
-# -- around ps ---------------------------------------------------------------------------------------------------------
-
-
 def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints, bool]:
     """Whole placements, (k, classes, n), best first; and whether the first is the optimum. Cost: O(budget·log n)."""
     order = order_by_request(demand, free)
@@ -192,7 +181,7 @@ def star(demand: Demand, free: Ints, rank: Floats, *, budget: int) -> tuple[Ints
         for c in (*centre, *rim):
             again[:, c] = 0
             _place(demand, again, c, free, rank)
-        new_values = np.where(_whole(demand, again), values_of(demand, again, rank), -np.inf)
+        new_values = np.where(whole(demand, again), values_of(demand, again, rank), -np.inf)
         better = new_values > values
         if not better.any():
             break
@@ -208,11 +197,7 @@ def _around(demand: Demand, places: Ints, rim: list[int], free: Ints, rank: Floa
     values = np.zeros(len(counts)) if demand.placed is None else (counts * demand.placed).sum(axis=(1, 2))
     for c in rim:
         values = values + _place(demand, counts, c, free, rank)
-    return counts, np.where(_whole(demand, counts), values, -np.inf)
-
-
-def _whole(demand: Demand, counts: Ints) -> NDArray[np.bool_]:
-    return np.array(np.all(counts.sum(axis=2) == [one.count for one in demand.classes], axis=1))
+    return counts, np.where(whole(demand, counts), values, -np.inf)
 
 
 def _place(demand: Demand, counts: Ints, c: int, free: Ints, rank: Floats) -> Floats:
@@ -257,11 +242,10 @@ def _every_place(room: Ints, count: int, *, most: int) -> Ints | None:
         return placements(tuple(room.tolist()), count) if few else None
     if n**count > 2 * most:
         return None
-    one = two = np.flatnonzero(room)
+    at = [np.flatnonzero(room)]
     if count == 2:
-        one, two = np.nonzero(np.triu((room > 0)[:, None] & (room > 0), k=1) | np.diag(room > 1))
-    places = np.zeros((len(one), n), np.int64)
-    places[np.arange(len(one)), one] = 1
-    if count == 2:
-        places[np.arange(len(one)), two] += 1
+        at = [*np.nonzero(np.triu((room > 0)[:, None] & (room > 0), k=1) | np.diag(room > 1))]
+    places = np.zeros((len(at[0]), n), np.int64)
+    for nodes in at:
+        places[np.arange(len(nodes)), nodes] += 1
     return places

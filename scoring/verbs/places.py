@@ -1,20 +1,18 @@
 """Which nodes the members of an admitted gang may go to once their gate is removed (docs/safety.md S6), or instead.
 
-Why a list and not the one planned node: the affinity of a pod can be made narrower while it is gated and never wider,
-so a node that dies a moment later must leave others on the list. Why not simply the zone: kube-scheduler looks at
-listed nodes alone, so at 5,000 nodes its rate no longer depends on the size of the cluster (measured).
-Rule: all members of one kind get the same list, so that they stay one kind to the planner; planned nodes are on it.
-Of a native gang each member gets one node of it, so that its list has no spares and no limit: kube-scheduler would
-choose among several by scores of its own, and a spare may be what another gang was promised.
+Why a list and not the one planned node: a gated pod's affinity can be made narrower and never wider, so a node that
+dies a moment later must leave others. Why not simply the zone: kube-scheduler looks at listed nodes alone, so at 5,000
+nodes its rate no longer depends on the size of the cluster (measured). Rule: all members of one kind get the same list,
+so that they stay one kind to the planner; planned nodes are on it. Of a native gang each member gets one node of it,
+without spares and limit: kube-scheduler would choose among several by scores of its own, and a spare may be what
+another gang was promised.
 
-Another node for a member whose planned one kube-scheduler's other filters refuse: the nodes that it asks about are the
-ones that pass them now. The gang stays in its zones, no member's place is taken, and of what is offered the node with
-the best network towards the siblings is the answer; the rest of the plan stays as it is.
+Another node for a member whose planned one kube-scheduler's other filters refuse: the gang stays in its zones, no
+member's place is taken, and of the nodes asked about the one with the best network towards the siblings is the answer.
 
-Kubernetes' own groups: kube-scheduler tries the members one after the other and binds none before all have a node, so
-nothing shows where the first is going to be, and netgang can only name one zone for all of them: the one that the
-planner would take beside what is committed; when that one did not do, the next one by room, until all were tried, and
-then from the beginning. So a wrong guess costs a try, and no group is kept from starting.
+Kubernetes' own groups: kube-scheduler binds no member before all have a node, so netgang can only name one zone for all
+of them: the one that the planner would take beside what is committed; when that one did not do, the next one by room,
+until all were tried, and then from the beginning. So a wrong guess costs a try, and no group is kept from starting.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,22 +34,15 @@ MOST_LISTED = 128  # Above this many nodes a list costs the API server and etcd 
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """Where members of one class may go. With `nodes` empty the zones alone are asked for, and `why_zone` says why.
-
-    Without `zones`, too, nothing is asked for: the gate goes, and /filter names the node.
-    """
+    """Where members of one class may go; without `nodes` the zones alone, without `zones` /filter names the node."""
 
     zones: tuple[ZoneName, ...]
     nodes: tuple[NodeName, ...] = ()  # Planned nodes by name, then spares, best first
     hostnames: tuple[str, ...] = ()  # Their kubernetes.io/hostname, where the pod's own terms are narrowed
-    why_zone: str = ""
+    why_zone: str = ""  # Why no node is named
 
     def only(self, node: NodeName) -> "Listing":
-        """The same for one of its nodes alone.
-
-        >>> Listing(("a",), ("n1", "n2"), ("host-1", "host-2")).only(NodeName("n2"))
-        Listing(zones=('a',), nodes=('n2',), hostnames=('host-2',), why_zone='')
-        """
+        """The same for one of its nodes alone."""
         at = self.nodes.index(node)
         return replace(self, nodes=(node,), hostnames=self.hostnames[at : at + 1])
 
@@ -73,11 +64,7 @@ class PlanPlaces:
         take_admissions(self._run, plan.admitted.values())
 
     def listings(self, gang: Gang, admission: Admission, *, may_name: bool = True) -> Mapping[MemberClass, Listing]:
-        """The list of each class of the gang's gated members that have a place; not `may_name`: of zones alone.
-
-        Spares are nodes of the zones that the class may use and that no member of it is planned on: those with room
-        first, then by network points towards the planned nodes, then by name.
-        """
+        """The list of each class of the gang's gated members that have a place; not `may_name`: of zones alone."""
         classes: dict[MemberClass, list[Pod]] = {}
         for pod in gang.pending:
             if pod.gated and pod.uid in admission.members:
@@ -90,15 +77,13 @@ class PlanPlaces:
 
     def instead(self, gang: Gang, pod: Pod, asked: Sequence[NodeName]) -> Alternative:
         """Another node for `pod`, which has a place in the plan, among the nodes `asked`."""
-        run = self._run
-        admission = self._plan.admitted.get(gang.key)
-        request = run.view.vector(pod.member_class)
+        run, admission = self._run, self._plan.admitted.get(gang.key)
         if admission is None or not set(admission.zones) <= set(run.zones) or not admission.zones:
             return Alternative(None, ())
         rows = run.view.rows(admission.zones)
         names = np.array(run.view.names(admission.zones), object)
-        able = run.capacity.mask(pod.member_class)[rows] & (run.capacity.room.counts(request)[rows] > 0)
-        wanted = set(asked)
+        room = run.capacity.room.counts(run.view.vector(pod.member_class))
+        able, wanted = run.capacity.mask(pod.member_class)[rows] & (room[rows] > 0), set(asked)
         offered = np.array([name in wanted for name in names], np.bool_)
         absent = tuple(names[able & ~offered].tolist())
         good = np.flatnonzero(able & offered)
@@ -151,14 +136,13 @@ def _only_zone(run: Run, member_class: MemberClass, pods: Sequence[Pod]) -> str:
 def _spares(
     run: Run, gang: Gang, admission: Admission, member_class: MemberClass, planned: Sequence[NodeName]
 ) -> list[NodeName]:
+    """Nodes that no member of the class is planned on: with room first, then by points towards the planned, by name."""
     request = run.view.vector(member_class)
     if not admission.zones or not set(admission.zones) <= set(run.zones):
         return []
     rows: Ints = run.view.rows(admission.zones)
     score = run.view.score(run.view.demand(gang))
-    taken = np.zeros(len(run.table.nodes), dtype=np.bool_)
-    taken[[run.table.index[name] for name in planned if name in run.table.index]] = True
-    there = taken[rows]
+    there = np.isin(rows, [run.table.index[name] for name in planned if name in run.table.index])
     near = run.scores.links(admission.zones, score).rank_toward(np.flatnonzero(there))
     points = near.mean(axis=1) if there.any() else np.zeros(len(rows))
     room = run.capacity.room.counts(request)[rows] > 0

@@ -1,16 +1,15 @@
 """Room that plain pods must leave: what gangs are committed to, what others leave for them, what they save up.
 
 Why (docs/safety.md S13): kube-scheduler knows nothing of a place that is promised and not bound yet, so a plain pod
-that comes a moment earlier takes it, and a whole gang waits on. Where plain pods are asked about too, they are refused
-that room. Rules:
+that comes a moment earlier takes it, and a whole gang waits on. Rules:
 
 - Of a node where a committed gang is to start, or for whose sake others leave, a plain pod may have what is left beside
   all its members.
-- Of a node reserved for a STARVING gang it may have nothing that the gang asks for, because what is free there is
-  being saved up; of the pod count, what the whole gang leaves.
+- Of a node reserved for a STARVING gang it may have nothing that the gang asks for, which is being saved up; of the pod
+  count, what the whole gang leaves.
 - What is saved up is kept from plain pods while the reservation lasts, and open to them for as long afterwards, and
   so on: a gang for which room never adds up must not keep services that run there for good from coming back.
-- Only resources that such a gang asks for count. Whether the rest fits is kube-scheduler's own matter.
+- Only resources that such a gang asks for count: whether the rest fits is kube-scheduler's own matter.
 - Pods that have a node's room already (DaemonSets', nominated: docs/safety.md S12) and system pods are not refused.
 """
 
@@ -24,11 +23,11 @@ from scoring.model import HostPort, MemberClass, Pod, Reservation, Snapshot
 from scoring.model.policy import QueuePolicy
 from scoring.model.resources import PODS
 from scoring.network.matrix import Ints
+from scoring.plan.cache import remember
 from scoring.queue.states import leads, periods_starved
 
 SYSTEM_PRIORITY = 2_000_000_000  # PriorityClass system-…: these pods keep the cluster alive, nothing is held from them
 _NO_LIMIT = np.iinfo(np.int64).max
-_KINDS_KEPT = 4096
 
 
 def kept_from_plain(
@@ -48,8 +47,7 @@ class ReservedRoom:
     """The room that is kept from plain pods at one snapshot. Cost: O(reserved nodes · resources)."""
 
     def __init__(self, snapshot: Snapshot, reservations: Mapping[GangKey, Reservation]) -> None:
-        table = snapshot.table
-        self._snapshot = snapshot
+        self._snapshot, table = snapshot, snapshot.table
         claims = [claim for key, claim in snapshot.claims.items() if key not in snapshot.commitments]
         promises = [*snapshot.commitments.values(), *claims]
         places = {uid: node for promise in promises for uid, node in promise.assignment.items()}
@@ -75,25 +73,21 @@ class ReservedRoom:
     def closed_to(self, member_class: MemberClass) -> frozenset[NodeName]:
         """Nodes on which a plain pod of this kind would take reserved room. Cost: O(reserved nodes) for a new kind."""
         ports = member_class.constraints.host_ports
-        key = (member_class.requests, ports)
-        known = self._closed.get(key)
-        if known is None:
+
+        def look() -> frozenset[NodeName]:
             asked = self._snapshot.table.vector(member_class.requests)
             over = ((asked > 0) & (asked > self._limit)).any(axis=1)
-            names = {self._snapshot.table.names[row] for row in self._rows[over].tolist()}
-            if ports:
-                names |= {node for node, taken in self._ports.items() if ports_conflict(ports, taken)}
-            if len(self._closed) >= _KINDS_KEPT:
-                self._closed.clear()
-            known = self._closed[key] = frozenset(names)
-        return known
+            taken = {node for node, used in self._ports.items() if ports_conflict(ports, used)} if ports else ()
+            return frozenset({self._snapshot.table.names[row] for row in self._rows[over].tolist()}.union(taken))
+
+        return remember(self._closed, (member_class.requests, ports), look)
 
     def leaves(self, pod: Pod, node: NodeName, beside: Iterable[Pod] = ()) -> bool:
         """Whether `pod` leaves the reserved room of `node` alone, together with `beside`, pods on their way there."""
-        row = self._snapshot.table.index.get(node, -1)
+        table = self._snapshot.table
+        row = table.index.get(node, -1)
         if row not in self._at:
             return True
-        table = self._snapshot.table
         asked = table.vector(pod.requests)
         both = asked + sum((table.vector(other.requests) for other in beside), np.zeros_like(asked))
         if bool(((asked > 0) & (both > self._limit[self._at[row]])).any()):
@@ -110,14 +104,15 @@ class ReservedRoom:
 
     def _save_up(self, reserved: Reservation, left: Ints) -> None:
         """Close the nodes of a STARVING gang for everything that its waiting members ask for."""
-        table = self._snapshot.table
-        gang = self._snapshot.gangs.get(reserved.gang)
+        table, gang = self._snapshot.table, self._snapshot.gangs.get(reserved.gang)
+        if gang is None:
+            return
         places = [self._at[table.index[name]] for name in reserved.nodes if name in table.index]
-        for member_class in {pod.member_class for pod in gang.pending} if gang is not None else ():
+        for member_class in {pod.member_class for pod in gang.pending}:
             for column in np.flatnonzero(table.vector(member_class.requests)).tolist():
                 if table.axis[column] != PODS:
                     self._limit[places, column] = 0
-        if gang is not None and PODS in table.axis:
+        if PODS in table.axis:
             column = table.axis.index(PODS)
             beside = np.maximum(left[places, column] - len(gang.pending), 0)
             self._limit[places, column] = np.minimum(self._limit[places, column], beside)

@@ -7,11 +7,12 @@ Parts, in points of 100:
 - reservation: `RESERVATION_POINTS` less where the plan wants the node for a gang that is ahead in the queue's order, or
   holds it for a STARVING one: this is where the KOD2 weight shows.
 
-Rule: scores need no plan and no gang, because people ask for them with curl; a pod that does not ask for network scores
-gets equal ones, lowered only where room is reserved.
+Rule: scores need no plan and no gang; a pod that does not ask for network scores gets equal ones, lowered only where
+room is reserved.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -47,8 +48,7 @@ def prefer(
     """Score every node for `pod`. Cost: O(nodes × siblings) lookups when the network data or the siblings are new."""
     run = begin_run(snapshot, policy, cache or PlannerCache())
     nodes = len(snapshot.table.nodes)
-    siblings = siblings_of(plan, pod, gang)
-    network = _network_points(run, pod, gang, siblings) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
+    network = _network_points(run, plan, pod, gang) if asks_for_network(pod, gang) else np.full(nodes, 100.0)
     packing, reservation = np.zeros(nodes), np.zeros(nodes)
     near = {node for _, node in others_of(plan, pod, gang)}
     packing[[snapshot.table.index[n] for n in near if n in snapshot.table.index]] = PACKING_POINTS
@@ -77,21 +77,22 @@ def siblings_of(plan: Plan, pod: Pod, gang: Gang | None) -> tuple[tuple[Role, No
     return tuple(other for other in others if pairs_count(pod.role, other[0], all_reduce=all_reduce))
 
 
-def _network_points(run: Run, pod: Pod, gang: Gang | None, siblings: tuple[tuple[Role, NodeName], ...]) -> Floats:
-    table = run.table
-    score = _score_policy(run, pod, gang)
-    ends = tuple(sorted({node for _, node in siblings if node in table.index}))
+def _network_points(run: Run, plan: Plan, pod: Pod, gang: Gang | None) -> Floats:
+    table, network, score = run.table, run.snapshot.network, run.policy.score
+    if gang is not None:
+        score = run.view.score(run.view.demand(gang))
+    elif (ratios := gang_options(dict(pod.options), run.policy).ratios) is not None:
+        score = replace(score, ratios=ratios)
+    ends = tuple(sorted({node for _, node in siblings_of(plan, pod, gang) if node in table.index}))
     points = np.zeros(len(table.nodes))
-    network = run.snapshot.network
     if not ends:
         key = (network.version, run.view.layout, score)
-        return remember(run.cache.outlooks, key, lambda: _outlook(run, score), limit=64)
+        return remember(run.cache.outlooks, key, partial(_outlook, run, score), limit=64)
     names: Sequence[NodeName] = table.names
     rows: Ints | slice = slice(None)
     own = run.scores.connected(ends)
     if len(names) * len(ends) > _PAIRS_MAX:
-        zones = sorted({table.nodes[table.index[node]].zone for node in ends})
-        rows = np.sort(np.concatenate([table.zones[zone] for zone in zones]))
+        rows = run.view.rows(run.view.zones_of(ends))
         names = [table.names[row] for row in rows]
     # Every member has other siblings, so this is of no use to the next one.
     points[rows] = toward(network, names, ends, score, own=own[rows]).points.mean(axis=1)
@@ -107,14 +108,6 @@ def _outlook(run: Run, score: ScorePolicy) -> Floats:
         points[rows] = run.scores.links((zone,), common).mean_points_to_others()
     points.flags.writeable = False
     return points
-
-
-def _score_policy(run: Run, pod: Pod, gang: Gang | None) -> ScorePolicy:
-    """The operator's score policy, with the gang's or the plain pod's own ratios if it has any."""
-    if gang is not None:
-        return run.view.score(run.view.demand(gang))
-    ratios = gang_options(dict(pod.options), run.policy).ratios
-    return replace(run.policy.score, ratios=ratios) if ratios is not None else run.policy.score
 
 
 def _reserved_rows(snapshot: Snapshot, plan: Plan, gang: Gang | None) -> list[int]:

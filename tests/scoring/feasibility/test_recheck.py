@@ -11,16 +11,12 @@ from msgspec.structs import replace
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.recheck import members_without_room
 from scoring.ids import NodeName, PodUid
-from scoring.model import Gang, HostPort, Pod, Taint
+from scoring.model import Gang, HostPort, Taint
 from scoring.model.snapshot import Snapshot
 from tests.builders import bound, gang, node, pod, snapshot
+from tests.scoring.plan.planned import dressed
 
 WEB = HostPort("TCP", "0.0.0.0", 80)
-
-
-def ported(member: Pod, *ports: HostPort) -> Pod:
-    constraints = replace(member.member_class.constraints, host_ports=ports)
-    return replace(member, member_class=replace(member.member_class, constraints=constraints))
 
 
 def lost(state: Snapshot, wish: Gang, **where: str) -> list[str]:
@@ -30,7 +26,7 @@ def lost(state: Snapshot, wish: Gang, **where: str) -> list[str]:
 
 
 PAIR = gang("g", 2)
-PORTED = gang("g", members=[ported(m, WEB) for m in PAIR.members])
+PORTED = gang("g", members=[dressed(m, host_ports=(WEB,)) for m in PAIR.members])
 TWO = [node("n0", cpu="2"), node("n1", cpu="1")]
 TAINT = Taint("k", "v", "NoSchedule")
 
@@ -67,7 +63,7 @@ CASES = {  # case: (members that lost their place, snapshot, gang, members' node
     "two members want the same host port": (["g-0", "g-1"], snapshot(TWO), PORTED, {"g_0": "n0", "g_1": "n0"}),
     "another gang is committed to the host port": (["g-0"], snapshot(
             TWO,
-            [PORTED, gang("h", members=[ported(pod("h-0", gang="h"), WEB)])],
+            [PORTED, gang("h", members=[dressed(pod("h-0", gang="h"), host_ports=(WEB,))])],
             commitments={"default/h": {"uid-default-h-0": "n0"}},
         ), PORTED, {"g_0": "n0"}),
 }  # fmt: skip
@@ -101,9 +97,8 @@ def recount(state: Snapshot, wish: Gang, assignment: Mapping[PodUid, NodeName]) 
         asked: Counter[str] = Counter()
         for m in here:
             asked.update(dict(m.requests.items))
-        taken: Counter[str] = Counter()
-        for i, resource in enumerate(state.table.axis):
-            taken[resource] += int(state.used[state.table.index[name], i])
+        used = state.used[state.table.index[name]].tolist()
+        taken: Counter[str] = Counter(dict(zip(state.table.axis, used, strict=True)))
         for m, at in others:
             if at == name:
                 taken.update(dict(m.requests.items))
@@ -121,7 +116,7 @@ def recount(state: Snapshot, wish: Gang, assignment: Mapping[PodUid, NodeName]) 
 
 
 MEMBERS = st.builds(
-    lambda cpu, gpu, port: ported(pod("p", cpu=cpu, gpu=gpu), *([WEB] if port else [])),
+    lambda cpu, gpu, port: dressed(pod("p", cpu=cpu, gpu=gpu), host_ports=(WEB,) if port else ()),
     st.sampled_from(["0", "1", "2"]),
     st.integers(0, 1),
     st.integers(0, 4).map(lambda i: i == 4),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from scoring.feasibility.recheck import overcommits, suspects
-from scoring.feasibility.room import Room, fit_counts, fit_counts_of_each, scatter_add
+from scoring.feasibility.room import Room, fit_counts, scatter_add
 from scoring.model import NodeTable, Phase, Pod
 from scoring.network.matrix import Ints
 from tests.builders import node, pod, snapshot
@@ -32,13 +32,6 @@ def test_counts_are_the_most_that_fit(free: Ints, request_: Ints) -> None:
         for row, count in zip(free[:, asked], counts, strict=True):
             assert count == 0 or (count * request_[asked] <= row).all()
             assert ((count + 1) * request_[asked] > row).any()
-
-
-@given(FREE, st.lists(REQUEST, min_size=1, max_size=3))
-def test_many_requests_are_counted_as_each_alone(free: Ints, requests: list[Ints]) -> None:
-    """One rule, for one request and for many."""
-    together = fit_counts_of_each(free, np.array(requests))
-    assert together.tolist() == [fit_counts(free, request_).tolist() for request_ in requests]
 
 
 NAMES = st.sets(st.sampled_from("abcdef"), min_size=1).map(sorted)

@@ -63,47 +63,31 @@ SPLITS = {  # case: (current, earlier, later; pods)
     "the older is being deleted": ("b", "a", "", [of(NIGHT_1, "a", node="n1", deleting=True), new(NIGHT_2, "b")]),
     "three Jobs, the first done": ("b", "a", "c", [done(NIGHT_1, "a"), of(NIGHT_2, "b"), new(AGAIN, "c")]),
     "all done: the last one": ("b", "a", "", [done(NIGHT_1, "a"), done(NIGHT_2, "b", created_s=50.0)]),
-    "two Jobs by hand, of different roles": (
-        "p w", "", "", [of(job("ps"), "p", role=Role.PS), new(job("work"), "w")]
-    ),
+    "two Jobs by hand, of different roles": ("p w", "", "", [of(job("ps"), "p", role=Role.PS), new(job("work"), "w")]),
     "the same, one is done": ("p w", "", "", [done(job("ps"), "p", role=Role.PS), of(job("work"), "w")]),
-    "the same, done before the other was there": (
-        "w", "p", "", [done(job("ps"), "p", role=Role.PS), new(job("work"), "w")]
-    ),
+    "the same, done before the other was there": ("w", "p", "", [done(job("ps"), "p", role=Role.PS),
+        new(job("work"), "w")]),
     "a TFJob created again, while its chief's pod remains": ("w", "c", "", [done(TF, "c"), new(TF_AGAIN, "w")]),
-    "an MPIJob and its launcher's Job": (
-        "l w", "", "", [new(LAUNCH, "l", work="a", role=Role.CHIEF), of(MPI, "w", work="a", node="n1")]
-    ),
-    "an MPIJob whose launcher is done": (
-        "l w", "", "", [done(LAUNCH, "l", work="a", role=Role.CHIEF), of(MPI, "w", work="a", node="n1")]
-    ),
-    "an MPIJob created after another's launcher": (
-        "w", "l", "", [done(LAUNCH, "l", work="a", role=Role.CHIEF), new(MPI_2, "w", work="b")]
-    ),
-    "two MPIJobs that live": (
-        "l w", "", "m x",
-        [
-            of(LAUNCH, "l", work="a", role=Role.CHIEF), of(MPI, "w", work="a", node="n1"),
-            new(LAUNCH_2, "m", work="b", role=Role.CHIEF), new(MPI_2, "x", work="b"),
-        ],
-    ),
+    "an MPIJob and its launcher's Job": ("l w", "", "", [new(LAUNCH, "l", work="a", role=Role.CHIEF),
+        of(MPI, "w", work="a", node="n1")]),
+    "an MPIJob whose launcher is done": ("l w", "", "", [done(LAUNCH, "l", work="a", role=Role.CHIEF),
+        of(MPI, "w", work="a", node="n1")]),
+    "an MPIJob created after another's launcher": ("w", "l", "", [done(LAUNCH, "l", work="a", role=Role.CHIEF),
+        new(MPI_2, "w", work="b")]),
+    "two MPIJobs that live": ("l w", "", "m x", [of(LAUNCH, "l", work="a", role=Role.CHIEF), of(MPI, "w", work="a",
+        node="n1"), new(LAUNCH_2, "m", work="b", role=Role.CHIEF), new(MPI_2, "x", work="b")]),
     "a JobSet whose first Job is done": ("a b", "", "", [done(FIRST, "a", work="s"), new(SECOND, "b", work="s")]),
     "a JobSet created again": ("b", "a", "", [done(FIRST, "a", work="s"), new(OTHER_SET, "b", work="s")]),
-    "a JobSet that begins again: its Jobs are others": (
-        "b", "a", "", [done(SECOND, "a", work="s"), new(replace(SECOND, uid="2nd"), "b", work="s")]
-    ),
-    "a JobSet that begins again: what is left of a Job goes": (
-        "b", "a", "", [done(SECOND, "a", work="s", deleting=True), new(replace(FIRST, uid="2nd"), "b", work="s")]
-    ),
+    "a JobSet that begins again: its Jobs are others": ("b", "a", "", [done(SECOND, "a", work="s"),
+        new(replace(SECOND, uid="2nd"), "b", work="s")]),
+    "a JobSet that begins again: what is left of a Job goes": ("b", "a", "",
+        [done(SECOND, "a", work="s", deleting=True), new(replace(FIRST, uid="2nd"), "b", work="s")]),
     "a RayCluster and the Job that submits to it": ("h s", "", "", [of(CLUSTER, "h", node="n1"), new(SUBMIT, "s")]),
     "bare pods, some done": ("a b", "", "", [done(None, "a"), of(None, "b")]),
     "bare pods after bare pods": ("b", "a", "", [done(None, "a"), new(None, "b")]),
-    "bare pods beside those that still run": (
-        "b c", "", "", [of(None, "b", node="n1"), new(None, "c")]
-    ),
-    "a bare pod for one that failed": (
-        "a b c", "", "", [of(None, "a", node="n1"), of(None, "b", phase=Phase.FAILED), new(None, "c")]
-    ),
+    "bare pods beside those that still run": ("b c", "", "", [of(None, "b", node="n1"), new(None, "c")]),
+    "a bare pod for one that failed": ("a b c", "", "", [of(None, "a", node="n1"), of(None, "b", phase=Phase.FAILED),
+        new(None, "c")]),
     "left behind by a Job that is gone": ("b", "a", "", [done(job("j", uid="1"), "a"), new(job("j", uid="2"), "b")]),
 }  # fmt: skip
 

@@ -1,7 +1,5 @@
 """The planner's cache: it saves time and nothing else, and it stays bounded."""
 
-import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,105 +8,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scoring.ids import NodeName, ZoneName
-from scoring.model import Gang, HostPort, Node
+from scoring.model import Gang, HostPort
 from scoring.model.policy import Policy, QueuePolicy, Ratios, ScorePolicy, Selection, ZonePolicy
-from scoring.model.snapshot import NodeTable, Reservation, Snapshot
+from scoring.model.snapshot import Snapshot
 from scoring.plan import PlannerCache, plan
 from scoring.plan.cache import remember
-from scoring.plan.node_search import warmed
+from scoring.plan.run import warmed
 from scoring.score.pairs import Links, among
-from tests.builders import bound, gang, mesh, node, pod, snapshot
+from tests.builders import gang, mesh, node, pod, snapshot
 from tests.example_counts import FEW
-from tests.scoring.plan.planned import POLICY, dressed
-
-NODE_COUNT = 12
-ZONES = 3
-
-
-def world(rng: random.Random) -> Iterator[Snapshot]:
-    """A small busy cluster, changed a little each time: room, nodes, gangs, refusals, promises."""
-    nodes = [node(f"n{i:02}", zone="abc"[i % ZONES], cpu="4", memory="16Gi") for i in range(NODE_COUNT)]
-    gangs = [_gang(rng, number) for number in range(14)]
-    used = {one.name: rng.randint(0, 4) for one in nodes}
-    excluded: dict[int, str] = {}
-    promised: str | None = None
-    away: list[Node] = []
-    for version in range(1, 15):
-        match rng.randrange(9):
-            case 0 | 1 | 2:
-                used[rng.choice(nodes).name] = rng.randint(0, 4)
-            case 3:
-                gangs[rng.randrange(len(gangs))] = _gang(rng, 100 + version)
-            case 4:
-                excluded = {rng.randrange(len(gangs)): rng.choice(nodes).name} if rng.random() < 0.5 else {}
-            case 5:
-                chosen = rng.randrange(len(nodes))
-                nodes[chosen] = _touched(rng, nodes[chosen])
-            case 6 if len(nodes) > NODE_COUNT // 2:
-                away.append(nodes.pop(rng.randrange(len(nodes))))
-            case 6 | 7 if away:
-                nodes = sorted([*nodes, _returned(rng, away.pop())], key=lambda one: one.name)
-            case 7:
-                new = node(f"n{rng.randrange(99):02}x{version}", zone=rng.choice("abcd"), cpu="4", memory="16Gi")
-                nodes = sorted([*nodes, new], key=lambda one: one.name)
-            case _:
-                promised = rng.choice(gangs).key if promised is None else None
-        yield _snapshot(nodes, gangs, used, excluded, promised, version)
-
-
-def _gang(rng: random.Random, number: int) -> Gang:
-    """Of one kind of members, or of two; some have members on nodes."""
-    cpu, memory, size = str(rng.randint(1, 4)), f"{rng.randint(0, 5)}Gi", rng.randint(1, 5)
-    options = rng.choice([{}, {}, {"zones": "b,a"}, {"zone-policy": "preferred"}])
-    one = gang(f"g{number:03}", size, created_s=float(rng.randint(0, 2000)), options=options, cpu=cpu, memory=memory)
-    if rng.random() < 0.3:
-        ps = pod(f"g{number:03}-ps", gang=f"g{number:03}", cpu=str(rng.randint(1, 3)), min_available=size + 1)
-        one = replace(one, members=(ps, *one.members), min_member=size + 1)
-    if rng.random() < 0.2:
-        one = replace(one, members=(bound(one.members[0], f"n{rng.randrange(NODE_COUNT):02}"), *one.members[1:]))
-    return one
-
-
-def _returned(rng: random.Random, one: Node) -> Node:
-    """A node that was away, perhaps in another zone now."""
-    return one if rng.random() < 0.6 else node(one.name, zone=rng.choice("abcd"), cpu="5", memory="16Gi")
-
-
-def _touched(rng: random.Random, one: Node) -> Node:
-    """Cordoned or not, or of another size."""
-    if rng.random() < 0.5:
-        return replace(one, unschedulable=not one.unschedulable)
-    return node(one.name, zone=one.zone, cpu=str(rng.randint(2, 6)), memory="16Gi")
-
-
-def _snapshot(
-    nodes: list[Node],
-    gangs: list[Gang],
-    used: dict[NodeName, int],
-    excluded: dict[int, str],
-    promised: str | None,
-    version: int,
-) -> Snapshot:
-    there = {one.name for one in nodes}
-    others = [pod(f"x-{name}", cpu=str(cpu), node=name) for name, cpu in used.items() if cpu and name in there]
-    made = snapshot(nodes, gangs, pods=others, version=version)
-    assignment = {
-        one.uid: NodeName(f"n{i:02}")
-        for listed in gangs
-        if listed.key == promised
-        for i, one in enumerate(listed.pending)
-    }
-    return replace(
-        made,
-        table=replace(made.table, version=version),
-        exclusions={
-            gangs[i].members[0].member_class: frozenset({NodeName(name)})
-            for i, name in excluded.items()
-            if i < len(gangs)
-        },
-        commitments={one.key: Reservation(one.key, assignment) for one in gangs if one.key == promised and assignment},
-    )
-
+from tests.scoring.plan.planned import POLICY, clusters, dressed
 
 WEB = HostPort("TCP", "0.0.0.0", 80)
 
@@ -143,10 +52,8 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
     "one node refused": (state(**excluding("b0")), POLICY),
     "all nodes of a zone refused": (state(**excluding("b0", "b1", "b2")), POLICY),
     "all nodes refused": (state(**excluding(*(n.name for n in NODES))), POLICY),
-    "host ports taken": (
-        state(PORTED, host_ports=dict.fromkeys((NodeName("b0"), NodeName("b1")), frozenset({WEB}))),
-        POLICY,
-    ),
+    "host ports taken": (state(PORTED, host_ports=dict.fromkeys((NodeName("b0"), NodeName("b1")), frozenset({WEB}))),
+        POLICY),
     "host ports free": (state(PORTED), POLICY),
     "room taken": (state(pods=[pod("x", cpu="2", node="b1")]), POLICY),
     "other network data": (replace(state(), network=OTHER_NET), POLICY),
@@ -154,25 +61,19 @@ CHANGES: dict[str, tuple[Snapshot, Policy]] = {  # what differs from (state(), P
     "the operator's ratios": (state(), Policy(score=ScorePolicy(ratios=Ratios(0.0, 1.0, 0.0)))),
     "another selection": (state(), Policy(selection=Selection.PACK)),
     "near": (state(replace(WANTED, options=(("near", "a"),))), POLICY),
-    "near a configured place": (
-        state(replace(WANTED, options=(("near", "office"),))),
-        Policy(zone_distance_ms={ZoneName("office"): {ZoneName("a"): 1.0}}),
-    ),
-    "near the same place, configured otherwise": (
-        state(replace(WANTED, options=(("near", "office"),))),
-        Policy(zone_distance_ms={ZoneName("office"): {ZoneName("b"): 1.0}}),
-    ),
+    "near a configured place": (state(replace(WANTED, options=(("near", "office"),))),
+        Policy(zone_distance_ms={ZoneName("office"): {ZoneName("a"): 1.0}})),
+    "near the same place, configured otherwise": (state(replace(WANTED, options=(("near", "office"),))),
+        Policy(zone_distance_ms={ZoneName("office"): {ZoneName("b"): 1.0}})),
     "allowed zones": (state(replace(WANTED, options=(("zones", "a"),))), POLICY),
     "only one zone exists": (at(snapshot(NODES[:3], [WANTED], network=NET), 2), POLICY),
     "more members": (state(gang("g", 5, created_s=-1000.0)), POLICY),
     "too many for one zone": (state(gang("g", 7, created_s=-1000.0)), POLICY),
-    "too many for one zone, may be spread": (
-        state(gang("g", 7, created_s=-1000.0)),
-        Policy(zone_policy=ZonePolicy.PREFERRED),
-    ),
+    "too many for one zone, may be spread": (state(gang("g", 7, created_s=-1000.0)),
+        Policy(zone_policy=ZonePolicy.PREFERRED)),
     "exact search switched off": (state(), Policy(exact_zone_size=0)),
     "a member's node is gone": (at(snapshot(NODES[:3], [PART_LOST], network=NET), 3), POLICY),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
@@ -183,23 +84,25 @@ def test_whatever_changes_between_two_runs(change: tuple[Snapshot, Policy]) -> N
         assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0)
 
 
-def test_whatever_changes_run_after_run() -> None:
-    cache = PlannerCache()
-    for name, now in [*CHANGES.items(), *reversed(CHANGES.items())]:
-        assert plan(*now, now_s=0.0, cache=cache) == plan(*now, now_s=0.0), name
+PARTS = [("table", "used"), ("gangs",), ("commitments",), ("exclusions",), ("host_ports",), ("network",)]
 
 
 @pytest.mark.slow
 @FEW
-@given(st.integers(0, 2**32), st.sampled_from([1e9, 300.0]))
-def test_a_changing_cluster_is_planned_as_without_a_cache(seed: int, starve_limit_s: float) -> None:
-    """Plan after plan: the same places, reasons and words."""
-    policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s))
-    cache, before = PlannerCache(), None
-    for number, now in enumerate(world(random.Random(seed))):
-        now_s = 1000.0 + number
-        made = plan(now, policy, now_s=now_s, previous=before, cache=cache)
-        assert made == plan(now, policy, now_s=now_s, previous=before)
+@given(clusters(), clusters(), st.lists(st.sampled_from(PARTS), max_size=12), st.sampled_from([1e9, 300.0]))
+def test_a_changing_cluster_is_planned_as_without_a_cache(
+    one: Snapshot, other: Snapshot, changes: list[tuple[str, ...]], starve_limit_s: float
+) -> None:
+    """Plan after plan, as one cluster becomes another part by part, and back: the same places, reasons and words."""
+    policy = Policy(queue=QueuePolicy(starve_limit_s=starve_limit_s, reserve_after_s=0.0))
+    other = replace(at(other, 2), network=replace(other.network, version=2))
+    now, cache, before, theirs = at(one, 1), PlannerCache(), None, set[str]()
+    for number, parts in enumerate([(), *changes]):
+        theirs.symmetric_difference_update(parts)
+        source = {name: other if name in theirs else one for name in parts}
+        now = replace(now, version=number, **{name: getattr(of, name) for name, of in source.items()})
+        made = plan(now, policy, now_s=1000.0 + number, previous=before, cache=cache)
+        assert made == plan(now, policy, now_s=1000.0 + number, previous=before)
         before = made
 
 
@@ -290,30 +193,22 @@ def test_a_demand_is_derived_again_only_when_it_can_differ() -> None:
 
 
 def test_a_layout_stands_for_nodes_and_zones_whatever_else_changes() -> None:
-    """A node table of another version with the same names and zones has the same layout; the last few are known."""
-    cache = PlannerCache()
-    table = state().table
-    layout = cache.layout(table)
-    assert cache.layout(replace(table, version=9)) == layout
-    others = [cache.layout(snapshot([node(f"n{i}")]).table) for i in range(4)]
+    """The same names and zones have the same layout; the last few are known."""
+    cache, table = PlannerCache(), state().table
+    layout = cache.layout(table.names, table.zones)
+    assert cache.layout(table.names, table.zones) == layout
+    others = [cache.layout((f"n{i}",), {}) for i in range(4)]
     assert len({layout, *others}) == 5
-    assert cache.layout(table) not in {layout, *others}
+    assert cache.layout(table.names, table.zones) not in {layout, *others}
 
 
 def test_what_was_found_between_zones_is_taken_over() -> None:
     """With the pair scores of new data comes what leads from zone to zone, under the layout's number here."""
-    cache = PlannerCache()
-    cache.layout(snapshot([node("x")]).table)
-    ready = warmed(state(), NET, POLICY)
+    cache, ready = PlannerCache(), warmed(state(), NET, POLICY)
+    cache.layout(("x",), {})
     cache.take_over(ready)
-    layout = cache.layout(ready_table(ready))
-    assert list(cache.crossings) == [(NET.version, layout)]
-
-
-def ready_table(ready: PlannerCache) -> NodeTable:
-    """A node table with the names and zones that the cache was made ready for."""
     [(names, zones)] = ready.layouts.values()
-    return replace(state().table, names=names, zones=zones)
+    assert list(cache.crossings) == [(NET.version, cache.layout(names, zones))]
 
 
 def test_warmed_scores_are_those_of_the_plan() -> None:

@@ -1,6 +1,6 @@
 """Places of the previous plan: kept all together, given up one by one, and which gangs can lose to them."""
 
-from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from scoring.ids import NodeName
-from scoring.model import Gang, Node
+from scoring.model import Gang, Node, Pod
 from scoring.model.reasons import Reason
 from scoring.model.snapshot import Reservation, Snapshot
-from scoring.plan import Plan, PlannerCache, plan
+from scoring.plan import PlannerCache, plan
 from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, answer, clusters, in_order, planned, ported, row
@@ -72,103 +72,60 @@ def test_a_full_node_moves_those_on_it_and_nobody_else(name: str) -> None:
     assert name not in then.node_of.values()
 
 
-def test_places_are_kept_until_something_speaks_against_them() -> None:
-    """An event elsewhere moves no gang; a gang ahead, a lost node or new network data do."""
-    nodes = row(4)
-    waits = gang("g", 2, created_s=5.0)
-    before = plan(snapshot(nodes, [waits]), POLICY, now_s=0.0)
-    assert answer(before, "g") == ["n0", "n1"]
-    busy = snapshot(nodes, [waits], pods=[pod("x", node="n3")], version=2)
-    assert (
-        plan(busy, POLICY, now_s=0.0, previous=before).admitted[waits.key].members == before.admitted[waits.key].members
-    )
-    older = snapshot(nodes, [waits, gang("h", 3, created_s=1.0)], version=3)
-    assert answer(plan(older, POLICY, now_s=0.0, previous=before), "g")[0] is Reason.BEHIND
-    gone = snapshot(nodes[1:], [waits], version=4)
-    assert answer(plan(gone, POLICY, now_s=0.0, previous=before), "g") == ["n1", "n2"]
-    measured = snapshot(nodes, [waits], network=mesh(nodes, bad={"n0": {"loss_ratio": 0.5}}), version=5)
-    assert "n0" not in answer(plan(measured, POLICY, now_s=0.0, previous=before), "g")
+FOUR, PAIR = row(4), gang("g", 2, created_s=5.0)
+GPUS, ON_GPUS = [node(f"n{i}", gpu=1) for i in range(3)], gang("g", 2, gpu=1)
+ZONES = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
+ON_PORT, BESIDE = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
+THEN: dict[str, tuple[object, list[Node], Gang, list[Node], list[Gang], dict[str, Any]]] = {
+    # case: (answer to g by then, nodes and gang before; nodes, gangs and other parts of the cluster then)
+    "an event elsewhere moves nobody": (["n0", "n1"], FOUR, PAIR, FOUR, [PAIR], {"pods": [pod("x", node="n3")]}),
+    "a gang ahead needs the room": (Reason.BEHIND, FOUR, PAIR, FOUR, [PAIR, gang("h", 3, created_s=1.0)], {}),
+    "a node is gone": (["n1", "n2"], FOUR, PAIR, FOUR[1:], [PAIR], {}),
+    "new network data": (["n1", "n2"], FOUR, PAIR, FOUR, [PAIR],
+        {"network": mesh(FOUR, bad={"n0": {"loss_ratio": 0.5}})}),
+    "one node has another zone label: all move": (
+        ["n1", "n2"], FOUR, PAIR, [*row(1, zone="b"), *FOUR[1:]], [PAIR], {}),
+    "all nodes have": (["n0", "n1"], FOUR, PAIR, row(4, zone="b"), [PAIR], {}),
+    "its owner allows another zone": (["b0", "b1"], ZONES, PAIR, ZONES, [gang("g", 2, options={"zones": "b"})], {}),
+    "one of its GPU nodes is gone": (["n1", "n2"], GPUS, ON_GPUS, GPUS[1:], [ON_GPUS], {}),
+    "the GPUs are gone": (Reason.IMPOSSIBLE, GPUS, ON_GPUS, [GPUS[0], node("n1"), node("n2")], [ON_GPUS], {}),
+    "members that came go beside it": (["n0", "n1", "n2"], FOUR, PAIR, FOUR, [gang("g", 3, min_member=2)], {}),
+    "the minimum grew": (["n0", "n1", "n2", "n3"], FOUR, PAIR, FOUR, [gang("g", 4, min_member=3)], {}),
+    "its ports are kept, too": (["n0"], row(2, cpu="4"), ON_PORT, row(2, cpu="4"), [ON_PORT, BESIDE], {}),
+}  # fmt: skip
 
 
-def test_ports_of_a_former_place_are_taken_for_the_next_gang() -> None:
-    """A gang that keeps its place keeps its ports: the newcomer goes elsewhere."""
-    first, second = (gang(name, members=[ported(m, 80) for m in gang(name, 1).members]) for name in "gh")
-    nodes = row(2, cpu="4")
-    before = planned(nodes, first)
-    assert answer(before, "g") == ["n0"]
-    then = again(before, nodes, first, second)
-    assert (answer(then, "g"), answer(then, "h")) == (["n0"], ["n1"])
+@pytest.mark.parametrize(("want", "nodes", "waits", "then", "gangs", "fields"), THEN.values(), ids=THEN)
+def test_places_are_kept_until_something_speaks_against_them(
+    want: object, nodes: list[Node], waits: Gang, then: list[Node], gangs: list[Gang], fields: dict[str, Any]
+) -> None:
+    """A place needs all its nodes, together in zones that the gang may use, with room for each resource asked."""
+    state = snapshot(then, gangs, version=2, **fields)
+    state = replace(state, table=replace(state.table, version=2))
+    outcome = plan(state, POLICY, now_s=0.0, previous=planned(nodes, waits))
+    assert want in (answer(outcome, "g"), answer(outcome, "g")[0])
+    used = list(outcome.node_of.values())
+    assert len(used) == len(set(used)), "a node holds two members, on one port or without room"
 
 
-def test_a_former_place_that_fails_leaves_no_ports_behind() -> None:
-    """The second kind lost its room: nothing of the former place may stand in the way of the new one."""
-    nodes = [node("n0", cpu="2"), node("n1", cpu="1")]
-    members = [ported(pod("g-0", gang="g", cpu="1"), 80), pod("g-1", gang="g", cpu="0", memory="1Gi")]
-    waits = gang("g", members=members)
-    before = planned(nodes, waits)
-    ahead = gang("h", 1, priority=1, cpu="2", memory="32Gi")
-    then = plan(snapshot(nodes, [waits, ahead], version=2), POLICY, now_s=0.0, previous=before)
-    fresh = plan(snapshot(nodes, [waits, ahead], version=2), POLICY, now_s=0.0)
-    assert then.node_of == fresh.node_of
+FULL, AHEAD = [node("n0", cpu="2"), node("n1", cpu="1")], gang("h", 1, priority=1, cpu="2", memory="32Gi")
+PORT_OR_MEMORY = gang("g", members=[ported(pod("g-0", gang="g"), 80), pod("g-1", gang="g", cpu="0", memory="1Gi")])
+PORTS = [ported(pod("g-0", gang="g", cpu="2"), 80), ported(pod("g-1", gang="g", cpu="1"), 81)]
+PACKED = gang("g", members=PORTS, options={"selection": "pack"})
+GIVEN_UP = {  # case: (nodes, gang, gangs and pods that come)
+    "one kind of members lost its room": (FULL, PORT_OR_MEMORY, [AHEAD], []),
+    "each kind alone would still fit": (
+        [node("n0", cpu="3"), node("n1", cpu="2"), node("n2", cpu="1")], PACKED, [], [pod("x", node="n0")]),
+}  # fmt: skip
 
 
-def test_a_former_place_where_kinds_compete_now_is_given_up_whole() -> None:
-    """Each kind alone would still fit on the node, both do not: the gang is placed again, without any trace."""
-    nodes = [node("n0", cpu="3"), node("n1", cpu="2"), node("n2", cpu="1")]
-    members = [ported(pod("g-0", gang="g", cpu="2"), 80), ported(pod("g-1", gang="g", cpu="1"), 81)]
-    waits = gang("g", members=members, options={"selection": "pack"})
-    before = planned(nodes, waits)
-    assert answer(before, "g") == ["n0", "n0"]
-    crowded = snapshot(nodes, [waits], pods=[pod("x", node="n0")], version=2)
-    then = plan(crowded, POLICY, now_s=0.0, previous=before)
-    fresh = plan(crowded, POLICY, now_s=0.0)
-    assert then.node_of == fresh.node_of
-    assert len(then.node_of) == 2
-
-
-def again(before: Plan, nodes: Iterable[Node], *gangs: Gang, **fields: object) -> Plan:
-    """The next plan, with the former one in hand."""
-    state: Snapshot = snapshot(nodes, gangs, version=before.version + 1, **fields)  # type: ignore[arg-type]
-    return plan(
-        replace(state, table=replace(state.table, version=before.version + 1)), POLICY, now_s=0.0, previous=before
-    )
-
-
-def test_a_node_that_changed_its_zone_is_no_place_beside_the_others() -> None:
-    """One of the gang's nodes has another zone label now: the gang moves together."""
-    nodes, waits = row(4), gang("g", 2)
-    before = planned(nodes, waits)
-    assert answer(before, "g") == ["n0", "n1"]
-    moved = [node("n0", zone="b", cpu="1"), *nodes[1:]]
-    assert answer(again(before, moved, waits), "g") == ["n1", "n2"]
-    all_moved = [node(f"n{i}", zone="b", cpu="1") for i in range(4)]
-    outcome = again(before, all_moved, waits)
-    assert (answer(outcome, "g"), outcome.admitted[waits.key].zones) == (["n0", "n1"], ("b",))
-
-
-def test_zones_that_are_not_allowed_any_more_are_left() -> None:
-    """The gang's owner changed the annotation: the former place does not stand."""
-    nodes = [*row(2, zone="a", prefix="a"), *row(2, zone="b", prefix="b")]
-    before = planned(nodes, gang("g", 2))
-    assert answer(before, "g") == ["a0", "a1"]
-    assert answer(again(before, nodes, gang("g", 2, options={"zones": "b"})), "g") == ["b0", "b1"]
-
-
-def test_a_former_place_on_a_node_or_of_a_kind_that_is_gone() -> None:
-    """A place needs all its nodes, with room for each resource asked."""
-    nodes = [node(f"n{i}", gpu=1) for i in range(3)]
-    waits = gang("g", 2, gpu=1)
-    before = planned(nodes, waits)
-    assert answer(again(before, nodes[1:], waits), "g") == ["n1", "n2"]
-    assert answer(again(before, [node(f"n{i}", gpu=int(i == 0)) for i in range(3)], waits), "g")[0] is Reason.IMPOSSIBLE
-
-
-def test_new_members_join_a_former_place() -> None:
-    """Members that came later go beside those that have a place; if the minimum grew, all are placed again."""
-    nodes = row(4)
-    before = planned(nodes, gang("g", 2))
-    assert answer(again(before, nodes, gang("g", 3, min_member=2)), "g") == ["n0", "n1", "n2"]
-    assert answer(again(before, nodes, gang("g", 4, min_member=3)), "g") == ["n0", "n1", "n2", "n3"]
+@pytest.mark.parametrize(("nodes", "waits", "others", "pods"), GIVEN_UP.values(), ids=GIVEN_UP)
+def test_a_former_place_is_given_up_whole(nodes: list[Node], waits: Gang, others: list[Gang], pods: list[Pod]) -> None:
+    """Nothing of it, no port, stands in the way of the new one."""
+    before, state = planned(nodes, waits), snapshot(nodes, [waits, *others], pods=pods, version=2)
+    assert waits.key in before.admitted
+    fresh = plan(state, POLICY, now_s=0.0)
+    assert plan(state, POLICY, now_s=0.0, previous=before).node_of == fresh.node_of != before.node_of
 
 
 @settings(deadline=None)

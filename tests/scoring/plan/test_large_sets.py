@@ -11,7 +11,7 @@ from scoring.model.policy import Policy, Selection
 from scoring.model.snapshot import Snapshot
 from scoring.network.matrix import NetworkMatrix
 from scoring.plan import PlannerCache, Run, begin_run, placement, plan
-from scoring.plan.node_search import thinned
+from scoring.plan.run import thinned
 from scoring.selection import select_on_grid
 from scoring.selection.demand import ClassDemand, Demand, in_places
 from tests.builders import gang, mesh, node, pod, snapshot

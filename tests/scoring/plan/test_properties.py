@@ -4,7 +4,7 @@ Small clusters are planned by brute force as well: every way to place the member
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import combinations
 from random import Random
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from scoring.feasibility.filters import node_allows, ports_conflict
 from scoring.feasibility.quorum import minimum_members
-from scoring.ids import NodeName, PodUid
+from scoring.ids import NodeName
 from scoring.model import Gang, HostPort, MemberClass, Node, Pod, Resources, Role
 from scoring.model.policy import Policy, ScorePolicy, Selection
 from scoring.model.reasons import Reason
@@ -29,8 +29,7 @@ from scoring.plan.demand import demand_of
 from tests.builders import gang, mesh, node, pod, snapshot
 from tests.scoring.plan.planned import LATE_S, POLICY, clusters, equal_gangs, in_order
 
-K = TypeVar("K")
-V = TypeVar("V")
+T = TypeVar("T")
 
 # -- soundness -------------------------------------------------------------------------------------------------
 
@@ -115,12 +114,11 @@ def test_what_no_allocatable_shows_decides_nothing(state: Snapshot) -> None:
 
     gangs = {key: all_asking(one) for key, one in state.gangs.items()}
     exclusions = {asking(one): nodes for one, nodes in state.exclusions.items()}
-    more = replace(state, gangs=gangs, exclusions=exclusions)
-    before, after = plan(state, POLICY, now_s=0.0), plan(more, POLICY, now_s=0.0)
-    placed = [{key: one.members for key, one in made.admitted.items()} for made in (before, after)]
-    assert placed[0] == placed[1]
-    never = [{key for key, one in made.waiting.items() if one.reason is Reason.IMPOSSIBLE} for made in (before, after)]
-    assert never[0] == never[1]
+    plans = [plan(one, POLICY, now_s=0.0) for one in (state, replace(state, gangs=gangs, exclusions=exclusions))]
+    places, others = ({key: one.members for key, one in made.admitted.items()} for made in plans)
+    assert places == others
+    never, too = ({key: one.reason is Reason.IMPOSSIBLE for key, one in made.waiting.items()} for made in plans)
+    assert never == too
 
 
 @settings(deadline=None)
@@ -141,21 +139,14 @@ def test_every_gang_with_something_to_place_is_answered(state: Snapshot) -> None
 def test_input_order_is_irrelevant(state: Snapshot, order: Random) -> None:
     """Nodes, gangs, commitments and refusals listed in another order give the same plan."""
 
-    def shuffled(mapping: Mapping[K, V]) -> dict[K, V]:
-        """The same mapping in another order."""
-        keys = list(mapping)
-        order.shuffle(keys)
-        return {key: mapping[key] for key in keys}
+    def shuffled(some: Iterable[T]) -> list[T]:
+        listed = list(some)
+        order.shuffle(listed)
+        return listed
 
-    nodes = list(state.table.nodes)
-    order.shuffle(nodes)
-    other = replace(
-        state,
-        table=type(state.table).of(nodes),
-        gangs=shuffled(state.gangs),
-        commitments=shuffled(state.commitments),
-        exclusions=shuffled(state.exclusions),
-    )
+    table = type(state.table).of(shuffled(state.table.nodes))
+    parts = {name: dict(shuffled(getattr(state, name).items())) for name in ("gangs", "commitments", "exclusions")}
+    other = replace(state, table=table, **parts)
     assert plan(other, POLICY, now_s=LATE_S) == plan(state, POLICY, now_s=LATE_S)
 
 
@@ -204,6 +195,11 @@ def test_rooms_are_never_negative(state: Snapshot, when: When) -> None:
 
 
 # -- brute force -----------------------------------------------------------------------------------------------
+
+
+def free_on(state: Snapshot) -> dict[NodeName, Counter[str]]:
+    rows = zip(state.table.names, (state.table.allocatable - state.used).tolist(), strict=True)
+    return {name: Counter[str](dict(zip(map(str, state.table.axis), amounts, strict=True))) for name, amounts in rows}
 
 
 def fits_somehow(free: dict[NodeName, Counter[str]], members: Sequence[Pod], nodes: dict[NodeName, Node]) -> bool:
@@ -259,8 +255,7 @@ def test_admitted_exactly_when_there_is_a_way(state: Snapshot) -> None:
     """Up to 4 nodes × 4 pods: a gang that is first is admitted if and only if brute force places its minimum."""
     first = next(iter(state.gangs.values()))
     nodes = {n.name: n for n in state.table.nodes}
-    free = {n.name: Counter[str]({str(r): n.allocatable.get(r) for r in state.table.axis}) for n in state.table.nodes}
-    want = fits_somehow(free, minimum_members(first), nodes)
+    want = fits_somehow(free_on(state), minimum_members(first), nodes)
     assert want == (first.key in plan(state, POLICY, now_s=0.0).admitted)
 
 
@@ -275,36 +270,11 @@ def test_never_admitted_where_there_is_no_way(state: Snapshot) -> None:
     demand = demand_of(first, POLICY)
     need = [m for _, pods in demand.need for m in pods]
     nodes = {n.name: n for n in state.table.nodes}
-    free = {
-        n.name: Counter[str](
-            {str(r): int(state.table.allocatable[i, c] - state.used[i, c]) for c, r in enumerate(state.table.axis)}
-        )
-        for i, n in enumerate(state.table.nodes)
-    }
-    if need and not fits_somehow(free, need, nodes):
+    if need and not fits_somehow(free_on(state), need, nodes):
         assert first.key in plan(state, POLICY, now_s=LATE_S).waiting
 
 
 # -- the network -----------------------------------------------------------------------------------------------
-
-
-@settings(deadline=None)
-@given(
-    st.lists(st.sampled_from([5e6, 10e6, 40e6, 90e6]), min_size=6, max_size=6),
-    st.sampled_from([0.5, 8.0, 1024.0]),
-    st.integers(2, 3),
-)
-def test_scaling_all_throughputs_moves_nobody(rates: list[float], factor: float, size: int) -> None:
-    """Zones and nodes are chosen by ratios of rates: all of them times a factor is the same network."""
-    nodes = [node(f"{zone}{i}", zone=zone, cpu="1") for zone in "ab" for i in range(3)]
-
-    def places(scale: float) -> dict[PodUid, NodeName]:
-        """Where the gang goes."""
-        bad = {str(n.name): {"throughput_bps": rate * scale} for n, rate in zip(nodes, rates, strict=True)}
-        state = snapshot(nodes, [gang("g", size)], network=mesh(nodes, bad=bad, throughput_bps=100e6 * scale))
-        return dict(plan(state, POLICY, now_s=0.0).node_of)
-
-    assert places(factor) == places(1.0)
 
 
 @settings(deadline=None)
@@ -394,14 +364,9 @@ def test_more_room_only_helps_in_the_order_of_the_queue(
 
 COUNTER_EXAMPLES = {  # case: (CPUs of nodes before, after, (minimum, size) of gangs, admitted before, after)
     "a gang ahead fits now": ([3], [4], [(4, 4), (3, 3)], [False, True], [True, False]),
-    "a gang ahead takes more than its minimum": (
-        [3],
-        [4],
-        [(4, 4), (1, 3), (1, 1)],
-        [False, True, False],
-        [True, False, False],
-    ),
-}
+    "a gang ahead takes more than its minimum": ([3], [4], [(4, 4), (1, 3), (1, 1)], [False, True, False],
+        [True, False, False]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("before", "after", "shapes", "then", "now"), COUNTER_EXAMPLES.values(), ids=COUNTER_EXAMPLES)

@@ -27,34 +27,25 @@ def later(size: int, *, least: int | None = None) -> Gang:
     return gang("later", size, min_member=least or size, created_s=2.0)
 
 
-CASES = {  # case: (CPUs, members with a place, gangs)
-    "whole": ("5", {"large": 4, "later": 1}, [LARGE, later(1)]),
-    "a later one that fits whole goes first, and the rest is used": ("3", {"later": 2, "large": 1}, [LARGE, later(2)]),
-    "no gang fits whole": ("3", {"large": 3}, [LARGE, later(4)]),
-    "of two that are cut the first in order gets all": ("3", {"large": 3}, [LARGE, later(4, least=1)]),
-    "one that no empty cluster holds whole starts at once": ("3", {"large": 3}, [LARGE]),
-}
+SPREAD = replace(LARGE, options=(("zone-policy", "preferred"),))
+RUNS = replace(LARGE, members=(bound(LARGE.members[0], "n1"), *LARGE.members[1:]), started=True)
+CASES = {  # case: (CPUs, members with a place, gangs, moment)
+    "whole": ("5", {"large": 4, "later": 1}, [LARGE, later(1)], 100.0),
+    "a later one that fits whole goes first, and the rest is used": (
+        "3", {"later": 2, "large": 1}, [LARGE, later(2)], 100.0,
+    ),
+    "no gang fits whole": ("3", {"large": 3}, [LARGE, later(4)], 100.0),
+    "of two that are cut the first in order gets all": ("3", {"large": 3}, [LARGE, later(4, least=1)], 100.0),
+    "one that no empty cluster holds whole starts at once": ("3", {"large": 3}, [LARGE], 100.0),
+    "a STARVING gang is not passed by": ("3", {"large": 3}, [LARGE, later(2)], 600.0),
+    "a minimum in one zone is worth more to a spread gang than all": ("3", {"large": 3}, [SPREAD, later(2)], 100.0),
+    "one that runs gets further members in its turn": ("3", {"large": 2}, [RUNS, later(2)], 100.0),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("cpu", "want", "gangs"), CASES.values(), ids=CASES)
-def test_sizes(cpu: str, want: dict[str, int], gangs: list[Gang]) -> None:
-    assert members(planned(cpu, *gangs)) == want
-
-
-def test_a_starving_gang_is_not_passed_by() -> None:
-    assert members(planned("3", LARGE, later(2), now_s=600.0)) == {"large": 3}
-
-
-def test_a_spread_gang_starts_as_it_can() -> None:
-    """Its minimum in one zone is worth more to it than all members in several."""
-    spread = replace(LARGE, options=(("zone-policy", "preferred"),))
-    assert members(planned("3", spread, later(2))) == {"large": 3}
-
-
-def test_one_that_runs_gets_further_members_in_its_turn() -> None:
-    pods = [replace(one, created_s=1.0) for one in LARGE.members]
-    runs = replace(LARGE, members=(bound(pods[0], "n1"), *pods[1:]), started=True)
-    assert members(planned("3", runs, later(2))) == {"large": 2}
+@pytest.mark.parametrize(("cpu", "want", "gangs", "now_s"), CASES.values(), ids=CASES)
+def test_sizes(cpu: str, want: dict[str, int], gangs: list[Gang], now_s: float) -> None:
+    assert members(planned(cpu, *gangs, now_s=now_s)) == want
 
 
 def test_its_reason_is_that_of_its_minimum() -> None:
@@ -72,28 +63,6 @@ def test_a_place_that_was_given_is_kept() -> None:
 
 
 NODES = [node(f"{zone}{i}", zone=zone, cpu="4") for zone in "ab" for i in range(3)]
-
-WORDS = {  # case: (gang, the answer, who runs)
-    "no zone has room": (gang("g", 4, cpu="4"), (Reason.IMPOSSIBLE, "4 members at once fit in no allowed zone, even")),
-    "pods are in the way": (gang("g", 3, cpu="3"), (Reason.NO_ROOM, "most room in zone b: 2 of 3 members")),
-    "only zones it names count": (
-        gang("g", 3, cpu="3", options={"zones": "a"}),
-        (Reason.NO_ROOM, "most room in zone a: 1 of 3 members"),
-    ),
-    "two kinds of members": (
-        gang("g", members=[pod("ps", gang="g", cpu="1"), *(pod(f"w{i}", gang="g", cpu="3") for i in range(3))]),
-        (Reason.NO_ROOM, "most room in zone b: 3 of 4 members"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("waits", "want"), WORDS.values(), ids=WORDS)
-def test_what_a_refused_gang_is_told(waits, want) -> None:  # type: ignore[no-untyped-def]
-    """The zone with most room, the last by name among equals, and what fits there; or that it never will."""
-    busy = [bound(pod(f"x{node}", cpu="2", gang=None), node) for node in ("a0", "a1", "b0")]
-    found = plan(snapshot(NODES, [waits], pods=busy), Policy(), now_s=0.0).waiting[waits.key]
-    assert want[0] is found.reason
-    assert found.detail.startswith(want[1])
 
 
 def test_a_long_queue_is_told_the_same_objects_again() -> None:

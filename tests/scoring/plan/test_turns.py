@@ -16,8 +16,7 @@ from scoring.plan import Plan, PlannerCache, plan, reservations
 from scoring.plan.cache import RunningGangs
 from scoring.plan.reservations import reserved_nodes
 from scoring.queue.states import HOLD_S, JobState
-from scoring.verbs.prioritize import RESERVATION_POINTS, prefer
-from tests.builders import bound, gang, mesh, node, pod, snapshot
+from tests.builders import bound, gang, node, pod, snapshot
 
 LATE_S = 5_000.0
 POLICY = Policy(queue=QueuePolicy(reserve_after_s=0.0))
@@ -89,6 +88,9 @@ def test_an_impossible_gang_leads_nobody() -> None:
 # -- reservations -----------------------------------------------------------------------------------------------------
 
 
+KEY = GangKey("default/g")
+
+
 def held(made: Plan) -> dict[str, list[str]]:
     """Gang → its reserved nodes."""
     return {str(key): sorted(reserved.nodes) for key, reserved in made.reservations.items()}
@@ -115,33 +117,32 @@ def test_what_is_held(want: list[str], size: int, nodes: list[Node], empty: list
     """The zone with most room for the gang, within the share; of a larger zone the nodes with most room."""
     state = snapshot(nodes, [gang("g", size, cpu="2")], pods=full_but(*empty))
     for order in Order:
-        policy = replace(queue(order=order), spares=0)
-        assert held(plan(state, policy, now_s=LATE_S)) == {"default/g": want}
+        made = plan(state, replace(queue(order=order), spares=0), now_s=LATE_S)
+        assert held(made) == {"default/g": want}
+        assert (reserved_nodes(made.reservations), reserved_nodes(made.reservations, besides=KEY)) == (set(want), set())
 
 
 def test_nothing_new_in_a_held_zone() -> None:
     """A gang that would fit there is refused as the room is reserved, even with a kept place; elsewhere it starts."""
     starving, small = gang("g", 4, cpu="2"), gang("s", 2, cpu="1", created_s=LATE_S, options={"zones": "a"})
-    policy = POLICY
     state = snapshot(EIGHT, [starving, small], pods=full_but("a0"))
-    before = plan(state, policy, now_s=1.0)
+    before = plan(state, POLICY, now_s=1.0)
     assert list(before.admitted) == ["default/s"]
-    after = plan(replace(state, version=2), policy, now_s=LATE_S, previous=before, cache=PlannerCache())
+    after = plan(replace(state, version=2), POLICY, now_s=LATE_S, previous=before, cache=PlannerCache())
     assert held(after) == {"default/g": ["a0", "a1", "a2", "a3"]}
     assert after.waiting[small.key].reason is Reason.RESERVED
     free = replace(small, options=())
-    elsewhere = plan(snapshot(EIGHT, [starving, free], pods=full_but("a0")), policy, now_s=LATE_S)
+    elsewhere = plan(snapshot(EIGHT, [starving, free], pods=full_but("a0")), POLICY, now_s=LATE_S)
     assert elsewhere.admitted[free.key].zones == ("b",)
 
 
 def test_a_reservation_stays_where_it_is() -> None:
     """The reserved zone does not move when another one happens to have more room later."""
-    policy = POLICY
     asks = gang("g", 4, cpu="2")
-    first = plan(snapshot(EIGHT, [asks], pods=full_but("a0")), policy, now_s=LATE_S)
+    first = plan(snapshot(EIGHT, [asks], pods=full_but("a0")), POLICY, now_s=LATE_S)
     state = snapshot(EIGHT, [asks], pods=full_but("a0", "b0", "b1"), version=2)
-    assert first.reservations == plan(state, policy, now_s=LATE_S, previous=first).reservations
-    assert plan(state, policy, now_s=LATE_S).reservations[asks.key].zones == ("b",)
+    assert first.reservations == plan(state, POLICY, now_s=LATE_S, previous=first).reservations
+    assert plan(state, POLICY, now_s=LATE_S).reservations[asks.key].zones == ("b",)
 
 
 def test_one_reservation_for_each_resource_class(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,27 +168,6 @@ def test_a_reservation_that_runs_out_goes_behind(holds: int, leads: str) -> None
 
 def _aged(name: str, size: int, created_s: float) -> list[Pod]:
     return [pod(f"{name}-{i}", gang=name, index=i, cpu="2", created_s=created_s) for i in range(size)]
-
-
-def test_held_and_planned_nodes_score_lower_for_others() -> None:
-    """/prioritize: nodes planned for a heavier gang, or held for a STARVING one, are worth less to lighter ones."""
-    heavy, light = gang("light-name-heavy-job", 2, cpu="1"), gang("a", 1, cpu="1")
-    state = snapshot(NODES, [heavy, light], network=mesh(NODES))
-    made = plan(state, POLICY, now_s=0.0)
-    wanted = {state.table.index[made.node_of[one.uid]] for one in heavy.members}
-
-    def lowered(gang_: Gang | None) -> set[int]:
-        member = gang_.members[0] if gang_ is not None else pod("plain")
-        points = prefer(state, made, member, gang_, POLICY).reservation
-        return {row for row, value in enumerate(points.tolist()) if value == -RESERVATION_POINTS}
-
-    assert made.admitted[heavy.key].rank < made.admitted[light.key].rank
-    assert lowered(light) == wanted
-    assert lowered(heavy) == set()
-    assert lowered(None) >= wanted
-    holding = plan(snapshot(EIGHT, [gang("g", 4, cpu="2")], pods=full_but()), POLICY, now_s=LATE_S)
-    assert reserved_nodes(holding.reservations) == {"a0", "a1", "a2", "a3"}
-    assert reserved_nodes(holding.reservations, besides=GangKey("default/g")) == set()
 
 
 # -- shares ------------------------------------------------------------------------------------------------------------
@@ -255,44 +235,28 @@ def started(further: int, *, priority: int = 0) -> Gang:
     return replace(gang("heavy", members=members, min_member=1), priority=priority)
 
 
-def starts(*gangs: Gang, **fields: object) -> list[str]:
-    """Names of the pods that get places."""
-    made = plan(snapshot(LEFT, gangs), queue(**fields), now_s=0.0)
-    return sorted(str(uid).removeprefix("uid-default-") for uid in made.node_of)
+LIGHT = gang("light", 2, created_s=10.0)
+FIRST = gang("first", 3, min_member=1, created_s=1.0)
+PART = gang("part", members=[bound(pod("part-0", gang="part"), "n0"), *gang("part", 3).members[1:]], created_s=50.0)
+RULES: dict[str, tuple[str, tuple[Gang, ...], Order]] = {
+    # case: (pods that get the cores, gangs, order)
+    "the heavier first": ("light-0 light-1", (started(2), LIGHT), Order.WEIGHT),
+    "first come, first served": ("heavy-1 heavy-2", (started(2), LIGHT), Order.FIFO),
+    "a higher priority goes before": ("heavy-1 heavy-2", (started(2, priority=1), LIGHT), Order.WEIGHT),
+    "not behind a gang that does not fit anyway": ("heavy-1 heavy-2", (started(2), gang("wide", 3)), Order.WEIGHT),
+    "nor alone": ("heavy-1", (started(1),), Order.WEIGHT),
+    "the first to start takes all that fit": (
+        "first-0 first-1 first-2", (FIRST, gang("second", 2, created_s=2.0)), Order.FIFO,
+    ),
+    "a lost member of the minimum comes before all": ("part-1 part-2", (PART, gang("older", 2)), Order.WEIGHT),
+}  # fmt: skip
 
 
-RULES: dict[str, tuple[list[str], dict[str, object], int]] = {
-    # case: (pods that get the two cores, queue policy, priority of the gang that runs)
-    "the heavier first": (["light-0", "light-1"], {}, 0),
-    "first come, first served": (["heavy-1", "heavy-2"], {"order": Order.FIFO}, 0),
-    "a higher priority goes before": (["heavy-1", "heavy-2"], {}, 1),
-}
-
-
-@pytest.mark.parametrize(("want", "fields", "priority"), RULES.values(), ids=RULES)
-def test_members_beyond_the_minimum_get_room(want: list[str], fields: dict[str, object], priority: int) -> None:
-    """They come in their gang's turn."""
-    light = gang("light", 2, created_s=10.0)
-    assert want == starts(started(2, priority=priority), light, **fields)
-
-
-def test_room_that_no_minimum_can_use_is_given_at_once() -> None:
-    """A late member does not wait behind a gang that does not fit anyway, nor alone."""
-    assert starts(started(2), gang("wide", 3)) == ["heavy-1", "heavy-2"]
-    assert starts(started(1)) == ["heavy-1"]
-
-
-def test_a_gang_that_starts_takes_all_its_members() -> None:
-    """What comes with the start costs no change later: the first gang in order takes as many as fit."""
-    first = gang("first", 3, min_member=1, created_s=1.0)
-    assert starts(first, gang("second", 2, created_s=2.0), order=Order.FIFO) == ["first-0", "first-1", "first-2"]
-
-
-def test_a_lost_member_of_the_minimum_comes_first() -> None:
-    """Only members beyond the minimum stand back: a gang that runs in part is completed first."""
-    members = [bound(pod("part-0", gang="part"), "n0"), pod("part-1", gang="part"), pod("part-2", gang="part")]
-    part = gang("part", members=members, min_member=3, created_s=50.0)
-    assert starts(part, gang("older", 2)) == ["part-1", "part-2"]
+@pytest.mark.parametrize(("want", "gangs", "order"), RULES.values(), ids=RULES)
+def test_members_beyond_the_minimum_get_room(want: str, gangs: tuple[Gang, ...], order: Order) -> None:
+    """They come in their gang's turn, and with its start."""
+    made = plan(snapshot(LEFT, gangs), queue(order=order), now_s=0.0)
+    assert want.split() == sorted(str(uid).removeprefix("uid-default-") for uid in made.node_of)
 
 
 TABLE = NodeTable.of([node("n1"), node("n2")])

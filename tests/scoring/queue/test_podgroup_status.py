@@ -71,15 +71,11 @@ def test_phases(want: str, letters: str, least: int, admitted: bool) -> None:
 
 
 def test_counts() -> None:
-    """Scheduled are those that count for quorum; pods on their way out run no more."""
-    status = wanted_status(of("pbrsfd", 6), GroupStatus(), admitted=False)
+    """Scheduled are those that count for quorum; pods on their way out run no more; each job is named once, sorted."""
+    jobs = [replace(one, job=JobKey(f"t/{name}")) for one, name in zip(members("pbrsfd"), "babbab", strict=True)]
+    status = wanted_status(gang("g", members=jobs), GroupStatus(), admitted=False)
     assert (status.scheduled, status.running, status.succeeded, status.failed) == (3, 1, 1, 1)
-
-
-def test_who_occupies_it() -> None:
-    """The members' jobs, each once, sorted."""
-    jobs = [replace(one, job=JobKey(f"team/{name}")) for one, name in zip(members("ppp"), "bab", strict=True)]
-    assert wanted_status(gang("g", members=jobs), GroupStatus(), admitted=False).occupied_by == "team/a,team/b"
+    assert status.occupied_by == "t/a,t/b"
 
 
 STARTS: dict[str, tuple[int | None, str, GroupStatus]] = {

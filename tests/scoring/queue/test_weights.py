@@ -34,10 +34,13 @@ def asking(size: int, amounts: Mapping[ResourceName, int], *, name: str = "g") -
     return gang(name, members=[replace(p, member_class=replace(p.member_class, requests=requests)) for p in usual])
 
 
-CASES: dict[str, tuple[Fraction, Gang]] = {
-    # case: (ω′, job)
+CASES: dict[str, tuple[Fraction, Gang]] = {  # case: (ω′, job)
     "two workers of 2/100 CPU and 10/1000 memory": (Fraction(2) / Fraction(3, 100), tfjob(2)),
     "workers beyond the minimum do not count": (Fraction(2) / Fraction(3, 100), tfjob(5, least=3)),
+    "neither a ps nor a chief is a worker": (
+        Fraction(2) / Fraction(3, 100),
+        gang("g", members=[*tfjob(2).members, pod("c", role=Role.CHIEF)], min_member=4),
+    ),
     "unknown roles are workers": (Fraction(3) / Fraction(1, 100), gang("g", 3)),
     "nothing but a ps": (Fraction(1) / Fraction(1, 100), tfjob(0, ps=1)),
     "unlike workers: their mean": (
@@ -156,6 +159,8 @@ GIVEN: dict[str, tuple[Fraction | None, str, Policy, str, str]] = {
     "allowed to nobody": (None, "netgang.io/weight: namespace ops may not set weights", Policy(), "ops", "9"),
     "no number": (None, "netgang.io/weight: 'heavy' is not a number", TRUSTED, "ops", "heavy"),
     "by zero": (None, "netgang.io/weight: '1/0' is not a number", TRUSTED, "ops", "1/0"),
+    "negative": (None, "netgang.io/weight: '-1' is not a number", TRUSTED, "ops", "-1"),
+    "without end": (None, "netgang.io/weight: '1e999999999' is not a number", TRUSTED, "ops", "1e999999999"),
 }
 
 
