@@ -1,4 +1,4 @@
-"""The ports ClusterApi and Reviews over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
+"""The ports ClusterApi and Reviews over HTTP: each call is of `calls.CALLS`, and raw JSON.
 
 Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding; what a
 failure means is decided in `transport`.
@@ -100,7 +100,7 @@ class Binder:
         (refused for good, or 429 to the last), ApiUnavailableError (the outcome is not known).
         """
         ends_s = self._clock.monotonic_s() + self._limits.deadline_s
-        path = calls.POD_BIND.path(binding.namespace, binding.name)
+        path = calls.PODS.path(binding.namespace, binding.name, "binding")
         head = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
         target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": head, "target": target})
@@ -130,7 +130,7 @@ class Binder:
         failures = 0
         while True:
             try:
-                path = calls.POD_GET.path(binding.namespace, binding.name)
+                path = calls.PODS.path(binding.namespace, binding.name)
                 found = _POD.decode(await self._transport.send("GET", path, timeout_s=self._share(ends_s)))
                 break
             except msgspec.MsgspecError as error:
@@ -243,7 +243,7 @@ class KubeClient:
         opens_gate: bool = False,
         path: str = "",
     ) -> None:
-        path = path or calls.POD_PATCH.path(namespace, name)
+        path = path or calls.PODS.path(namespace, name)
         try:
             await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
@@ -258,7 +258,7 @@ class KubeClient:
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=_REQUEST_S)
+        return await self._transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
@@ -290,17 +290,17 @@ class KubeClient:
                 "deleteOptions": {"preconditions": {"uid": uid, **unchanged}},
             }
         )
-        path = calls.POD_EVICT.path(namespace, name)
+        path = calls.PODS.path(namespace, name, "eviction")
         await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
         query = urlencode({"fieldManager": STATUS_WRITER})
-        return await self._merge(f"{calls.POD_GROUP_STATUS.path(namespace, name)}?{query}", patch)
+        return await self._merge(f"{calls.POD_GROUPS.path(namespace, name, 'status')}?{query}", patch)
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the status of the very pod `uid`; ConflictError: it was replaced."""
-        path = f"{calls.POD_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
+        path = f"{calls.PODS.path(namespace, name, 'status')}?{urlencode({'fieldManager': STATUS_WRITER})}"
         await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, path=path)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
@@ -309,7 +309,7 @@ class KubeClient:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
-        path = calls.EVENT_CREATE.resource.collection(namespace)
+        path = calls.EVENTS.collection(namespace)
         await self._transport.send("POST", path, body=body, timeout_s=_REQUEST_S)
 
 
@@ -342,9 +342,9 @@ class KubeReviews:
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
         spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
-        call = calls.TOKEN_REVIEW
-        asked = msgspec.json.encode({"apiVersion": call.resource.api_version, "kind": "TokenReview", "spec": spec})
-        body = await self._transport.send("POST", call.resource.collection(), body=asked, timeout_s=_REVIEW_S)
+        kind = calls.TOKEN_REVIEWS
+        asked = msgspec.json.encode({"apiVersion": kind.api_version, "kind": "TokenReview", "spec": spec})
+        body = await self._transport.send("POST", kind.collection(), body=asked, timeout_s=_REVIEW_S)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
         if not found.authenticated or not found.user.username:
