@@ -45,8 +45,7 @@ async def live(settings: Settings, *, clock: Clock | None = None, limits: Limits
     async with AsyncExitStack() as stack:
         worker, questions = stack.enter_context(WorkerThread("plan")), stack.enter_context(WorkerThread("ask"))
         server = load_credentials(settings.kubeconfig, clock=clock)
-        kube = KubeClient(server, clock=clock, rng=rng)
-        api = await stack.enter_async_context(kube)
+        api = KubeClient(await stack.enter_async_context(Transport(server)), clock=clock, rng=rng)
         reviews = None
         if settings.reports.port is not None:
             reviews = KubeReviews(await stack.enter_async_context(Transport(server, concurrency=FEW)))

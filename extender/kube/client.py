@@ -1,20 +1,18 @@
 """The ports ClusterApi and Reviews over HTTP: each call is of `calls.CALLS`, and raw JSON.
 
-Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding; what a
-failure means is decided in `transport`.
-
-Why a Binding is: an answer can get lost after it took effect. Taken for a failure it would break a started gang;
-posting again blindly would be answered 409 and look like one. Rule: post; when the outcome is unknown, or the API
-server was too busy, read the pod: on that node with the same uid is success, not bound may be posted again, anything
-else is a conflict. All attempts together end within `deadline_s` of the call, so that a leader whose lease outlasts it
-never has a POST under way as a former leader.
+Rules: objects pass through as raw bytes, decoded at the outer level only. What a failure means is decided in
+`transport`. Nothing is repeated except a Binding, whose answer can get lost after it took effect: taken for a failure
+it would break a started gang; posting again blindly would be answered 409 and look like one. So when the outcome is
+unknown, or the API server was too busy, read the pod: on that node with the same uid is success, not bound may be
+posted again, anything else is a conflict. All attempts together end within `deadline_s` of the call, so that a leader
+whose lease outlasts it never has a POST under way as a former leader.
 """
 
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -23,7 +21,6 @@ from extender.convert.decode import Headed, decoded
 from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube import calls
-from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
 from extender.ports import Binding, Clock, Identity, Labelled, Page, WatchEvent, read_all
 from extender.runtime.clock import Backoff
@@ -37,7 +34,10 @@ _EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they a
 _PAGE_S = 60.0
 _PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
 _MERGE_PATCH = "application/merge-patch+json"
-_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+
+
+_AS_WRITER = f"?fieldManager={STATUS_WRITER}"
 
 
 class _ListMeta(msgspec.Struct):
@@ -68,13 +68,9 @@ class BindLimits(msgspec.Struct, frozen=True):
     backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))
 
 
-class _Gate(msgspec.Struct):
-    name: str = ""
-
-
 class _BoundSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
-    scheduling_gates: list[_Gate] | None = None
+    scheduling_gates: list[dict[str, Any]] | None = None
 
 
 class _BoundPod(Headed):
@@ -109,8 +105,6 @@ class Binder:
             try:
                 await self._transport.send("POST", path, body=body, timeout_s=self._share(ends_s))
                 return
-            except NotFoundError:
-                raise
             except ConflictError:
                 if await self._is_there(binding, ends_s=ends_s):
                     return
@@ -170,25 +164,18 @@ def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError 
     """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
     if isinstance(error, ApiError) and error.status == 429:
         return error
-    return ApiUnavailableError(
-        f"binding of pod {binding.namespace}/{binding.name} to {binding.node}: outcome unknown: {error}"
-    )
+    what = f"binding of pod {binding.namespace}/{binding.name} to {binding.node}"
+    return ApiUnavailableError(f"{what}: outcome unknown: {error}")
 
 
 class KubeClient:
-    """ClusterApi of one API server; an async context manager, bound to one event loop."""
+    """ClusterApi of one API server."""
 
     def __init__(
-        self, server: ApiServer, *, clock: Clock, rng: random.Random, limits: BindLimits = BindLimits()
+        self, transport: Transport, *, clock: Clock, rng: random.Random, limits: BindLimits = BindLimits()
     ) -> None:
-        self._transport = Transport(server)
-        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits).bind
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._transport.__aexit__()
+        self._transport = transport
+        self.bind = Binder(transport, clock=clock, rng=rng, limits=limits).bind
 
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
         """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""
@@ -207,13 +194,8 @@ class KubeClient:
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
-        query = {
-            "watch": "true",
-            "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(timeout_s),
-        }
-        url = _with_query(path, query)
+        query = {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
+        url = _with_query(path, query | {"timeoutSeconds": str(timeout_s)})
         async with aclosing(self._transport.lines(url, open_s=_REQUEST_S)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
@@ -223,27 +205,19 @@ class KubeClient:
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now."""
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
-        await self._patch_pod(namespace, name, uid, body, content_type=_MERGE_PATCH)
+        await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, body, content_type=_MERGE_PATCH)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
 
         When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone.
         """
-        await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, opens_gate=True)
+        await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, patch, opens_gate=True)
 
     async def _patch_pod(
-        self,
-        namespace: str,
-        name: str,
-        uid: PodUid,
-        body: bytes,
-        *,
-        content_type: str,
+        self, path: str, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str = _STRATEGIC,
         opens_gate: bool = False,
-        path: str = "",
-    ) -> None:
-        path = path or calls.PODS.path(namespace, name)
+    ) -> None:  # fmt: skip
         try:
             await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
@@ -253,7 +227,7 @@ class KubeClient:
                 now = _POD.decode(await self.get_pod(namespace, name))
             if now.metadata.uid != uid:
                 raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
-            if not opens_gate or GATE in [gate.name for gate in now.spec.scheduling_gates or ()]:
+            if not opens_gate or GATE in [gate.get("name") for gate in now.spec.scheduling_gates or ()]:
                 raise
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
@@ -267,13 +241,12 @@ class KubeClient:
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
-        found: list[Labelled] = []
+        owners: list[Labelled] = []
         for kind, resource in calls.SUSPENDED_AT:
-            path = f"{resource.collection()}?{urlencode({'labelSelector': label})}"
             with suppress(NotFoundError):
-                items = await read_all(self, path)
-                found.extend(Labelled(resource.api_version, kind, item) for item in items)
-        return found
+                items = await read_all(self, f"{resource.collection()}?{urlencode({'labelSelector': label})}")
+                owners += [Labelled(resource.api_version, kind, item) for item in items]
+        return owners
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
@@ -281,27 +254,20 @@ class KubeClient:
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
-        unchanged = {"resourceVersion": resource_version} if resource_version else {}
-        body = msgspec.json.encode(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "Eviction",
-                "metadata": {"name": name, "namespace": namespace},
-                "deleteOptions": {"preconditions": {"uid": uid, **unchanged}},
-            }
-        )
+        only = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
+        eviction: dict[str, Any] = {"apiVersion": "policy/v1", "kind": "Eviction"}
+        eviction["metadata"] = {"name": name, "namespace": namespace}
+        body = msgspec.json.encode(eviction | {"deleteOptions": {"preconditions": only}})
         path = calls.PODS.path(namespace, name, "eviction")
         await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
-        query = urlencode({"fieldManager": STATUS_WRITER})
-        return await self._merge(f"{calls.POD_GROUPS.path(namespace, name, 'status')}?{query}", patch)
+        return await self._merge(calls.POD_GROUPS.path(namespace, name, "status") + _AS_WRITER, patch)
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the status of the very pod `uid`; ConflictError: it was replaced."""
-        path = f"{calls.PODS.path(namespace, name, 'status')}?{urlencode({'fieldManager': STATUS_WRITER})}"
-        await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, path=path)
+        await self._patch_pod(calls.PODS.path(namespace, name, "status") + _AS_WRITER, namespace, name, uid, patch)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
         return await self._transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
@@ -309,8 +275,7 @@ class KubeClient:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
-        path = calls.EVENTS.collection(namespace)
-        await self._transport.send("POST", path, body=body, timeout_s=_REQUEST_S)
+        await self._transport.send("POST", calls.EVENTS.collection(namespace), body=body, timeout_s=_REQUEST_S)
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:
@@ -318,7 +283,7 @@ def _with_query(path: str, query: Mapping[str, str]) -> str:
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 
-class _User(msgspec.Struct):
+class _User(msgspec.Struct, frozen=True):
     username: str = ""
     extra: dict[str, list[str]] | None = None
 
@@ -326,7 +291,7 @@ class _User(msgspec.Struct):
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
     audiences: list[str] | None = None
-    user: _User = msgspec.field(default_factory=_User)
+    user: _User = _User()
 
 
 class _TokenReview(msgspec.Struct):

@@ -18,11 +18,9 @@ from extender.kube.transport import Transport, mapped
 
 Json = dict[str, Any]
 STRATEGIC: Final = "application/strategic-merge-patch+json"
-_AGENT: Final = "netgang-operator"
-_CALLS_AT_ONCE: Final = 16
 _TIMEOUT_S: Final = 15.0
-_PAGE: Final = 500
 _PAGE_BYTES: Final = 256 * 1024 * 1024
+_DOCUMENT: Final = msgspec.json.Decoder(Json)
 
 
 class OperatorApi:
@@ -35,7 +33,7 @@ class OperatorApi:
     @asynccontextmanager
     async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
         """One with a transport to this API server."""
-        async with Transport(server, concurrency=_CALLS_AT_ONCE, agent=_AGENT) as transport:
+        async with Transport(server, concurrency=16, agent="netgang-operator") as transport:
             yield cls(transport)
 
     async def get(self, path: str) -> Json | None:
@@ -47,7 +45,7 @@ class OperatorApi:
         """The objects of a collection as raw JSON, page by page; nothing where the kind is not served."""
         token = ""
         while True:
-            asked = {"limit": str(_PAGE), **(query or {}), **({"continue": token} if token else {})}
+            asked = {"limit": "500", **(query or {}), **({"continue": token} if token else {})}
             url = f"{path}?{urlencode(asked)}"
             try:
                 body = await self._transport.send("GET", url, timeout_s=60.0, limit_bytes=_PAGE_BYTES)
@@ -89,6 +87,3 @@ class OperatorApi:
     def _read(body: bytes, what: str) -> Json:
         with mapped(what):
             return decoded(_DOCUMENT, body)
-
-
-_DOCUMENT = msgspec.json.Decoder(Json)

@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from extender.kube.client import BindLimits, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.transport import Transport
 from extender.runtime.clock import Backoff, SystemClock
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
@@ -19,8 +21,10 @@ def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServe
     return ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)
 
 
-def client_of(url: str, *, limits: BindLimits = QUICK) -> KubeClient:
-    return KubeClient(server_of(url), clock=SystemClock(), rng=random.Random(0), limits=limits)
+@asynccontextmanager
+async def client_of(url: str, *, limits: BindLimits = QUICK) -> AsyncIterator[KubeClient]:
+    async with Transport(server_of(url)) as transport:
+        yield KubeClient(transport, clock=SystemClock(), rng=random.Random(0), limits=limits)
 
 
 @pytest.fixture
