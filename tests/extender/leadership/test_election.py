@@ -51,9 +51,6 @@ def leader(*, at_s: float = 10.0) -> Election:
     return one
 
 
-# -- one candidate ----------------------------------------------------------------------------------------------------
-
-
 def test_an_identity_is_needed() -> None:
     """The empty one is what a released Lease says."""
     with pytest.raises(ValueError, match="identity"):
@@ -187,9 +184,6 @@ def test_only_pauses_after_failures_differ() -> None:
     assert one.due_s == pytest.approx(4.5)
     one.has_failed(one.next(now_s=4.5, wall_us=0), sent_s=4.5, now_s=4.6)
     assert one.due_s == pytest.approx(5.1, abs=0.001)
-
-
-# -- several candidates, and a world that goes wrong ------------------------------------------------------------------
 
 
 CHANCES = st.integers(0, 2**32).map(random.Random)

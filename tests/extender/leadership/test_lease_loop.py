@@ -80,9 +80,6 @@ def cut_off(replica: Replica) -> None:
     replica.leases.cut = True
 
 
-# -- the standby ------------------------------------------------------------------------------------------------------
-
-
 async def test_a_standby_is_ready_and_says_no() -> None:
     """Filter and bind are errors, prioritize is answered, and /readyz says who leads (docs/safety.md S16)."""
     async with two() as (group, _, b):
@@ -154,9 +151,6 @@ async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptu
         group.stored.forbidden = False
         await a.world.settle(2.0)
         assert a.leads
-
-
-# -- take-over --------------------------------------------------------------------------------------------------------
 
 
 async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> None:
@@ -293,9 +287,6 @@ async def test_who_lost_the_lease_may_lead_again() -> None:
         assert answers(await a.world.bind_and_settle(*names)) == [None, None]
 
 
-# -- an orderly end ---------------------------------------------------------------------------------------------------
-
-
 async def test_who_ends_in_order_is_followed_at_once() -> None:
     async with two() as (group, a, b):
         waiting, _ = a.world.gang("held", 2)
@@ -333,9 +324,6 @@ async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> N
         assert a.world.now_s - began_s <= 4.0
         await b.world.settle(TAKE_OVER_S)
         assert b.leads
-
-
-# -- the label --------------------------------------------------------------------------------------------------------
 
 
 async def test_a_label_of_a_former_process_is_removed() -> None:

@@ -270,8 +270,8 @@ async def test_status_shows_how_it_is() -> None:
 async def test_cancelling_closes_the_watch() -> None:
     async with following() as (api, _sink, _):
         await settle()
-        assert api.open_watches == 1
-    assert api.open_watches == 0
+        assert api.store.open_watches == 1
+    assert api.store.open_watches == 0
 
 
 AWAY = ApiUnavailableError("connection refused")
