@@ -31,7 +31,7 @@ from extender.bootstrap.sources import closing, sources_of
 from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError, ConfigError, NetworkSourceError
 from extender.kube import calls
-from extender.kube.operator_client import OperatorApi
+from extender.kube.client import OperatorApi
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.election import LeaseTimes
 from extender.network.answers import merged

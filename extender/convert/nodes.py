@@ -35,20 +35,17 @@ class _NodeSpec(Json):
     unschedulable: bool | None = None
 
 
-class _Condition(Json):
-    type: str
-    status: str
-
-
-class _Address(Json):
-    address: str
+class _Entry(Json):  # A condition, or an address
+    type: str = ""
+    status: str = ""
+    address: str = ""
 
 
 class _NodeStatus(Json):
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
-    conditions: list[_Condition] | None = None
-    addresses: list[_Address] | None = None
+    conditions: list[_Entry] | None = None
+    addresses: list[_Entry] | None = None
 
 
 class _Node(Json):
@@ -82,7 +79,7 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
         unschedulable=bool(spec.unschedulable),
         ready=all(one.status == "True" for one in status.conditions or () if one.type == "Ready"),
         leaving=meta.deletion_timestamp is not None or any(taint.key in _LEAVING_TAINTS for taint in taints),
-        addresses=tuple(dict.fromkeys(one.address for one in status.addresses or ())),
+        addresses=tuple(dict.fromkeys(one.address for one in status.addresses or () if one.address)),
         annotations=tuple(sorted(pair for pair in annotations.items() if pair[0].startswith(ENDPOINT_ANNOTATIONS))),
         created_s=seconds(meta.creation_timestamp),
     )

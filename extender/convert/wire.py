@@ -14,7 +14,7 @@ Rules (facts about kube-scheduler 1.33 to 1.37):
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias, TypeVar, assert_never
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -141,15 +141,27 @@ def decode_bind(body: bytes) -> BindArgs:
 
 def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
     """Write an ExtenderFilterResult. O(names). ValueError: a node not asked for passes (it would drop the call)."""
-    match answer:
-        case Failed(error):
-            return encode_filter_error(error)
-        case Refused(reason):
-            return _refusal(args, reason)
-        case Passed(names, others):
-            return _pass(args, names, others) if names else _refusal(args, others)
-        case _:
-            assert_never(answer)
+    if isinstance(answer, Failed):
+        return encode_filter_error(answer.error)
+    if isinstance(answer, Refused):
+        return _refusal(args, answer.reason)
+    names, asked = answer.names, args.node_names
+    if not names:
+        return _refusal(args, answer.others)
+    if names is asked and args.nodes_json is None:
+        return _result(b"null", args.names_json or _json(asked), b"null", b'""')
+    passed = frozenset(names)
+    all_asked = asked if len(passed) == 1 else frozenset(asked)  # to hash 5,000 names takes longer than the answer
+    if strange := [name for name in names if name not in all_asked]:
+        raise ValueError(f"nodes pass that were not asked: {strange[:3]}")
+    nodes = b"null"
+    if args.nodes_json is not None:
+        items = [item for name, item in zip(asked, args.nodes_json, strict=True) if name in passed]
+        nodes = b'{"metadata":{},"items":[' + b",".join(items) + b"]}"
+    reasons = b"null"
+    if len(passed) < len(asked) <= REASONS_SHOWN_MAX:
+        reasons = _json({name: answer.others for name in asked if name not in passed})
+    return _result(nodes, _json(names), reasons, b'""')
 
 
 def encode_filter_error(text: str) -> bytes:
@@ -198,24 +210,6 @@ def _read_nodes(sent: ExtenderArgs) -> tuple[list[NodeName], bytes, list[bytes] 
     if not all(names):
         raise BadRequestError("a node in Nodes has no metadata.name")
     return names, _json(names), items
-
-
-def _pass(args: FilterArgs, names: Sequence[NodeName], others: Reason) -> bytes:
-    asked = args.node_names
-    if names is asked and args.nodes_json is None:
-        return _result(b"null", args.names_json or _json(asked), b"null", b'""')
-    passed = frozenset(names)
-    all_asked = asked if len(passed) == 1 else frozenset(asked)  # to hash 5,000 names takes longer than the answer
-    if strange := [name for name in names if name not in all_asked]:
-        raise ValueError(f"nodes pass that were not asked: {strange[:3]}")
-    nodes = b"null"
-    if args.nodes_json is not None:
-        items = [item for name, item in zip(asked, args.nodes_json, strict=True) if name in passed]
-        nodes = b'{"metadata":{},"items":[' + b",".join(items) + b"]}"
-    reasons = b"null"
-    if len(passed) < len(asked) <= REASONS_SHOWN_MAX:
-        reasons = _json({name: others for name in asked if name not in passed})
-    return _result(nodes, _json(names), reasons, b'""')
 
 
 def _refusal(args: FilterArgs, reason: Reason) -> bytes:

@@ -10,9 +10,9 @@ whose lease outlasts it never has a POST under way as a former leader.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, Self, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -21,6 +21,7 @@ from extender.convert.decode import Headed, decoded
 from extender.convert.podgroups import STATUS_WRITER
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.kube import calls
+from extender.kube.credentials import ApiServer
 from extender.kube.transport import Transport, mapped
 from extender.ports import Binding, Clock, Identity, Labelled, Page, WatchEvent, read_all
 from extender.runtime.clock import Backoff
@@ -30,14 +31,14 @@ from scoring.model import GATE
 
 _REQUEST_S = 10.0
 _REVIEW_S = 5.0
+_OPERATOR_S = 15.0
 _EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
 _PAGE_S = 60.0
 _PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
-
-
 _AS_WRITER = f"?fieldManager={STATUS_WRITER}"
+_Json: TypeAlias = dict[str, Any]
 
 
 class _ListMeta(msgspec.Struct):
@@ -55,8 +56,9 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-PAGES = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
+_PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
 _EVENT = msgspec.json.Decoder(_Event)
+_DOCUMENT = msgspec.json.Decoder(_Json)
 
 
 class BindLimits(msgspec.Struct, frozen=True):
@@ -187,7 +189,7 @@ class KubeClient:
         url = _with_query(path, query)
         raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
-            found = decoded(PAGES, raw)
+            found = decoded(_PAGE, raw)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
         items = [bytes(item) for item in found.items or ()]
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
@@ -318,3 +320,72 @@ class KubeReviews:
             return None
         extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
         return Identity(found.user.username, extra)
+
+
+class OperatorApi:
+    """What tools for operators ask, with an operator's rights: any object, by its address, as plain JSON values.
+
+    What does not exist is `None`; all else is an error of `extender.errors`. `opened` makes one.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
+        """One with a transport to this API server."""
+        async with Transport(server, concurrency=16, agent="netgang-operator") as transport:
+            yield cls(transport)
+
+    async def get(self, path: str) -> _Json | None:
+        """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
+        body = await self._transport.find(path, timeout_s=_OPERATOR_S)
+        return self._read(body, f"GET {path}") if body is not None else None
+
+    async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """The objects of a collection as raw JSON, page by page; nothing where the kind is not served."""
+        token = ""
+        while True:
+            asked = {"limit": "500", **(query or {}), **({"continue": token} if token else {})}
+            url = f"{path}?{urlencode(asked)}"
+            try:
+                body = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
+            except NotFoundError:
+                return
+            with mapped(f"GET {url}"):
+                page = decoded(_PAGE, body)
+            for item in page.items or ():
+                yield bytes(item)
+            token = page.metadata.continue_token
+            if not token:
+                return
+
+    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> list[_Json]:
+        """All objects of a small collection."""
+        return [self._read(item, f"GET {path}") async for item in self.items(path, query)]
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> _Json:
+        """POST an object; as the API server has it then."""
+        text = msgspec.json.encode(body)
+        return self._read(await self._transport.send("POST", path, body=text, timeout_s=_OPERATOR_S), f"POST {path}")
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Strategic merge patch of a built-in kind. Errors: ConflictError, NotFoundError, ApiError 422 and others."""
+        text = msgspec.json.encode(change)
+        await self._transport.send("PATCH", path, body=text, content_type=_STRATEGIC, timeout_s=_OPERATOR_S)
+
+    async def delete(self, path: str, *, resource_version: str = "") -> bool:
+        """Delete one object; false: there was none. With a version, ConflictError if it has changed since."""
+        options: _Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if resource_version:
+            options["preconditions"] = {"resourceVersion": resource_version}
+        with suppress(NotFoundError):
+            await self._transport.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_OPERATOR_S)
+            return True
+        return False
+
+    @staticmethod
+    def _read(body: bytes, what: str) -> _Json:
+        with mapped(what):
+            return decoded(_DOCUMENT, body)

@@ -8,6 +8,7 @@ or when it is refused. What cannot be used is a ConfigError that names file and 
 import asyncio
 import base64
 import logging
+import math
 import os
 import socket
 import ssl
@@ -35,10 +36,10 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """An Authorization header and for how many seconds it is good; `None`: without end. "" means: send no header."""
+    """An Authorization header and for how many seconds it is good. "" means: send no header."""
 
     header: str
-    lifetime_s: float | None = None
+    lifetime_s: float = math.inf
 
 
 class Authorization:
@@ -48,12 +49,11 @@ class Authorization:
         self._read = read
         self._clock = clock
         self._renewing = asyncio.Lock()
-        self._renew_at_s: float | None = None
         self._keep(read())
 
     async def header(self) -> str:
         """The header to send now; waits only while a token is being renewed."""
-        if self._renew_at_s is not None and self._clock.monotonic_s() >= self._renew_at_s:
+        if self._clock.monotonic_s() >= self._renew_at_s:
             await self._renew(self._header)
         return self._header
 
@@ -75,7 +75,7 @@ class Authorization:
 
     def _keep(self, token: Token) -> None:
         self._header = token.header
-        self._renew_at_s = None if token.lifetime_s is None else self._clock.monotonic_s() + token.lifetime_s
+        self._renew_at_s = self._clock.monotonic_s() + token.lifetime_s
 
 
 class Tls(msgspec.Struct, frozen=True):

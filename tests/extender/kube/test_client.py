@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.calls import PODS
-from extender.kube.client import BindLimits, KubeClient, KubeReviews
-from extender.kube.operator_client import OperatorApi
+from extender.kube.client import BindLimits, KubeClient, KubeReviews, OperatorApi
 from extender.kube.transport import Transport
 from extender.ports import Binding, Identity
 from lab.testbed.apiserver.server import Fault, LoopbackApi
