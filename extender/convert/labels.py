@@ -37,8 +37,6 @@ _PROBLEM_CHARS = 1000
 _MOST_OPTIONS = 64
 Texts: TypeAlias = Mapping[str, str]  # Labels or annotations
 
-# -- gang --------------------------------------------------------------------------------------------------------------
-
 
 def group_of(
     namespace: str, labels: Texts, annotations: Texts, native_group: str | None = None, *, gated: bool = False
@@ -93,8 +91,6 @@ def _shared_ref(namespace: str, name: str, source: GangSource, minimum: int | No
     """Equal references are one object, and so are their keys; pods of one gang come together."""
     return shared(GroupRef(GangKey(intern(gang_key(namespace, name))), source, minimum, problem))
 
-
-# -- job, role, index --------------------------------------------------------------------------------------------------
 
 _BATCH = "batch.kubernetes.io/"
 COMPLETION_INDEX = _BATCH + "job-completion-index"
@@ -202,8 +198,6 @@ def _job_key(namespace: str, name: str) -> JobKey:
     """Equal keys are one object; pods of one job come together."""
     return JobKey(intern(f"{namespace}/{name}"))
 
-
-# -- own options, and keys that are none -------------------------------------------------------------------------------
 
 _MOST_KEYS: Final = 64
 _MOST_NAMED: Final = 3

@@ -28,6 +28,7 @@ from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, parse
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for it; nothing is bound here
 _LARGEST = 2**52  # A pod asks for no more than this of anything, so that the members of a gang add up within int64
 _KEY_BYTES = 64 * 1024
+_COUNTED, _HUGE = ("cpu", "memory"), "hugepages-"  # What `spec.resources` may ask for the whole pod
 _PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each look at a node costs as much
 Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
 
@@ -238,21 +239,21 @@ def _member_class(
     labels = decode(_selector, selector, what="spec.nodeSelector") if selector else {}
     near = decode(_affinity, affinity, what="spec.affinity.nodeAffinity") if affinity else _NodeAffinity()
     required = near.required_during_scheduling_ignored_during_execution
-    terms = (required.node_selector_terms or ()) if required is not None else ()
+    alternatives = [
+        NodeSelectorTerm(_lines(term.match_expressions), _lines(term.match_fields))
+        for term in (required or _SelectorTerms()).node_selector_terms or ()
+    ]
     listed = decode(_tolerations, tolerated, what="spec.tolerations") if tolerated else []
     tolerations = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
     limits = Constraints(
         node_selector=tuple(sorted(labels.items())),
-        affinity=None if required is None else tuple([_term(one) for one in terms]),
+        affinity=tuple(alternatives) if required is not None else None,
         tolerations=tuple(sorted(tolerations, key=astuple)),
         host_ports=_host_ports(ports, host_network=host_network),
         claims=claims,
     )
     requests = _requests(containers, init, pod, overhead, infeasible=infeasible)
     return shared(MemberClass(role, shared(requests), shared(limits), lineage))
-
-
-# -- where it may go ---------------------------------------------------------------------------------------------------
 
 
 def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
@@ -271,14 +272,9 @@ def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
     return tuple([name for name, there in held.items() if there])
 
 
-def _term(term: _SelectorTerm) -> NodeSelectorTerm:
-    expressions, fields = (
-        tuple(
-            [Requirement(intern(one.key), intern(one.operator), tuple(map(intern, one.values or ()))) for one in part]
-        )
-        for part in (term.match_expressions or (), term.match_fields or ())
-    )
-    return NodeSelectorTerm(expressions, fields)
+def _lines(listed: list[_SelectorLine] | None) -> tuple[Requirement, ...]:
+    lines = [(intern(one.key), intern(one.operator), tuple(map(intern, one.values or ()))) for one in listed or ()]
+    return tuple([Requirement(*line) for line in lines])
 
 
 def _host_ports(ports: Sequence[bytes], *, host_network: bool) -> tuple[HostPort, ...]:
@@ -290,9 +286,6 @@ def _host_ports(ports: Sequence[bytes], *, host_network: bool) -> tuple[HostPort
             if number > 0:
                 taken.add(HostPort(port.protocol or "TCP", port.host_ip or _EVERY_ADDRESS, number))
     return tuple(sorted(taken, key=astuple))
-
-
-# -- what it takes -----------------------------------------------------------------------------------------------------
 
 
 def _requests(
@@ -314,14 +307,14 @@ def _requests(
     whole, whole_limits = _written(pod.spec, "spec.resources")
     if whole or whole_limits:
         for name, limit in _aggregate(limits, init).items():
-            if _huge(name) and name not in whole:
+            if name.startswith(_HUGE) and name not in whole:
                 whole_limits.setdefault(name, limit)
     if whole_limits:
         for name, amount in _aggregate(asked, init).items():
-            if not _huge(name):
+            if not name.startswith(_HUGE):
                 whole.setdefault(name, amount)
         whole = whole_limits | whole
-    whole = {name: amount for name, amount in whole.items() if name in ("cpu", "memory") or _huge(name)}
+    whole = {name: amount for name, amount in whole.items() if name in _COUNTED or name.startswith(_HUGE)}
     whole_now = _in_force(whole, pod, "status.", infeasible=infeasible)
     for name in whole:
         total[name] = whole_now.get(name, 0)
@@ -381,10 +374,6 @@ def _read(quantities: Quantities | None, field: str) -> Thousandths:
         if amounts[name] < 0:
             raise ValueError(f"{field}: {name}: {quantity!r} is negative")
     return amounts
-
-
-def _huge(name: str) -> bool:
-    return name.startswith("hugepages-")
 
 
 def _raise(top: Thousandths, other: Thousandths) -> None:

@@ -136,9 +136,6 @@ def _daemon(namespace: str, owner: OwnerReference) -> str:
     return intern(f"{namespace}/{owner.uid}")
 
 
-# -- conditions --------------------------------------------------------------------------------------------------------
-
-
 def _refusal_of(scheduled: PodCondition) -> tuple[str, str]:
     """Why kube-scheduler did not place a pod, bounded: its own words, and the part that holds whatever the node.
 

@@ -16,7 +16,7 @@ Right: TypeAlias = tuple[str, str, str]  # (verb, API group, resource[/subresour
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """Where a kind is served: API group ("" is the core group), version, plural; nodes are not in namespaces."""
+    """Where a kind is served; the core group is ""."""
 
     group: str
     version: str
@@ -39,13 +39,7 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.root}{inside}/{self.plural}"
 
     def path(self, namespace: str, name: str, subresource: str = "") -> str:
-        """URL path of one object or of its subresource; names are quoted, so that none can leave its place.
-
-        >>> PODS.path("team-a", "w-0", "binding")
-        '/api/v1/namespaces/team-a/pods/w-0/binding'
-        >>> PODS.path("team-a", "../x")
-        '/api/v1/namespaces/team-a/pods/..%2Fx'
-        """
+        """URL path of one object or of its subresource; names are quoted, so that none can leave its place."""
         tail = f"/{subresource}" if subresource else ""
         return f"{self.collection(namespace)}/{quote(name, safe='')}{tail}"
 
