@@ -163,8 +163,11 @@ class Pool:
 
     def one(self, value: T) -> T:
         """The first living value equal to this one; it can be referred to weakly. Cost: a hash and a comparison."""
-        mine = ref(value, self._known.__delitem__)
-        same: T | None = self._known.setdefault(mine, mine)()
+        known = self._known.get(ref(value))
+        if known is None:
+            mine = ref(value, self._known.__delitem__)
+            known = self._known.setdefault(mine, mine)
+        same: T | None = known()
         return value if same is None else same
 
 
