@@ -119,17 +119,14 @@ def membership(
 
     A controller of unknown kind makes its pods workers of a job only when they form a gang: a Deployment is no job.
     """
-    place = _by_labels(namespace, labels, annotations)
-    if place[1] is None and in_gang:
-        owner = next(
-            (one for one in owners if one.controller and one.kind != "Node" and len(one.name) <= NAME_CHARS), None
-        )
-        index = whole_number(labels.get("apps.kubernetes.io/pod-index"))
-        place = (Role.WORKER, _job(namespace, owner.name), index) if owner is not None else NO_PLACE
-    if not annotations:
-        return place
-    role, job, index = place
+    role, name, index = _by_labels(labels, annotations)
+    if in_gang and (name is None or len(name) > NAME_CHARS):
+        named = (one for one in owners if one.controller and one.kind != "Node" and len(one.name) <= NAME_CHARS)
+        owner = next(named, None)
+        at = whole_number(labels.get("apps.kubernetes.io/pod-index"))
+        role, name, index = (Role.WORKER, owner.name, at) if owner is not None else NO_PLACE
     given = whole_number(annotations.get(INDEX_ANNOTATION))
+    job = _job_key(namespace, name) if name is not None and len(name) <= NAME_CHARS else None
     return _OWN_ROLES.get(annotations.get(ROLE_ANNOTATION, ""), role), job, index if given is None else given
 
 
@@ -152,45 +149,37 @@ def run_of(labels: Texts, owners: Sequence[OwnerReference]) -> RunRef | None:
     return shared(RunRef(*(text[:NAME_CHARS] for text in (uid, kind, name, whole))))
 
 
-def _by_labels(namespace: str, labels: Texts, annotations: Texts) -> Place:
+def _by_labels(labels: Texts, annotations: Texts) -> tuple[Role, str | None, int | None]:
+    completion = whole_number(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
     if (name := labels.get(_TRAINING + "job-name")) is not None:
         role = labels.get(_TRAINING + "replica-type") or labels.get(_TRAINING + "job-role")
-        return _role(role), _job(namespace, name), whole_number(labels.get(_TRAINING + "replica-index"))
+        return _role(role), name, whole_number(labels.get(_TRAINING + "replica-index"))
     if (name := labels.get(_VOLCANO + "job-name")) is not None:
         role = labels.get(_VOLCANO + "task-spec") or annotations.get(_VOLCANO + "task-spec")
         task = labels.get(_VOLCANO + "task-index") or annotations.get(_VOLCANO + "task-index")
-        return _role(role), _job(namespace, name), whole_number(task)
+        return _role(role), name, whole_number(task)
     if (name := labels.get(_JOBSET + "jobset-name")) is not None:
         # Completion index inside the only Job of its role; else counted through all Jobs of the set
-        index = _completion_index(labels, annotations)
         if labels.get(_JOBSET + "replicatedjob-replicas") != "1":
             number = whole_number(labels.get(_JOBSET + "job-global-index") or labels.get(_JOBSET + "job-index"))
-            index = None if number is None else number * _SPAN + (index or 0)
-        return _role(labels.get(_JOBSET + "replicatedjob-name")), _job(namespace, name), index
+            completion = None if number is None else number * _SPAN + (completion or 0)
+        return _role(labels.get(_JOBSET + "replicatedjob-name")), name, completion
     if (name := labels.get(_LWS + "name")) is not None:
         group = whole_number(labels.get(_LWS + "group-index")) or 0
         inside = whole_number(labels.get(_LWS + "worker-index"))
         if inside is None:
-            return Role.WORKER, _job(namespace, name), None
+            return Role.WORKER, name, None
         size = whole_number(annotations.get(_LWS + "size")) or _SPAN
-        return Role.CHIEF if inside == 0 else Role.WORKER, _job(namespace, name), group * size + inside
+        return Role.CHIEF if inside == 0 else Role.WORKER, name, group * size + inside
     if (name := labels.get("ray.io/cluster")) is not None:
-        return _role(labels.get("ray.io/node-type")), _job(namespace, name), None
+        return _role(labels.get("ray.io/node-type")), name, None
     if (name := labels.get(_BATCH + "job-name") or labels.get("job-name")) is not None:
-        return Role.WORKER, _job(namespace, name), _completion_index(labels, annotations)
+        return Role.WORKER, name, completion
     return NO_PLACE
-
-
-def _completion_index(labels: Texts, annotations: Texts) -> int | None:
-    return whole_number(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
 
 
 def _role(text: str | None) -> Role:
     return _ROLES.get((text or "")[:NAME_CHARS].lower(), Role.WORKER)
-
-
-def _job(namespace: str, name: str) -> JobKey | None:
-    return _job_key(namespace, name) if len(name) <= NAME_CHARS else None
 
 
 @lru_cache(maxsize=64)

@@ -80,7 +80,6 @@ def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes
 
 STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)
 _JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
-"""field of GroupStatus → its name in the PodGroup's status, where that is another one"""
 
 
 def status_patch(seen: PodGroup, wanted: GroupStatus, *, only: frozenset[str]) -> bytes | None:
@@ -88,17 +87,13 @@ def status_patch(seen: PodGroup, wanted: GroupStatus, *, only: frozenset[str]) -
 
     It names the version that was seen, too: a PodGroup that changed since is left alone.
     """
-    now, then = _written(seen.status), _written(wanted)
-    changed = {_JSON_NAMES.get(name, name): then[name] for name in then if name in only and now[name] != then[name]}
-    if not changed:
+    now, then = msgspec.structs.asdict(seen.status), msgspec.structs.asdict(wanted)
+    names = [name for name in then if name in only and now[name] != then[name]]
+    if not names:
         return None
-    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
-    return msgspec.json.encode({"metadata": metadata, "status": changed})
-
-
-def _written(status: GroupStatus) -> Fields:
-    """Field → its value in JSON; None: a merge patch is to remove it."""
-    start_s = status.schedule_start_s
+    start_s = wanted.schedule_start_s
     start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
-    return msgspec.structs.asdict(status) | texts
+    then |= {"phase": wanted.phase or None, "occupied_by": wanted.occupied_by or None, "schedule_start_s": start}
+    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
+    changed = {_JSON_NAMES.get(name, name): then[name] for name in names}  # None: to be removed
+    return msgspec.json.encode({"metadata": metadata, "status": changed})

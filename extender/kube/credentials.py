@@ -168,7 +168,14 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     if found.tls_server_name:
         if found.proxy:
             raise ConfigError(f"kubeconfig {path}: tls-server-name and proxy-url are not supported together")
-        url, tls = _named_otherwise(url, found.tls_server_name, tls, path=path)
+        name, parts = found.tls_server_name, urlsplit(url)  # the name that the certificate has takes the host's place
+        port = parts.port or 443
+        try:
+            address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)[0][4][0]
+        except OSError as error:
+            raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server: {parts.hostname}: {error}") from error
+        url = urlunsplit(parts._replace(netloc=f"{name}:{port}"))
+        tls = replace(tls, found_at=(name, str(address), port))
     return ApiServer(url, Authorization(read, clock=clock), tls, found.proxy or None)
 
 
@@ -265,14 +272,3 @@ def _tls(authority: Path | None, *identity: Path, verified: bool = True, source:
     except (OSError, ValueError) as error:  # the latter: of pyreqwest
         raise ConfigError(f"{source}: certificate or key cannot be used: {error}") from error
     return tls
-
-
-def _named_otherwise(url: str, name: str, tls: Tls, *, path: Path) -> tuple[str, Tls]:
-    """The URL with the name that its server's certificate has, and where the server is."""
-    parts = urlsplit(url)
-    port = parts.port or 443
-    try:
-        address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)[0][4][0]
-    except OSError as error:
-        raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server: {parts.hostname}: {error}") from error
-    return urlunsplit(parts._replace(netloc=f"{name}:{port}")), replace(tls, found_at=(name, str(address), port))
