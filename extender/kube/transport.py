@@ -155,14 +155,17 @@ async def _chunks(response: Response) -> AsyncIterator[bytes]:
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
     """Whole, not empty lines of a stream. Errors: ApiUnavailableError: longer than `limit_bytes`. Cost: O(bytes)."""
-    line = bytearray()
+    begun: list[bytes] = []  # pieces of the line that has no end yet
+    size = 0
     async for chunk in chunks:
         for number, piece in enumerate(chunk.split(b"\n")):
-            if number and line:
-                yield bytes(line)
-                line.clear()
-            line += piece
-            if len(line) > limit_bytes:
+            if number:
+                if line := b"".join(begun):
+                    yield line
+                begun, size = [], 0
+            begun.append(piece)
+            size += len(piece)
+            if size > limit_bytes:
                 raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
 
 
