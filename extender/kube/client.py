@@ -12,6 +12,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 from urllib.parse import urlencode
 
@@ -35,6 +36,7 @@ _OPERATOR_S = 15.0
 _EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
 _PAGE_S = 60.0
 _PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
+_BIND_AGAIN = Backoff(first_s=0.05, limit_s=1.0)
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
 _AS_WRITER = f"?fieldManager={STATUS_WRITER}"
@@ -61,15 +63,6 @@ _EVENT = msgspec.json.Decoder(_Event)
 _DOCUMENT = msgspec.json.Decoder(_Json)
 
 
-class BindLimits(msgspec.Struct, frozen=True):
-    """How long and how often one Binding is tried."""
-
-    deadline_s: float = BINDING_MAX_S
-    attempt_s: float = 3.0
-    attempts: int = 4
-    backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))
-
-
 class _BoundSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
     scheduling_gates: list[dict[str, Any]] | None = None
@@ -82,14 +75,17 @@ class _BoundPod(Headed):
 _POD = msgspec.json.Decoder(_BoundPod)  # What of a pod shows how a Binding or patch ended
 
 
+@dataclass(eq=False, repr=False)
 class Binder:
-    """Posts Bindings through one transport."""
+    """Posts Bindings through one transport; how long and how often each is tried."""
 
-    def __init__(self, transport: Transport, *, clock: Clock, rng: random.Random, limits: BindLimits) -> None:
-        self._transport = transport
-        self._clock = clock
-        self._rng = rng
-        self._limits = limits
+    transport: Transport
+    clock: Clock
+    rng: random.Random
+    deadline_s: float = BINDING_MAX_S
+    attempt_s: float = 3.0
+    attempts: int = 4
+    backoff: Backoff = _BIND_AGAIN
 
     async def bind(self, binding: Binding) -> None:
         """Return once the pod is known to be on the node.
@@ -97,7 +93,7 @@ class Binder:
         Errors: ConflictError (elsewhere, replaced, gated or being deleted), NotFoundError (pod is gone), ApiError
         (refused for good, or 429 to the last), ApiUnavailableError (the outcome is not known).
         """
-        ends_s = self._clock.monotonic_s() + self._limits.deadline_s
+        ends_s = self.clock.monotonic_s() + self.deadline_s
         path = calls.PODS.path(binding.namespace, binding.name, "binding")
         head = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
         target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}
@@ -105,7 +101,7 @@ class Binder:
         failures = 0
         while True:
             try:
-                await self._transport.send("POST", path, body=body, timeout_s=self._share(ends_s))
+                await self.transport.send("POST", path, body=body, timeout_s=self._share(ends_s))
                 return
             except ConflictError:
                 if await self._is_there(binding, ends_s=ends_s):
@@ -115,7 +111,7 @@ class Binder:
                 if not _may_have_worked_or_may_later(error):
                     raise
                 failures += 1
-                waited = failures < self._limits.attempts and await self._wait(failures, error, ends_s=ends_s)
+                waited = failures < self.attempts and await self._wait(failures, error, ends_s=ends_s)
                 if await self._is_there(binding, ends_s=ends_s):
                     return
                 if not waited:
@@ -127,7 +123,7 @@ class Binder:
         while True:
             try:
                 path = calls.PODS.path(binding.namespace, binding.name)
-                found = _POD.decode(await self._transport.send("GET", path, timeout_s=self._share(ends_s)))
+                found = _POD.decode(await self.transport.send("GET", path, timeout_s=self._share(ends_s)))
                 break
             except msgspec.MsgspecError as error:
                 raise ApiUnavailableError(f"pod {binding.namespace}/{binding.name} cannot be read: {error}") from error
@@ -147,14 +143,14 @@ class Binder:
     async def _wait(self, failures: int, error: ApiError | ApiUnavailableError, *, ends_s: float) -> bool:
         """Wait before another try; false at once when that would not leave time for it."""
         asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-        delay_s = self._limits.backoff.delay_s(failures, rng=self._rng, retry_after_s=asked_s)
-        if self._clock.monotonic_s() + delay_s >= ends_s:
+        delay_s = self.backoff.delay_s(failures, rng=self.rng, retry_after_s=asked_s)
+        if self.clock.monotonic_s() + delay_s >= ends_s:
             return False
         await asyncio.sleep(delay_s)
         return True
 
     def _share(self, ends_s: float) -> float:
-        return max(0.0, min(self._limits.attempt_s, ends_s - self._clock.monotonic_s()))
+        return max(0.0, min(self.attempt_s, ends_s - self.clock.monotonic_s()))
 
 
 def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool:
@@ -173,11 +169,9 @@ def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError 
 class KubeClient:
     """ClusterApi of one API server."""
 
-    def __init__(
-        self, transport: Transport, *, clock: Clock, rng: random.Random, limits: BindLimits = BindLimits()
-    ) -> None:
-        self._transport = transport
-        self.bind = Binder(transport, clock=clock, rng=rng, limits=limits).bind
+    def __init__(self, binder: Binder) -> None:
+        self._transport = binder.transport
+        self.bind = binder.bind
 
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
         """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""

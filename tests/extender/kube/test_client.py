@@ -10,16 +10,15 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NetgangError, NotFoundError
 from extender.kube.calls import PODS
-from extender.kube.client import BindLimits, KubeClient, KubeReviews, OperatorApi
+from extender.kube.client import KubeClient, KubeReviews, OperatorApi
 from extender.kube.transport import Transport
 from extender.ports import Binding, Identity
 from lab.testbed.apiserver.server import Fault, LoopbackApi
 from scoring.ids import NodeName, PodUid
-from tests.extender.kube.conftest import QUICK, client_of, server_of
+from tests.extender.kube.conftest import client_of, server_of
 
 U1 = PodUid("u1")
 
@@ -297,8 +296,7 @@ async def test_success_is_the_pod_on_its_node(faults: Sequence[Fault], loopback:
     binding = add_pod(loopback)
     for fault in faults:
         loopback.fail_next("bind", fault)
-    attempt_s = 0.2 if TOO_LATE in faults else 10.0
-    async with client_of(loopback.url, limits=replace(QUICK, attempt_s=attempt_s)) as client:
+    async with client_of(loopback.url, attempt_s=0.2 if TOO_LATE in faults else 10.0) as client:
         await client.bind(binding)
     assert loopback.store.get(PODS, "default", "p")["spec"]["nodeName"] == "n1"
     assert loopback.store.bindings == [binding]
@@ -362,7 +360,7 @@ async def test_an_outcome_that_cannot_be_read_in_time_is_unknown(
     loopback.fail_next("bind", bind)
     loopback.fail_next("get", get, times=1000)
     begun_s = asyncio.get_running_loop().time()
-    async with client_of(loopback.url, limits=BindLimits(deadline_s=0.5, attempt_s=60.0)) as client:
+    async with client_of(loopback.url, deadline_s=0.5, attempt_s=60.0, attempts=100) as client:
         with pytest.raises(ApiUnavailableError, match="outcome unknown"):
             await client.bind(add_pod(loopback))
     assert asyncio.get_running_loop().time() - begun_s < 5.0
