@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.convert import admission_patch, narrowed_terms
-from extender.convert.patches import condition_patch
+from extender.convert.patches import admission_patch, condition_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
 from extender.kube.client import Binder, KubeClient
