@@ -58,17 +58,12 @@ def admission_patch(pod: Pod, node: NodeName, terms: Sequence[Fields] | msgspec.
 
 
 def _term(expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> Fields:
-    term: Fields = {"matchExpressions": [_line(one) for one in expressions]}
-    if fields:
-        term["matchFields"] = [_line(one) for one in fields]
-    return term
+    named = {"matchFields": list(map(_line, fields))} if fields else {}
+    return {"matchExpressions": list(map(_line, expressions)), **named}
 
 
 def _line(one: Requirement) -> Fields:
-    line: Fields = {"key": one.key, "operator": one.operator}
-    if one.values:
-        line["values"] = list(one.values)
-    return line
+    return {"key": one.key, "operator": one.operator, **({"values": list(one.values)} if one.values else {})}
 
 
 def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes:
