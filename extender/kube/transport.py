@@ -29,11 +29,6 @@ from extender.kube.credentials import ApiServer
 
 _OBJECT_BYTES: Final = 16 * 2**20  # Also of a line; etcd refuses objects above 1.5 MiB, JSON makes six times as much
 _ERROR_BODY_BYTES: Final = 64 * 1024  # Enough for a Status
-_CONNECT: Final = timedelta(seconds=5)
-_IDLE_CONNECTION: Final = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
-_SILENT: Final = timedelta(seconds=150)  # Longer than any watch may be silent
-_UNSENT: Final = timedelta(seconds=5)
-"""The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)."""
 _KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
 _MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
 _LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
@@ -51,10 +46,11 @@ def client_of(server: ApiServer, *, agent: str = "netgang") -> Client:
         .user_agent(agent)
         # gzip would cost both sides more CPU than a cluster's network costs time.
         .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
-        .connect_timeout(_CONNECT)
-        .pool_idle_timeout(_IDLE_CONNECTION)
-        .tcp_user_timeout(_UNSENT)
-        .read_timeout(_SILENT)
+        .connect_timeout(timedelta(seconds=5))
+        .pool_idle_timeout(timedelta(seconds=60))  # The API server closes an idle connection after 90 s
+        # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
+        .tcp_user_timeout(timedelta(seconds=5))
+        .read_timeout(timedelta(seconds=150))  # Longer than any watch may be silent
     )
     if server.proxy is not None:
         builder = builder.proxy(ProxyBuilder.all(server.proxy))

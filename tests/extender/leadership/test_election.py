@@ -254,47 +254,38 @@ class World:
     def _ask(self, one: Candidate) -> None:
         sent_s = one.clock(self.now_s)
         call = one.election.next(now_s=sent_s, wall_us=0)
-        open_ = [True]
+        waits = [True]
 
-        def finish(report: Callable[[float], None]) -> None:
-            def reported() -> None:
-                if open_[0]:
-                    open_[0] = False
-                    report(one.clock(self.now_s))
-                    self.at(max(self.now_s, one.world(one.election.due_s)), lambda: self.ask(one))
-
-            self.awake(one, reported)
-
-        def answered(answer: Lease | str | None) -> None:
-            def report(now_s: float) -> None:
-                if call is None:
-                    assert not isinstance(answer, str)
-                    one.election.was_read(answer, sent_s=sent_s, now_s=now_s)
-                elif isinstance(answer, Lease):
-                    one.election.was_written(answer, sent_s=sent_s)
-                else:
-                    one.election.was_refused(sent_s=sent_s, now_s=now_s)
-
-            finish(report)
+        def finish(late: bool, answer: Lease | None = None) -> None:
+            if not waits:
+                return
+            waits.clear()
+            now_s = one.clock(self.now_s)
+            if late:
+                one.election.has_failed(call, sent_s=sent_s, now_s=now_s)
+            elif call is None:
+                one.election.was_read(answer, sent_s=sent_s, now_s=now_s)
+            elif answer is not None:
+                one.election.was_written(answer, sent_s=sent_s)
+            else:
+                one.election.was_refused(sent_s=sent_s, now_s=now_s)
+            self.at(max(self.now_s, one.world(one.election.due_s)), lambda: self.ask(one))
 
         def arrived() -> None:
             answer = self.answer(call)
             if not self.lost():
-                self.at(self.now_s + self.delay_s(), lambda: answered(answer))
+                self.at(self.now_s + self.delay_s(), lambda: self.awake(one, lambda: finish(False, answer)))
 
         if not self.lost():
             self.at(self.now_s + self.delay_s(), arrived)
-        self.at(
-            self.now_s + SHIPPED.renew_deadline_s / 2,
-            lambda: finish(lambda now_s: one.election.has_failed(call, sent_s=sent_s, now_s=now_s)),
-        )
+        self.at(self.now_s + SHIPPED.renew_deadline_s / 2, lambda: self.awake(one, lambda: finish(True)))
 
-    def answer(self, call: Write | None) -> Lease | str | None:
-        """The API server's: the Lease, `None` where there is none, or "refused"."""
+    def answer(self, call: Write | None) -> Lease | None:
+        """The API server's: the Lease; `None`: there is none, or the write is refused."""
         if call is None:
             return self.lease
         if (self.lease and self.lease.version) != (call.over and call.over.version):
-            return "refused"
+            return None
         self.lease = Lease(call.spec, str(next(self._versions)))
         return self.lease
 
