@@ -15,7 +15,7 @@ import msgspec
 
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ConflictError, NotFoundError
-from extender.kube.operator_client import OperatorApi
+from extender.kube.client import OperatorApi
 from extender.ports import Clock
 from scoring.model import GATE, Pod
 

@@ -58,8 +58,8 @@ def doctor(
 
 async def _look(kubeconfig: Path | None, where: "Where", *, url: str | None, cluster: bool) -> "Facts":
     from cli.doctor.cluster_facts import Look, ask_running, ask_sources, of_files
+    from extender.kube.client import OperatorApi
     from extender.kube.credentials import load
-    from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
     clock, seen = SystemClock(), of_files(where)

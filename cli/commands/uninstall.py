@@ -52,8 +52,8 @@ def uninstall(
 
 async def _remove(kubeconfig: Path | None, namespace: str, *, gates: bool, leases: bool, dry_run: bool) -> "Removed":
     from cli.removal import Removal
+    from extender.kube.client import OperatorApi
     from extender.kube.credentials import load
-    from extender.kube.operator_client import OperatorApi
     from extender.runtime.clock import SystemClock
 
     clock = SystemClock()

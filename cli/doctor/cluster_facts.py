@@ -22,7 +22,6 @@ from cli.doctor.facts import (
     LeaseSeen,
     Policies,
     Replica,
-    Right,
     ServiceAddress,
     spec_of,
 )
@@ -32,7 +31,7 @@ from extender.bootstrap.sources import closing, sources_of
 from extender.convert import node_from_json, pod_from_json
 from extender.errors import ApiError, ConfigError, NetworkSourceError
 from extender.kube import calls
-from extender.kube.operator_client import OperatorApi
+from extender.kube.client import OperatorApi
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.election import LeaseTimes
 from extender.network.answers import merged
@@ -331,7 +330,7 @@ async def ask_running(seen: Facts, url: str) -> Facts:
     return replace(seen, answered=answered, sources=sources, endpoints=endpoints)
 
 
-async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[Right, ...]:
+async def denied(create: Create, settings: Settings, account: str, namespace: str) -> tuple[calls.Right, ...]:
     """Rights that `account`, its Lease in `namespace`, needs and has not. Errors: ApiError (403: we may not ask)."""
     myself = await create(
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
@@ -343,12 +342,10 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
     groups = [accounts, f"{accounts}:{namespace}", "system:authenticated"]  # that it is in without saying so
     subject = {} if own else {"user": account, "groups": groups}
     rights = sorted(needed(settings))
-    at_home: dict[Right, list[str]] = {  # right → the objects of netgang's own namespace for which it is needed
-        **{right: [LEASE_NAME] for right in calls.rules(calls.LEADING)},
-        **{right: [STARTED_GANGS] for right in calls.rules(calls.STARTED)},
-    }
+    # Right → the objects of netgang's own namespace for which it is needed
+    at_home = dict.fromkeys(calls.LEADING, (LEASE_NAME,)) | dict.fromkeys(calls.STARTED, (STARTED_GANGS,))
 
-    async def may(right: Right, name: str | None) -> bool:
+    async def may(right: calls.Right, name: str | None) -> bool:
         verb, group, resource = right
         plural, _, subresource = resource.partition("/")
         attributes = {"verb": verb, "group": group, "resource": plural}
@@ -360,7 +357,7 @@ async def denied(create: Create, settings: Settings, account: str, namespace: st
         answer = await create(f"/apis/authorization.k8s.io/v1/{kind.lower()}s", {**body, "spec": spec})
         return bool(answer["status"]["allowed"])
 
-    asked = [(right, name) for right in rights for name in at_home.get(right, [None])]
+    asked = [(right, name) for right in rights for name in at_home.get(right, (None,))]
     answers = await asyncio.gather(*(may(*one) for one in asked))
     refused = {right for (right, _), allowed in zip(asked, answers, strict=True) if not allowed}
     return tuple(right for right in rights if right in refused)

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from extender.kube.calls import Right
 from extender.schemas import ProbeAgents
 from extender.settings.settings import Settings
 from scoring.explain import words
 from scoring.model import Node
 
 Json: TypeAlias = Mapping[str, Any]
-Right: TypeAlias = tuple[str, str, str]  # (verb, API group, resource[/subresource]), as RBAC has it
 
 
 class ServiceAddress(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from cli.doctor.facts import Facts, Finding, Json, LeaseSeen, Replica, Right, error, some, spec_of, warning
+from cli.doctor.facts import Facts, Finding, Json, LeaseSeen, Replica, error, some, spec_of, warning
 from cli.rendering.network import amiss_text, since
 from extender.kube import calls
 from extender.leadership.lease_loop import LEADER
@@ -33,10 +33,10 @@ def minor(version: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def needed(settings: Settings) -> frozenset[Right]:
+def needed(settings: Settings) -> frozenset[calls.Right]:
     """The rights that netgang needs, those in its own namespace among them."""
-    leading = calls.LEADING if settings.leader_election is LeaderElection.ON else ()
-    return calls.rules((*calls.CALLS, *calls.STARTED, *leading))
+    leading = calls.LEADING if settings.leader_election is LeaderElection.ON else frozenset()
+    return calls.CALLS | calls.STARTED | leading
 
 
 def check_rights(seen: Facts) -> Iterator[Finding]:

@@ -12,8 +12,8 @@ from extender.cache.nodes import Nodes
 from extender.cache.pods import Pods, needs_node
 from extender.cache.room import Daemons, Usage
 from extender.cache.state import Attained, ClusterState
-from extender.convert import pinned_node
 from extender.schemas import CacheSizes
+from scoring.feasibility.filters import named_only
 from scoring.ids import GangKey, Namespace, NodeName, PodName, PodUid
 from scoring.model import Gang, JobSays, Node, Pod, Snapshot
 from scoring.network.matrix import NetworkMatrix
@@ -140,8 +140,8 @@ class ClusterCache(ClusterState):
         node = self.pods.node_of(pod)
         if node is not None or not pod.daemon:
             return node
-        pinned = pinned_node(pod.member_class.constraints)
-        return NodeName(pinned) if pinned is not None and self.daemon_sets.keeps_for(pod, NodeName(pinned)) else None
+        named = named_only(pod.member_class.constraints) or ()
+        return next((name for name in named if len(named) == 1 and self.daemon_sets.keeps_for(pod, name)), None)
 
     def sizes(self) -> CacheSizes:
         """How much is held. Cost: O(groups)."""

@@ -3,13 +3,8 @@
 Rule: pure functions, ValueError with the field's name for what cannot be read, everything ambiguous settled here.
 """
 
-from extender.convert.member_class import pinned_node
-from extender.convert.nodes import ENDPOINT_ANNOTATIONS, ZONE_LABEL, daemon_set_from_json, node_from_json
-from extender.convert.patches import admission_patch, narrowed_terms
+from extender.convert.nodes import daemon_set_from_json, node_from_json
 from extender.convert.pod import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.podgroups import pod_group_from_json
 
-__all__ = [
-    "ENDPOINT_ANNOTATIONS", "NUDGE_ANNOTATION", "ZONE_LABEL", "admission_patch", "daemon_set_from_json",
-    "narrowed_terms", "node_from_json", "pinned_node", "pod_from_json", "pod_group_from_json",
-]  # fmt: skip
+__all__ = ["NUDGE_ANNOTATION", "daemon_set_from_json", "node_from_json", "pod_from_json", "pod_group_from_json"]

@@ -32,8 +32,7 @@ class _TypeOf(msgspec.Struct):
     apiVersion: str = ""
 
 
-class _ObjectList(msgspec.Struct):
-    kind: str = ""
+class _ObjectList(_TypeOf):
     items: list[msgspec.Raw] = []
 
 

@@ -21,13 +21,12 @@ NO_RAW = msgspec.Raw()
 LEVELS: Final = 100  # Of a page of objects, or of a watch event; a pod inside has about 15
 NOTE_CHARS: Final = 4096  # Longest annotation that is read as JSON
 NOTE_LEVELS: Final = 8  # Deepest nesting in one; ours have two levels
-_FEW = 1024
 _SHORT, _SHORT_CHARS = 16, 1024
 _MARK: Final = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
 
 class Json(msgspec.Struct, rename="camel", gc=False):
-    """Base of all API structs: camelCase names, no part in garbage collection (they live for microseconds)."""
+    """Base of all API structs: camelCase names; they live for microseconds, so without garbage collection."""
 
 
 class OwnerReference(Json):
@@ -68,22 +67,13 @@ def decode(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, *, what: 
 
 def given(raw: msgspec.Raw) -> bytes:
     """The text of an optional part, to be decoded later or compared; empty when absent or null."""
-    if raw is NO_RAW:
-        return b""
-    text = bytes(raw)
+    text = bytes(raw) if raw is not NO_RAW else b""
     return b"" if text == b"null" else text
 
 
 def seconds(moment: datetime | None) -> float:
-    """RFC 3339 time → Unix seconds; 0 when absent. A time without zone is taken as UTC, which the API server writes.
-
-    >>> from datetime import UTC
-    >>> seconds(datetime(1970, 1, 1, 0, 1, tzinfo=UTC)), seconds(None)
-    (60.0, 0.0)
-    """
-    if moment is None:
-        return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    """Unix seconds; 0 when absent. A time without zone is taken as UTC, which the API server writes."""
+    return 0.0 if moment is None else (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def whole_number(text: object, *, digits: int = 9) -> int | None:
@@ -152,13 +142,7 @@ _HEADED = msgspec.json.Decoder(Headed)
 
 
 def head_of(raw: bytes) -> Head | None:
-    """The object's head; `None`: even that cannot be read.
-
-    >>> head_of(b'{"metadata": {"namespace": "team-a", "name": "w-0", "labels": {"a": 7}}, "spec": []}').key
-    'team-a/w-0'
-    >>> head_of(b'{"metadata": []}') is None
-    True
-    """
+    """The object's head; `None`: even that cannot be read."""
     try:
         return decoded(_HEADED, raw).metadata
     except (msgspec.MsgspecError, UnicodeError):
@@ -166,10 +150,9 @@ def head_of(raw: bytes) -> Head | None:
 
 
 class Pool:
-    """Values of which equal ones are to be one object. Bounded by the values that are in use elsewhere.
+    """Values of which equal ones are to be one object; it knows them without holding them, as long as others do.
 
-    A cache of the last so many would have to be larger than what lives, and would hold parts of pods that are long
-    gone; an admitted gang brings a class of its own. So the table knows its values without holding them.
+    A cache of the last so many would have to be larger than what lives, and would hold parts of pods long gone.
     """
 
     def __init__(self) -> None:
@@ -179,7 +162,7 @@ class Pool:
         return len(self._known)
 
     def one(self, value: T) -> T:
-        """The first living value equal to this one. Cost: a hash and a comparison. The value can be held loosely."""
+        """The first living value equal to this one; it can be referred to weakly. Cost: a hash and a comparison."""
         known = self._known.get(ref(value))
         if known is None:
             mine = ref(value, self._known.__delitem__)
@@ -189,12 +172,10 @@ class Pool:
 
 
 shared = Pool().one  # The first living value equal to this one, among the parts of all objects: records, not tuples
+_one_tuple = lru_cache(maxsize=1024)(tuple[Any, ...])  # of a tuple it makes the tuple itself
 
 
 def shared_tuple(value: tuple[str | tuple[str, str], ...]) -> tuple[Any, ...]:
     """The same for tuples: one of the last thousand; long ones, by tenants, are not kept (docs/safety.md S21)."""
     chars = sum(len(part) if isinstance(part, str) else len(part[0]) + len(part[1]) for part in value)
     return _one_tuple(value) if len(value) <= _SHORT and chars <= _SHORT_CHARS else value
-
-
-_one_tuple = lru_cache(maxsize=_FEW)(tuple[Any, ...])  # of a tuple it makes the tuple itself

@@ -37,8 +37,6 @@ _PROBLEM_CHARS = 1000
 _MOST_OPTIONS = 64
 Texts: TypeAlias = Mapping[str, str]  # Labels or annotations
 
-# -- gang --------------------------------------------------------------------------------------------------------------
-
 
 def group_of(
     namespace: str, labels: Texts, annotations: Texts, native_group: str | None = None, *, gated: bool = False
@@ -47,57 +45,45 @@ def group_of(
 
     `gated`: the pod has our gate, or the note of its removal: by that netgang queues and places Kubernetes' own gangs.
     """
+    count: int | None = None
+    problem: str | None = None
     if native_group:
-        return _ref(namespace, native_group, GangSource.GATED_NATIVE if gated else GangSource.NATIVE)
-    if (name := labels.get(POD_GROUP_LABEL)) is not None:
+        name, source = native_group, GangSource.GATED_NATIVE if gated else GangSource.NATIVE
+    elif POD_GROUP_LABEL in labels:
+        name, source = labels[POD_GROUP_LABEL], GangSource.POD_GROUP
         other = labels.get(NAME_LABEL, name)
-        problem = None
         if not name:
             problem = f"label {POD_GROUP_LABEL} is empty: name the PodGroup, or remove the label"
         elif other != name:
             both = f"labels {POD_GROUP_LABEL} ({name}) and {NAME_LABEL} ({other})"
             problem = f"{both} name different groups: keep one of them"[:_PROBLEM_CHARS]
-        return _ref(namespace, name, GangSource.POD_GROUP, None, problem)
-    if NAME_LABEL in labels or MIN_AVAILABLE_LABEL in labels:
-        return _by_group_labels(namespace, labels.get(NAME_LABEL), labels.get(MIN_AVAILABLE_LABEL))
-    for key in NAME_ANNOTATIONS:
-        if key in annotations:
-            return _by_annotation(namespace, key, annotations)
-    return None
-
-
-def _by_group_labels(namespace: str, name: str | None, minimum: str | None) -> GroupRef:
-    count: int | None = None
-    problem: str | None = None
-    if not name:
-        fault = "is missing" if name is None else "is empty"
-        problem = f"label {NAME_LABEL} {fault}: name the group, or remove label {MIN_AVAILABLE_LABEL}"
-    elif minimum is None:
-        problem = f"label {MIN_AVAILABLE_LABEL} is missing: set it to how many pods must start together"
-    elif (count := whole_number(minimum) or None) is None:
-        written = f"label {MIN_AVAILABLE_LABEL} is {minimum[:_SHOWN_CHARS]!r}"
-        problem = f'{written}: it must be a whole number of at least 1, such as "4"'
-    return _ref(namespace, name or "", GangSource.LABELS, count, problem)
-
-
-def _by_annotation(namespace: str, key: str, annotations: Texts) -> GroupRef:
-    name = annotations[key]
-    problem = None if name else f"annotation {key} is empty: name the group, or remove the annotation"
-    minimum = next((one for one in MIN_MEMBER_ANNOTATIONS if one in annotations), None)
-    count = whole_number(annotations[minimum]) or None if minimum is not None else None
-    if minimum is not None and count is None and problem is None:
-        written = repr(annotations[minimum][:_SHOWN_CHARS])
-        problem = f"annotation {minimum} is {written}: it must be a whole number of at least 1"
-    return _ref(namespace, name, GangSource.ANNOTATION, count, problem)
-
-
-def _ref(
-    namespace: str, name: str, source: GangSource, minimum: int | None = None, problem: str | None = None
-) -> GroupRef:
-    """The reference; a name that is none is cut, so that nothing keeps a tenant's megabytes (docs/safety.md S21)."""
-    if len(name) > NAME_CHARS:
+    elif NAME_LABEL in labels or MIN_AVAILABLE_LABEL in labels:
+        name, source, minimum = labels.get(NAME_LABEL, ""), GangSource.LABELS, labels.get(MIN_AVAILABLE_LABEL)
+        if not name:
+            fault = "is empty" if NAME_LABEL in labels else "is missing"
+            problem = f"label {NAME_LABEL} {fault}: name the group, or remove label {MIN_AVAILABLE_LABEL}"
+        elif minimum is None:
+            problem = f"label {MIN_AVAILABLE_LABEL} is missing: set it to how many pods must start together"
+        elif (count := whole_number(minimum) or None) is None:
+            written = f"label {MIN_AVAILABLE_LABEL} is {minimum[:_SHOWN_CHARS]!r}"
+            problem = f'{written}: it must be a whole number of at least 1, such as "4"'
+    elif key := _first(NAME_ANNOTATIONS, annotations):
+        name, source, asked = annotations[key], GangSource.ANNOTATION, _first(MIN_MEMBER_ANNOTATIONS, annotations)
+        count = whole_number(annotations[asked]) or None if asked else None
+        if not name:
+            problem = f"annotation {key} is empty: name the group, or remove the annotation"
+        elif asked and count is None:
+            written = repr(annotations[asked][:_SHOWN_CHARS])
+            problem = f"annotation {asked} is {written}: it must be a whole number of at least 1"
+    else:
+        return None
+    if len(name) > NAME_CHARS:  # cut, so that nothing keeps a tenant's megabytes (docs/safety.md S21)
         name, problem = name[:NAME_CHARS], f"the group's name is longer than {NAME_CHARS} characters: shorten it"
-    return _shared_ref(namespace, name, source, minimum, problem)
+    return _shared_ref(namespace, name, source, count, problem)
+
+
+def _first(keys: tuple[str, str], annotations: Texts) -> str | None:
+    return next((key for key in keys if key in annotations), None)
 
 
 @lru_cache(maxsize=64)
@@ -105,8 +91,6 @@ def _shared_ref(namespace: str, name: str, source: GangSource, minimum: int | No
     """Equal references are one object, and so are their keys; pods of one gang come together."""
     return shared(GroupRef(GangKey(intern(gang_key(namespace, name))), source, minimum, problem))
 
-
-# -- job, role, index --------------------------------------------------------------------------------------------------
 
 _BATCH = "batch.kubernetes.io/"
 COMPLETION_INDEX = _BATCH + "job-completion-index"
@@ -124,8 +108,7 @@ _ROLES: Mapping[str, Role] = {
     "evaluator": Role.OTHER, "dataset-initializer": Role.OTHER, "model-initializer": Role.OTHER,
     "initializer": Role.OTHER,
 }  # fmt: skip
-Place: TypeAlias = tuple[Role, JobKey | None, int | None]
-"""A pod's role, its job (`None`: none is recognised) and its index"""
+Place: TypeAlias = tuple[Role, JobKey | None, int | None]  # A pod's role, its job, if one is recognised, its index
 NO_PLACE: Final[Place] = (Role.OTHER, None, None)
 
 
@@ -136,14 +119,15 @@ def membership(
 
     A controller of unknown kind makes its pods workers of a job only when they form a gang: a Deployment is no job.
     """
-    place = _by_labels(namespace, labels, annotations)
-    if place[1] is None and in_gang:
-        place = _by_owner(namespace, labels, owners)
-    if not annotations:
-        return place
-    role, job, index = place
+    role, name, index = _by_labels(labels, annotations)
+    if in_gang and (name is None or len(name) > NAME_CHARS):
+        named = (one for one in owners if one.controller and one.kind != "Node" and len(one.name) <= NAME_CHARS)
+        owner = next(named, None)
+        at = whole_number(labels.get("apps.kubernetes.io/pod-index"))
+        role, name, index = (Role.WORKER, owner.name, at) if owner is not None else NO_PLACE
     given = whole_number(annotations.get(INDEX_ANNOTATION))
-    return _own_role(annotations) or role, job, index if given is None else given
+    job = _job_key(namespace, name) if name is not None and len(name) <= NAME_CHARS else None
+    return _OWN_ROLES.get(annotations.get(ROLE_ANNOTATION, ""), role), job, index if given is None else given
 
 
 def run_of(labels: Texts, owners: Sequence[OwnerReference]) -> RunRef | None:
@@ -165,58 +149,37 @@ def run_of(labels: Texts, owners: Sequence[OwnerReference]) -> RunRef | None:
     return shared(RunRef(*(text[:NAME_CHARS] for text in (uid, kind, name, whole))))
 
 
-def _by_labels(namespace: str, labels: Texts, annotations: Texts) -> Place:
+def _by_labels(labels: Texts, annotations: Texts) -> tuple[Role, str | None, int | None]:
+    completion = whole_number(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
     if (name := labels.get(_TRAINING + "job-name")) is not None:
         role = labels.get(_TRAINING + "replica-type") or labels.get(_TRAINING + "job-role")
-        return _role(role), _job(namespace, name), whole_number(labels.get(_TRAINING + "replica-index"))
+        return _role(role), name, whole_number(labels.get(_TRAINING + "replica-index"))
     if (name := labels.get(_VOLCANO + "job-name")) is not None:
         role = labels.get(_VOLCANO + "task-spec") or annotations.get(_VOLCANO + "task-spec")
-        index = labels.get(_VOLCANO + "task-index") or annotations.get(_VOLCANO + "task-index")
-        return _role(role), _job(namespace, name), whole_number(index)
+        task = labels.get(_VOLCANO + "task-index") or annotations.get(_VOLCANO + "task-index")
+        return _role(role), name, whole_number(task)
     if (name := labels.get(_JOBSET + "jobset-name")) is not None:
-        role = labels.get(_JOBSET + "replicatedjob-name")
-        return _role(role), _job(namespace, name), _jobset_index(labels, annotations)
+        # Completion index inside the only Job of its role; else counted through all Jobs of the set
+        if labels.get(_JOBSET + "replicatedjob-replicas") != "1":
+            number = whole_number(labels.get(_JOBSET + "job-global-index") or labels.get(_JOBSET + "job-index"))
+            completion = None if number is None else number * _SPAN + (completion or 0)
+        return _role(labels.get(_JOBSET + "replicatedjob-name")), name, completion
     if (name := labels.get(_LWS + "name")) is not None:
         group = whole_number(labels.get(_LWS + "group-index")) or 0
         inside = whole_number(labels.get(_LWS + "worker-index"))
         if inside is None:
-            return Role.WORKER, _job(namespace, name), None
+            return Role.WORKER, name, None
         size = whole_number(annotations.get(_LWS + "size")) or _SPAN
-        return Role.CHIEF if inside == 0 else Role.WORKER, _job(namespace, name), group * size + inside
+        return Role.CHIEF if inside == 0 else Role.WORKER, name, group * size + inside
     if (name := labels.get("ray.io/cluster")) is not None:
-        return _role(labels.get("ray.io/node-type")), _job(namespace, name), None
+        return _role(labels.get("ray.io/node-type")), name, None
     if (name := labels.get(_BATCH + "job-name") or labels.get("job-name")) is not None:
-        return Role.WORKER, _job(namespace, name), _completion_index(labels, annotations)
+        return Role.WORKER, name, completion
     return NO_PLACE
-
-
-def _by_owner(namespace: str, labels: Texts, owners: Sequence[OwnerReference]) -> Place:
-    for owner in owners:
-        if owner.controller and owner.kind != "Node" and len(owner.name) <= NAME_CHARS:
-            index = whole_number(labels.get("apps.kubernetes.io/pod-index"))
-            return Role.WORKER, _job(namespace, owner.name), index
-    return NO_PLACE
-
-
-def _jobset_index(labels: Texts, annotations: Texts) -> int | None:
-    """Completion index inside the only Job of its role; else counted through all Jobs of the set."""
-    inside = _completion_index(labels, annotations)
-    if labels.get(_JOBSET + "replicatedjob-replicas") == "1":
-        return inside
-    job = whole_number(labels.get(_JOBSET + "job-global-index") or labels.get(_JOBSET + "job-index"))
-    return None if job is None else job * _SPAN + (inside or 0)
-
-
-def _completion_index(labels: Texts, annotations: Texts) -> int | None:
-    return whole_number(labels.get(COMPLETION_INDEX) or annotations.get(COMPLETION_INDEX))
 
 
 def _role(text: str | None) -> Role:
     return _ROLES.get((text or "")[:NAME_CHARS].lower(), Role.WORKER)
-
-
-def _job(namespace: str, name: str) -> JobKey | None:
-    return _job_key(namespace, name) if len(name) <= NAME_CHARS else None
 
 
 @lru_cache(maxsize=64)
@@ -225,27 +188,17 @@ def _job_key(namespace: str, name: str) -> JobKey:
     return JobKey(intern(f"{namespace}/{name}"))
 
 
-# -- own options, and keys that are none -------------------------------------------------------------------------------
-
 _MOST_KEYS: Final = 64
 _MOST_NAMED: Final = 3
 _KEY_CHARS: Final = 320  # What the API server accepts: a prefix of 253, a slash, a name of 63
 _LABELS: Final = frozenset({POD_GROUP_LABEL, NAME_LABEL, MIN_AVAILABLE_LABEL})
-_OPTIONS: Final = frozenset({*(OWN_PREFIX + name for name in KNOWN_OPTIONS), ROLE_ANNOTATION, INDEX_ANNOTATION})
+_OPTIONS: Final = (*(OWN_PREFIX + name for name in KNOWN_OPTIONS), ROLE_ANNOTATION, INDEX_ANNOTATION)
 _ANNOTATIONS: Final = frozenset({*NAME_ANNOTATIONS, *MIN_MEMBER_ANNOTATIONS, *_OPTIONS})
-_WRITTEN_BY_US: Final = frozenset(OWN_PREFIX + name for name in ("role", "restart", "testpoint"))
-"""Labels with our prefix that are no mistake."""
-_NAMES: Final[dict[str, dict[str, str]]] = {}
-"""prefix → name after it → whether that is read of labels or of annotations"""
-for _form, _keys in (("annotation", _ANNOTATIONS), ("label", _LABELS)):
-    for _key in _keys:
-        _NAMES.setdefault(_key.partition("/")[0], {})[_key.partition("/")[2]] = _form
-
-
-def _own_role(annotations: Texts) -> Role | None:
-    """The role that annotation `netgang.io/role` gives; `None` when there is none or it is not a role."""
-    text = annotations.get(ROLE_ANNOTATION)
-    return Role(text) if text is not None and text in list(Role) else None
+_WRITTEN_BY_US: Final = frozenset(OWN_PREFIX + name for name in ("role", "restart", "testpoint"))  # Labels
+_OWN_ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
+_NAMES: Final[dict[str, dict[str, str]]] = {}  # prefix → name after it → whether it is a label or an annotation
+for _key in (*_ANNOTATIONS, *_LABELS):
+    _NAMES.setdefault(_key.partition("/")[0], {})[_key.partition("/")[2]] = "label" if _key in _LABELS else "annotation"
 
 
 def own_options(annotations: Texts, *, written_by_us: frozenset[str]) -> tuple[tuple[str, str], ...]:
@@ -258,10 +211,10 @@ def own_options(annotations: Texts, *, written_by_us: frozenset[str]) -> tuple[t
     options = {key[len(OWN_PREFIX) :]: value for key, value in annotations.items() if key.startswith(OWN_PREFIX)}
     if not options:
         return ()
-    if _own_role(annotations) is not None:
-        options.pop("role", None)
+    if annotations.get(ROLE_ANNOTATION) in _OWN_ROLES:
+        del options["role"]
     if whole_number(annotations.get(INDEX_ANNOTATION)) is not None:
-        options.pop("index", None)
+        del options["index"]
     ordered = sorted((name, value) for name, value in options.items() if name not in written_by_us)
     return tuple(
         (name[:NAME_CHARS], value[: option_chars(name) + 1] if name in KNOWN_OPTIONS else "")

@@ -1,7 +1,7 @@
 """The fields of a v1.Pod that are read, and its class: what it takes from a node, and where it may go.
 
-All other fields are passed over while it is decoded. Parts that all pods of a template hold alike stay raw bytes: the
-class is computed once per template and shared by all its pods, by these bytes. Rules:
+Parts that all pods of a template hold alike stay raw bytes: the class is computed once per template and shared by all
+its pods, by these bytes. Rules:
 - What a pod takes is counted exactly as kube-scheduler does. Source: k8s.io/component-helpers resource.PodRequests,
   0.36.3, after the API server's defaults (`SetDefaults_Pod`), which a body sent by hand or a file may lack. Quantities
   are rounded up to thousandths one by one, summed, and the sum is rounded up to the resource's own unit.
@@ -9,6 +9,7 @@ class is computed once per template and shared by all its pods, by these bytes. 
   required ones (docs/safety.md S6, S7).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -16,72 +17,57 @@ from sys import intern
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from extender.convert.decode import NO_RAW, Json, Quantities, decode, given, shared
-from scoring.feasibility.filters import named_only
 from scoring.ids import ResourceName
 from scoring.model import Constraints, HostPort, MemberClass, NodeSelectorTerm, Requirement, Resources, Role, Toleration
 from scoring.model.pod import DEVICE_CLAIMS
 from scoring.model.resources import CPU, MOST_RESOURCES, NAME_CHARS, PODS, parse_quantity
 
-EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for "every address"; nothing is bound here
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - the API's word for it; nothing is bound here
 _LARGEST = 2**52  # A pod asks for no more than this of anything, so that the members of a gang add up within int64
 _KEY_BYTES = 64 * 1024
+_COUNTED, _HUGE = ("cpu", "memory"), "hugepages-"  # What `spec.resources` may ask for the whole pod
 _PLACING_BYTES = 256 * 1024  # Of the fields that say where a pod may go: each look at a node costs as much
 Thousandths: TypeAlias = dict[str, int]  # resource → amount in thousandths of its unit
 
 
-class Container(Json):
-    """Of `spec.containers` and `spec.initContainers`."""
-
+class _Container(Json):
     name: str = ""
     resources: msgspec.Raw = NO_RAW
     ports: msgspec.Raw = NO_RAW
     restart_policy: str | None = None
 
 
-class Gate(Json):
-    """Of `spec.schedulingGates`."""
-
+class _Gate(Json):
     name: str
 
 
-class SchedulingGroup(Json):
-    """`spec.schedulingGroup`: Kubernetes' own PodGroup (1.36)."""
-
-    pod_group_name: str | None = None
+class _SchedulingGroup(Json):
+    pod_group_name: str | None = None  # Kubernetes' own PodGroup (1.36)
 
 
-class Required(Json):
-    """`podAffinity` and `podAntiAffinity`, of which only that there is some matters."""
-
-    required_during_scheduling_ignored_during_execution: list[msgspec.Raw] | None = None
+class _Required(Json):
+    required_during_scheduling_ignored_during_execution: list[msgspec.Raw] | None = None  # only whether there is some
 
 
-class Affinity(Json):
-    """`spec.affinity`."""
-
+class _Affinity(Json):
     node_affinity: msgspec.Raw = NO_RAW
-    pod_affinity: Required | None = None
-    pod_anti_affinity: Required | None = None
+    pod_affinity: _Required | None = None
+    pod_anti_affinity: _Required | None = None
 
 
-class VolumeClaim(Json):
-    """Of `persistentVolumeClaim` and `ephemeral`."""
-
+class _VolumeClaim(Json):
     claim_name: str = ""
 
 
-class Volume(Json):
-    """Of `spec.volumes`."""
-
-    persistent_volume_claim: VolumeClaim | None = None
-    ephemeral: VolumeClaim | None = None
+class _Volume(Json):
+    persistent_volume_claim: _VolumeClaim | None = None
+    ephemeral: _VolumeClaim | None = None
 
 
-class Spread(Json):
-    """Of `spec.topologySpreadConstraints`."""
-
+class _Spread(Json):
     when_unsatisfiable: str = "DoNotSchedule"
 
 
@@ -92,25 +78,23 @@ class PodSpec(Json):
     scheduler_name: str | None = None
     priority: int | None = None
     preemption_policy: str | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
     overhead: msgspec.Raw = NO_RAW
     resources: msgspec.Raw = NO_RAW
     node_selector: msgspec.Raw = NO_RAW
-    affinity: Affinity | None = None
+    affinity: _Affinity | None = None
     tolerations: msgspec.Raw = NO_RAW
     host_network: bool | None = None
-    volumes: list[Volume] | None = None
+    volumes: list[_Volume] | None = None
     resource_claims: list[msgspec.Raw] | None = None
-    topology_spread_constraints: list[Spread] | None = None
-    scheduling_gates: list[Gate] | None = None
-    scheduling_group: SchedulingGroup | None = None
+    topology_spread_constraints: list[_Spread] | None = None
+    scheduling_gates: list[_Gate] | None = None
+    scheduling_group: _SchedulingGroup | None = None
     active_deadline_seconds: int | float | None = None
 
 
-class ContainerStatus(Json):
-    """Of `status.containerStatuses`: what a container has, which a resize in place changes."""
-
+class _ContainerStatus(Json):  # What a container has, which a resize in place changes
     name: str = ""
     resources: msgspec.Raw = NO_RAW
     allocated_resources: msgspec.Raw = NO_RAW
@@ -131,8 +115,8 @@ class PodStatus(Json):
 
     phase: str | None = None
     nominated_node_name: str | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+    init_container_statuses: list[_ContainerStatus] | None = None
     conditions: list[PodCondition] | None = None
     resources: msgspec.Raw = NO_RAW
     allocated_resources: msgspec.Raw = NO_RAW
@@ -198,7 +182,7 @@ _selector = msgspec.json.Decoder(dict[str, str])
 _affinity = msgspec.json.Decoder(_NodeAffinity)
 _tolerations = msgspec.json.Decoder(list[_Toleration])
 _ports = msgspec.json.Decoder(list[_Port])
-_NO_STATUS = ContainerStatus()
+_NO_STATUS = _ContainerStatus()
 
 
 def class_of(
@@ -214,18 +198,13 @@ def class_of(
         if not spec.node_name:
             raise ValueError(f"nodeSelector, affinity and tolerations are longer than {_PLACING_BYTES} bytes")
         placing = b"", b"", b""  # it is placed, and load like any other
-    statuses: dict[str, ContainerStatus] = {}
-    for listed in (status.container_statuses, status.init_container_statuses):
-        statuses.update({one.name: one for one in listed or () if one.resources})
-    host_network = bool(spec.host_network)
-    asked = [_asked(one, statuses) for one in spec.containers or ()]
-    running, init = list(spec.containers or ()), []
-    for container in spec.init_containers or ():
-        if container.restart_policy == "Always":
-            running.append(container)
-            init.append(_asked(container, statuses, sidecar=True))
-        else:  # Only sidecars are resized in place; of other init containers the spec counts
-            init.append(_Asked(given(container.resources)))
+    reported = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
+    statuses = {one.name: one for one in reported if one.resources}
+    host_network, containers = bool(spec.host_network), spec.containers or []
+    asked = [_asked(one, statuses) for one in containers]
+    # Only sidecars are resized in place; of other init containers the spec counts
+    init = [_asked(one, statuses if one.restart_policy == "Always" else {}) for one in spec.init_containers or ()]
+    running = [*containers, *(one for one in spec.init_containers or () if one.restart_policy == "Always")]
     ports = tuple([raw for one in running if (raw := given(one.ports)) and (host_network or b'"hostPort"' in raw)])
     mounted = [one.persistent_volume_claim.claim_name for one in spec.volumes or () if one.persistent_volume_claim]
     claims = tuple(sorted([f"{namespace}/{name}" for name in mounted]))
@@ -239,9 +218,9 @@ def class_of(
     )
 
 
-def _asked(container: Container, statuses: dict[str, ContainerStatus], *, sidecar: bool = False) -> _Asked:
-    status = statuses.get(container.name, _NO_STATUS)
-    return _Asked(given(container.resources), given(status.resources), given(status.allocated_resources), sidecar)
+def _asked(one: _Container, statuses: dict[str, _ContainerStatus]) -> _Asked:
+    status, sidecar = statuses.get(one.name, _NO_STATUS), one.restart_policy == "Always"
+    return _Asked(given(one.resources), given(status.resources), given(status.allocated_resources), sidecar)
 
 
 @lru_cache(maxsize=64)
@@ -259,12 +238,20 @@ def _member_class(
     claims: tuple[str, ...],
 ) -> MemberClass:
     """Runs once per template, as its pods give the same bytes; few are kept, as pods of one job come together."""
-    selector, affinity, tolerations = placing
+    selector, affinity, tolerated = placing
     labels = decode(_selector, selector, what="spec.nodeSelector") if selector else {}
+    near = decode(_affinity, affinity, what="spec.affinity.nodeAffinity") if affinity else _NodeAffinity()
+    required = near.required_during_scheduling_ignored_during_execution
+    alternatives = [
+        NodeSelectorTerm(_lines(term.match_expressions), _lines(term.match_fields))
+        for term in (required or _SelectorTerms()).node_selector_terms or ()
+    ]
+    listed = decode(_tolerations, tolerated, what="spec.tolerations") if tolerated else []
+    tolerations = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
     limits = Constraints(
         node_selector=tuple(sorted(labels.items())),
-        affinity=_required_terms(affinity),
-        tolerations=_tolerated(tolerations),
+        affinity=tuple(alternatives) if required is not None else None,
+        tolerations=tuple(sorted(tolerations, key=astuple)),
         host_ports=_host_ports(ports, host_network=host_network),
         claims=claims,
     )
@@ -272,19 +259,10 @@ def _member_class(
     return shared(MemberClass(role, shared(requests), shared(limits), lineage))
 
 
-# -- where it may go ---------------------------------------------------------------------------------------------------
-
-
-def pinned_node(limits: Constraints) -> str | None:
-    """The one node that required affinity by matchFields metadata.name leaves, as DaemonSet pods have it."""
-    named = named_only(limits)
-    return named.pop() if named is not None and len(named) == 1 else None
-
-
 def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
     """Fields of a spec by which kube-scheduler may refuse a node that we allow (docs/safety.md S6)."""
-    around, volumes = spec.affinity or Affinity(), spec.volumes or ()
-    near, apart = around.pod_affinity or Required(), around.pod_anti_affinity or Required()
+    around, volumes = spec.affinity or _Affinity(), spec.volumes or ()
+    near, apart = around.pod_affinity or _Required(), around.pod_anti_affinity or _Required()
     spreads = spec.topology_spread_constraints or ()
     held = {
         "persistentVolumeClaim": any(one.persistent_volume_claim for one in volumes),
@@ -297,29 +275,9 @@ def unmodelled_constraints(spec: PodSpec) -> tuple[str, ...]:
     return tuple([name for name, there in held.items() if there])
 
 
-def _required_terms(raw: bytes) -> tuple[NodeSelectorTerm, ...] | None:
-    affinity = decode(_affinity, raw, what="spec.affinity.nodeAffinity") if raw else _NodeAffinity()
-    required = affinity.required_during_scheduling_ignored_during_execution
-    if required is None:
-        return None
-    return tuple(
-        NodeSelectorTerm(_lines(term.match_expressions), _lines(term.match_fields))
-        for term in required.node_selector_terms or ()
-    )
-
-
 def _lines(listed: list[_SelectorLine] | None) -> tuple[Requirement, ...]:
-    """The names of nodes among them are the nodes' own."""
-    return tuple(
-        Requirement(intern(one.key), intern(one.operator), tuple([intern(value) for value in one.values or ()]))
-        for one in listed or ()
-    )
-
-
-def _tolerated(raw: bytes) -> tuple[Toleration, ...]:
-    listed = decode(_tolerations, raw, what="spec.tolerations") if raw else []
-    read = {Toleration(t.key or "", t.operator or "Equal", t.value or "", t.effect or "") for t in listed}
-    return tuple(sorted(read, key=lambda t: (t.key, t.operator, t.value, t.effect)))
+    lines = [(intern(one.key), intern(one.operator), tuple(map(intern, one.values or ()))) for one in listed or ()]
+    return tuple([Requirement(*line) for line in lines])
 
 
 def _host_ports(ports: Sequence[bytes], *, host_network: bool) -> tuple[HostPort, ...]:
@@ -329,11 +287,8 @@ def _host_ports(ports: Sequence[bytes], *, host_network: bool) -> tuple[HostPort
         for port in decode(_ports, raw, what="spec.containers[].ports"):
             number = port.host_port or (port.container_port if host_network else 0)
             if number > 0:
-                taken.add(HostPort(port.protocol or "TCP", port.host_ip or EVERY_ADDRESS, number))
-    return tuple(sorted(taken, key=lambda p: (p.protocol, p.ip, p.port)))
-
-
-# -- what it takes -----------------------------------------------------------------------------------------------------
+                taken.add(HostPort(port.protocol or "TCP", port.host_ip or _EVERY_ADDRESS, number))
+    return tuple(sorted(taken, key=astuple))
 
 
 def _requests(
@@ -355,52 +310,46 @@ def _requests(
     whole, whole_limits = _written(pod.spec, "spec.resources")
     if whole or whole_limits:
         for name, limit in _aggregate(limits, init).items():
-            if _huge(name) and name not in whole:
+            if name.startswith(_HUGE) and name not in whole:
                 whole_limits.setdefault(name, limit)
     if whole_limits:
         for name, amount in _aggregate(asked, init).items():
-            if not _huge(name):
+            if not name.startswith(_HUGE):
                 whole.setdefault(name, amount)
         whole = whole_limits | whole
-    whole = {name: amount for name, amount in whole.items() if name in ("cpu", "memory") or _huge(name)}
+    whole = {name: amount for name, amount in whole.items() if name in _COUNTED or name.startswith(_HUGE)}
     whole_now = _in_force(whole, pod, "status.", infeasible=infeasible)
-    total.update({name: whole_now.get(name, 0) for name in whole})
+    for name in whole:
+        total[name] = whole_now.get(name, 0)
     if overhead:
-        _add(total, _read(decode(_quantities, overhead, what="spec.overhead"), "spec.overhead"))
+        total.update(_read(decode(_quantities, overhead, what="spec.overhead"), "spec.overhead"))
     amounts = {name: value if name == CPU else -(-value // 1000) for name, value in total.items() if value}
     if len(amounts) > MOST_RESOURCES:
         raise ValueError(f"requests for more than {MOST_RESOURCES} resources")
     return Resources.of({ResourceName(name): min(value, _LARGEST) for name, value in amounts.items()} | {PODS: 1})
 
 
-def _aggregate(amounts: Sequence[Thousandths], init: Sequence[_Asked]) -> Thousandths:
+def _aggregate(amounts: Sequence[Thousandths], init: Sequence[_Asked]) -> Counter[str]:
     """Sum of containers and sidecars, or the widest moment of the initialisation if that is more (KEP-753)."""
-    total: Thousandths = {}
     begin = len(amounts) - len(init)
+    total, started, widest = Counter[str](), Counter[str](), Counter[str]()
     for amount in amounts[:begin]:
-        _add(total, amount)
-    started: Thousandths = {}
-    widest: Thousandths = {}
+        total.update(amount)
     for one, amount in zip(init, amounts[begin:], strict=True):
+        moment = Counter(amount)
+        moment.update(started)
+        _raise(widest, moment)
         if one.sidecar:
-            _add(total, amount)
-            _add(started, amount)
-            _raise(widest, started)
-        else:
-            moment = dict(amount)
-            _add(moment, started)
-            _raise(widest, moment)
+            total.update(amount)
+            started = moment
     _raise(total, widest)
     return total
 
 
 def _written(raw: bytes, what: str) -> tuple[Thousandths, Thousandths]:
     """Requests and limits."""
-    if not raw:
-        return {}, {}
-    read = decode(_requirements, raw, what=what)
-    limits = _read(read.limits, f"{what}.limits")
-    return _read(read.requests, f"{what}.requests"), limits
+    read = decode(_requirements, raw or b"{}", what=what)
+    return _read(read.requests, f"{what}.requests"), _read(read.limits, f"{what}.limits")
 
 
 def _in_force(asked: Thousandths, one: _Asked, what: str, *, infeasible: bool) -> Thousandths:
@@ -428,15 +377,6 @@ def _read(quantities: Quantities | None, field: str) -> Thousandths:
         if amounts[name] < 0:
             raise ValueError(f"{field}: {name}: {quantity!r} is negative")
     return amounts
-
-
-def _huge(name: str) -> bool:
-    return name.startswith("hugepages-")
-
-
-def _add(total: Thousandths, more: Thousandths) -> None:
-    for name, value in more.items():
-        total[name] = total.get(name, 0) + value
 
 
 def _raise(top: Thousandths, other: Thousandths) -> None:

@@ -9,7 +9,7 @@ from sys import intern
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from extender.convert.decode import Json, Metadata, Quantities, decode, seconds, shared
 from extender.convert.member_class import PodSpec, PodStatus, class_of
@@ -18,14 +18,10 @@ from scoring.model import DaemonSet, Node, Resources, Role, Taint, Toleration
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ENDPOINT_ANNOTATIONS = "netgang.io/endpoint"  # Prefix of annotations such as netgang.io/endpoint-loss
-LEAVING_TAINTS = frozenset(  # Taints that say a node is about to go (docs/safety.md S12)
-    {
-        "node.kubernetes.io/out-of-service",
-        "ToBeDeletedByClusterAutoscaler",
-        "karpenter.sh/disrupted",
-        "karpenter.sh/disruption",  # its name before Karpenter 1.0
-    }
-)
+_LEAVING_TAINTS = (  # Taints that say a node is about to go (docs/safety.md S12); the last: before Karpenter 1.0
+    "node.kubernetes.io/out-of-service", "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted",
+    "karpenter.sh/disruption",
+)  # fmt: skip
 
 
 class _Taint(Json):
@@ -39,20 +35,17 @@ class _NodeSpec(Json):
     unschedulable: bool | None = None
 
 
-class _Condition(Json):
-    type: str
-    status: str
-
-
-class _Address(Json):
-    address: str
+class _Entry(Json):  # A condition, or an address
+    type: str = ""
+    status: str = ""
+    address: str = ""
 
 
 class _NodeStatus(Json):
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
-    conditions: list[_Condition] | None = None
-    addresses: list[_Address] | None = None
+    conditions: list[_Entry] | None = None
+    addresses: list[_Entry] | None = None
 
 
 class _Node(Json):
@@ -68,46 +61,36 @@ def node_from_json(raw: bytes | msgspec.Raw, *, zone_label: str = ZONE_LABEL) ->
     """Read a v1.Node; without allocatable the capacity counts. ValueError names the field that is wrong."""
     read = decode(_node, raw, what="Node")
     meta, spec, status = read.metadata, read.spec or _NodeSpec(), read.status or _NodeStatus()
-    labels = meta.labels or {}
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    field = "capacity" if status.allocatable is None else "allocatable"
+    try:
+        allocatable = Resources.parse(getattr(status, field) or {})
+        if negative := [resource for resource, value in allocatable if value < 0]:
+            raise ValueError(f"{negative[0]}: is negative")
+    except ValueError as error:
+        raise ValueError(f"Node {meta.name}: status.{field}: {error}") from error
     taints = tuple(Taint(intern(t.key), t.value or "", t.effect) for t in spec.taints or ())
     return Node(
         name=NodeName(intern(meta.name)),
         zone=ZoneName(intern(labels.get(zone_label, ""))),
-        allocatable=_allocatable(meta.name, status),
+        allocatable=shared(allocatable),
         labels=tuple(sorted((intern(key), intern(value)) for key, value in labels.items())),
         taints=taints,
         unschedulable=bool(spec.unschedulable),
         ready=all(one.status == "True" for one in status.conditions or () if one.type == "Ready"),
-        leaving=meta.deletion_timestamp is not None or any(taint.key in LEAVING_TAINTS for taint in taints),
-        addresses=tuple(dict.fromkeys(one.address for one in status.addresses or ())),
-        annotations=tuple(
-            sorted((k, v) for k, v in (meta.annotations or {}).items() if k.startswith(ENDPOINT_ANNOTATIONS))
-        ),
+        leaving=meta.deletion_timestamp is not None or any(taint.key in _LEAVING_TAINTS for taint in taints),
+        addresses=tuple(dict.fromkeys(one.address for one in status.addresses or () if one.address)),
+        annotations=tuple(sorted(pair for pair in annotations.items() if pair[0].startswith(ENDPOINT_ANNOTATIONS))),
         created_s=seconds(meta.creation_timestamp),
     )
 
 
-def _allocatable(name: str, status: _NodeStatus) -> Resources:
-    field = "capacity" if status.allocatable is None else "allocatable"
-    try:
-        amounts = Resources.parse((status.capacity if status.allocatable is None else status.allocatable) or {})
-    except ValueError as error:
-        raise ValueError(f"Node {name}: status.{field}: {error}") from error
-    for resource, value in amounts:
-        if value < 0:
-            raise ValueError(f"Node {name}: status.{field}: {resource}: is negative")
-    return shared(amounts)
-
-
-_NODE: Final = "node.kubernetes.io/"
-_ADDED: Final = (
-    *(Toleration(f"{_NODE}{key}", "Exists", "", "NoExecute") for key in ("not-ready", "unreachable")),
-    *(
-        Toleration(f"{_NODE}{key}", "Exists", "", "NoSchedule")
-        for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
-    ),
-)
-_ADDED_ON_HOST: Final = Toleration(f"{_NODE}network-unavailable", "Exists", "", "NoSchedule")
+_NO_SCHEDULE: Final = ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable", "network-unavailable")
+_ADDED: Final = tuple(
+    Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
+    for effect, keys in (("NoExecute", ("not-ready", "unreachable")), ("NoSchedule", _NO_SCHEDULE))
+    for key in keys
+)  # The last one only for pods in the host's network
 
 
 class _Template(Json):
@@ -130,20 +113,20 @@ def daemon_set_from_json(raw: bytes | msgspec.Raw) -> DaemonSet:
     """Read an apps/v1 DaemonSet. ValueError names the field that is wrong."""
     read = decode(_daemon_set, raw, what="DaemonSet")
     meta, namespace = read.metadata, read.metadata.namespace or "default"
-    template = read.spec.template.spec if read.spec is not None and read.spec.template is not None else None
-    pod = template or PodSpec()
+    template = read.spec.template if read.spec is not None else None
+    pod = (template.spec if template is not None else None) or PodSpec()
     try:
         member_class = class_of(namespace, Role.OTHER, pod, PodStatus(), lineage="", size_bytes=len(raw))
     except ValueError as error:
         raise ValueError(f"DaemonSet {namespace}/{meta.name}: spec.template: {error}") from error
     limits = member_class.constraints
-    tolerations = {*limits.tolerations, *_ADDED, *((_ADDED_ON_HOST,) if pod.host_network else ())}
-    ordered = tuple(sorted(tolerations, key=lambda one: (one.key, one.operator, one.value, one.effect)))
+    tolerations = {*limits.tolerations, *(_ADDED if pod.host_network else _ADDED[:-1])}
+    limits = replace(limits, tolerations=tuple(sorted(tolerations, key=astuple)))
     return DaemonSet(
         namespace=Namespace(namespace),
         name=meta.name,
         identity=f"{namespace}/{meta.uid or meta.name}",
-        member_class=replace(member_class, constraints=replace(limits, tolerations=ordered)),
+        member_class=replace(member_class, constraints=limits),
         created_s=seconds(meta.creation_timestamp),
         deleting=meta.deletion_timestamp is not None,
     )

@@ -27,8 +27,6 @@ def narrowed_terms(before: tuple[NodeSelectorTerm, ...] | None, listing: Listing
 
     >>> narrowed_terms(None, Listing(("a",), ("n1",)), zone_label="zone")
     [{'matchFields': [{'key': 'metadata.name', 'operator': 'In', 'values': ['n1']}]}]
-    >>> narrowed_terms(None, Listing(("a", "b")), zone_label="zone")
-    [{'matchExpressions': [{'key': 'zone', 'operator': 'In', 'values': ['a', 'b']}]}]
     >>> ssd = NodeSelectorTerm(expressions=(Requirement("ssd", "Exists"),))
     >>> [[e["key"] for e in t["matchExpressions"]] for t in narrowed_terms((ssd,), Listing(("a",)), zone_label="zone")]
     [['ssd', 'zone']]
@@ -36,9 +34,12 @@ def narrowed_terms(before: tuple[NodeSelectorTerm, ...] | None, listing: Listing
     if before is None and listing.nodes:
         # One term per node: the field takes one value, and only such terms spare kube-scheduler all other nodes.
         return [{"matchFields": [_line(Requirement("metadata.name", "In", (name,)))]} for name in listing.nodes]
-    more = _requirement(listing, zone_label)
-    if more is None:
+    if listing.hostnames:
+        more = Requirement(HOSTNAME_LABEL, "In", listing.hostnames)
+    elif not listing.zones or NO_ZONE in listing.zones:  # no label says that a node has no zone
         return []
+    else:
+        more = Requirement(zone_label, "In", tuple(map(str, listing.zones)))
     if before is None:
         return [_term((more,), ())]
     # An empty term matches no node, and must not begin to match some.
@@ -56,35 +57,17 @@ def admission_patch(pod: Pod, node: NodeName, terms: Sequence[Fields] | msgspec.
     return msgspec.json.encode({"metadata": metadata, "spec": spec})
 
 
-def _requirement(listing: Listing, zone_label: str) -> Requirement | None:
-    """What is ANDed into each term; `None`: nodes without a zone are among the zones, and no label says that."""
-    if listing.hostnames:
-        return Requirement(HOSTNAME_LABEL, "In", listing.hostnames)
-    if not listing.zones or NO_ZONE in listing.zones:
-        return None
-    return Requirement(zone_label, "In", tuple(str(zone) for zone in listing.zones))
-
-
 def _term(expressions: Sequence[Requirement], fields: Sequence[Requirement]) -> Fields:
-    term: Fields = {"matchExpressions": [_line(one) for one in expressions]}
-    if fields:
-        term["matchFields"] = [_line(one) for one in fields]
-    return term
+    named = {"matchFields": list(map(_line, fields))} if fields else {}
+    return {"matchExpressions": list(map(_line, expressions)), **named}
 
 
 def _line(one: Requirement) -> Fields:
-    line: Fields = {"key": one.key, "operator": one.operator}
-    if one.values:
-        line["values"] = list(one.values)
-    return line
+    return {"key": one.key, "operator": one.operator, **({"values": list(one.values)} if one.values else {})}
 
 
 def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes:
-    """The strategic merge patch that writes our condition alone; `at`: since when its status is so; empty: as before.
-
-    >>> condition_patch(PodUid("u1"), AdmittedCondition("True", "Admitted", "ok"), at="")  # doctest: +ELLIPSIS
-    b'{"metadata":{"uid":"u1"},"status":{"conditions":[{"type":"netgang.io/Admitted","status":"True",...}]}}'
-    """
+    """The strategic merge patch of our condition alone; `at`: since when its status is so; empty: as before."""
     condition = {"type": CONDITION, "status": wanted.status, "reason": wanted.reason, "message": wanted.message}
     condition |= {"lastTransitionTime": at} if at else {}
     return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [condition]}})
@@ -92,32 +75,20 @@ def condition_patch(uid: PodUid, wanted: AdmittedCondition, *, at: str) -> bytes
 
 STATUS_FIELDS = frozenset(GroupStatus.__struct_fields__)
 _JSON_NAMES: Mapping[str, str] = {"occupied_by": "occupiedBy", "schedule_start_s": "scheduleStartTime"}
-"""field of GroupStatus → its name in the PodGroup's status, where that is another one"""
 
 
 def status_patch(seen: PodGroup, wanted: GroupStatus, *, only: frozenset[str]) -> bytes | None:
     """A merge patch that makes the fields `only` (names of `GroupStatus`) as wanted; `None`: they are so already.
 
     It names the version that was seen, too: a PodGroup that changed since is left alone.
-
-    >>> from scoring.ids import gang_key
-    >>> group = PodGroup(gang_key("team", "g"), 2, uid="u1", resource_version="7")
-    >>> status_patch(group, GroupStatus(phase="Pending", failed=1), only=frozenset({"phase", "scheduled"}))
-    b'{"metadata":{"uid":"u1","resourceVersion":"7"},"status":{"phase":"Pending"}}'
-    >>> status_patch(group, GroupStatus(), only=STATUS_FIELDS) is None
-    True
     """
-    now, then = _written(seen.status), _written(wanted)
-    changed = {_JSON_NAMES.get(name, name): then[name] for name in then if name in only and now[name] != then[name]}
-    if not changed:
+    now, then = msgspec.structs.asdict(seen.status), msgspec.structs.asdict(wanted)
+    names = [name for name in then if name in only and now[name] != then[name]]
+    if not names:
         return None
-    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
-    return msgspec.json.encode({"metadata": metadata, "status": changed})
-
-
-def _written(status: GroupStatus) -> Fields:
-    """Field → its value in JSON; what a merge patch is to remove is None."""
-    start_s = status.schedule_start_s
+    start_s = wanted.schedule_start_s
     start = None if start_s is None else f"{datetime.fromtimestamp(start_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
-    texts = {"phase": status.phase or None, "occupied_by": status.occupied_by or None, "schedule_start_s": start}
-    return msgspec.structs.asdict(status) | texts
+    then |= {"phase": wanted.phase or None, "occupied_by": wanted.occupied_by or None, "schedule_start_s": start}
+    metadata = {"uid": seen.uid, "resourceVersion": seen.resource_version}
+    changed = {_JSON_NAMES.get(name, name): then[name] for name in names}  # None: to be removed
+    return msgspec.json.encode({"metadata": metadata, "status": changed})

@@ -25,9 +25,9 @@ from scoring.queue.statuses import CONDITION, AdmittedCondition
 
 NUDGE_ANNOTATION = OWN_PREFIX + "nudge"  # Wakes a parked pod; never an option, so a nudge changes no decision
 PREEMPTS_OPTION = NoteKind.PREEMPTS.removeprefix(OWN_PREFIX)
-"""The option that has a note's content, for `extender.controllers.removal.preemptions`: only if the note is ours."""
+"""The option that has a note's content: only if the note is ours"""
 _WRITTEN_BY_US = frozenset(
-    one.removeprefix(OWN_PREFIX) for one in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
+    name.removeprefix(OWN_PREFIX) for name in (NUDGE_ANNOTATION, NoteKind.ADMITTED, NoteKind.PREEMPTS)
 )
 _PHASES = {phase.value: phase for phase in Phase}  # `status.phase` → phase
 _NOTHING: dict[str, str] = {}
@@ -44,6 +44,7 @@ class _PodFields(Json):
 
 
 _pod = msgspec.json.Decoder(_PodFields)
+_NOT_TRIED = PodCondition("PodScheduled")
 
 
 def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> Pod:
@@ -77,13 +78,17 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
     admitted_to = NodeName(intern(node)) if (node := noted.get(NoteKind.ADMITTED)) else None
     if note := noted.get(NoteKind.PREEMPTS):
         options = tuple(sorted((*options, (PREEMPTS_OPTION, note))))
-    scheduled, waits = None, False
-    if group is not None or admitted_to is not None:
-        if spec.node_name or not gates:
-            scheduled = status.condition("PodScheduled")
-        waits = group is not None and not spec.node_name and not gates
     owner = next((one for one in owners if one.controller), None)
-    refusal, obstacle = refusal_of(scheduled) if scheduled is not None and waits else ("", "")
+    scheduled, waits, bound, limit_s = _NOT_TRIED, False, None, None
+    if (group is not None or admitted_to is not None) and (spec.node_name or not gates):
+        scheduled = status.condition("PodScheduled") or _NOT_TRIED
+    # After SchedulerError kube-scheduler tries again by itself
+    refused = (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
+    if group is not None:
+        waits = not spec.node_name and not gates
+        bound = scheduled.last_transition_time if spec.node_name and scheduled.status == "True" else None
+        limit_s = spec.active_deadline_seconds  # The API server takes none below 1
+    refusal, obstacle = _refusal_of(scheduled) if waits else ("", "")
     return Pod(
         uid=uid,
         namespace=Namespace(namespace),
@@ -96,14 +101,14 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         priority=spec.priority or 0,
         never_preempts=spec.preemption_policy == "Never",
         created_s=seconds(meta.creation_timestamp),
-        scheduled_s=_bound_s(scheduled) if group is not None and spec.node_name else None,
+        scheduled_s=seconds(bound) if bound is not None else None,
         deleting=meta.deletion_timestamp is not None,
         gates=gates,
         unmodelled=unmodelled,
         admitted_to=admitted_to,
-        unschedulable=admitted_to is not None and not gates and _refused_by_filters(scheduled, native=gated),
+        unschedulable=refused and admitted_to is not None and not gates and _by_filters(scheduled, native=gated),
         refusal=refusal,
-        parked=waits and _is_refused(scheduled),
+        parked=waits and refused,
         obstacle=obstacle,
         told=_told_by(status) if group is not None else "",
         group=group,
@@ -113,20 +118,13 @@ def pod_from_json(raw: bytes | msgspec.Raw, *, notes: NoteReader = NO_NOTES) -> 
         run=run_of(labels, owners) if group is not None else None,
         index=index,
         options=shared_tuple(options),
-        limit_s=_limit_s(spec) if group is not None else None,
+        limit_s=float(min(limit_s, MOST_S)) if limit_s is not None and limit_s >= 1 else None,
         misspelt=mistakes,
         resource_version=meta.resource_version or "",
     )
 
 
-def _limit_s(spec: PodSpec) -> float | None:
-    """How long it may run; `None`: without end. The API server takes no number below 1."""
-    limit_s = spec.active_deadline_seconds
-    return float(min(limit_s, MOST_S)) if limit_s is not None and limit_s >= 1 else None
-
-
 def _record_of(owner: OwnerReference) -> Controller | None:
-    """Of a controller; pods of one job share one record of it."""
     texts = owner.api_version, owner.kind, owner.name, owner.uid
     return shared(Controller(*texts)) if max(map(len, texts)) <= NAME_CHARS else None
 
@@ -138,21 +136,10 @@ def _daemon(namespace: str, owner: OwnerReference) -> str:
     return intern(f"{namespace}/{owner.uid}")
 
 
-# -- conditions --------------------------------------------------------------------------------------------------------
-
-
-def refusal_of(scheduled: PodCondition) -> tuple[str, str]:
+def _refusal_of(scheduled: PodCondition) -> tuple[str, str]:
     """Why kube-scheduler did not place a pod, bounded: its own words, and the part that holds whatever the node.
 
     Without words it did not try, or we refused the pod; without the other, other nodes might do.
-
-    >>> def said(message): return refusal_of(PodCondition("PodScheduled", "False", "Unschedulable", message))
-    >>> said("0/3 nodes are available: claim x not found. preemption: 0/3 nodes are available.")[1]
-    'claim x not found'
-    >>> said("0/3 nodes are available: 3 Insufficient cpu.")
-    ('0/3 nodes are available: 3 Insufficient cpu.', '')
-    >>> said("0/3 nodes are available: 3 netgang: another node is planned for this pod.")
-    ('', '')
     """
     message = scheduled.message or ""
     if scheduled.status != "False" or scheduled.reason == "SchedulingGated" or not message or _OUR_WORDS in message:
@@ -164,34 +151,20 @@ def refusal_of(scheduled: PodCondition) -> tuple[str, str]:
 
 
 def _told_by(status: PodStatus) -> str:
-    """What our condition on the pod says, as `AdmittedCondition.key`; empty: it has none, or not of our making."""
+    """`AdmittedCondition.key` of our condition on the pod; empty: it has none, or not of our making."""
     ours = status.condition(CONDITION)
     if ours is None or len(ours.reason or "") > _REASON_CHARS or ours.status not in ("True", "False"):
         return ""
     return intern(AdmittedCondition(ours.status, ours.reason or "").key)
 
 
-def _bound_s(scheduled: PodCondition | None) -> float | None:
-    """When a pod got its node."""
-    if scheduled is None or scheduled.status != "True" or scheduled.last_transition_time is None:
-        return None
-    return seconds(scheduled.last_transition_time)
-
-
-def _is_refused(scheduled: PodCondition | None) -> bool:
-    """Whether kube-scheduler tried the pod and found no node; after SchedulerError it tries again by itself."""
-    return scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "Unschedulable")
-
-
-def _refused_by_filters(scheduled: PodCondition | None, *, native: bool) -> bool:
+def _by_filters(refusal: PodCondition, *, native: bool) -> bool:
     """Whether kube-scheduler's own filters refused all nodes. A message with our reason says that we were asked.
 
     Of a native gang one that speaks of no nodes says that it failed as a whole, for want of a place for another member;
     and room that is lacking was taken a moment before: the watch shows it, and the node is as good as ever.
     """
-    if scheduled is None or not _is_refused(scheduled):
-        return False
-    message = scheduled.message or ""
+    message = refusal.message or ""
     return _OUR_WORDS not in message and (not native or (_COUNTED in message and " Insufficient " not in message))
 
 

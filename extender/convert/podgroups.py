@@ -1,8 +1,7 @@
 """PodGroups of all three kinds: raw JSON → `scoring.model.PodGroup`.
 
 scheduling.x-k8s.io/v1alpha1 (coscheduling) and scheduling.volcano.sh/v1beta1 have `minMember`; the native
-scheduling.k8s.io has `schedulingPolicy.gang.minCount`. A minimum that is missing is 0 here, and the cache refuses the
-gang. A status decides nothing: writing it changes no plan.
+scheduling.k8s.io has `schedulingPolicy.gang.minCount`. A status decides nothing: writing it changes no plan.
 """
 
 from datetime import datetime
@@ -30,9 +29,7 @@ class _GroupSpec(Json):
     scheduling_policy: _Policy | None = None
 
 
-class _Managed(Json):
-    """One of `metadata.managedFields`: the last writer, and to which subresource."""
-
+class _Managed(Json):  # Of `metadata.managedFields`: the last writer, and to which subresource
     manager: str = ""
     subresource: str = ""
 
@@ -57,12 +54,11 @@ class _PodGroup(Json):
     status: _GroupStatus | None = None
 
 
+STATUS_WRITER = "netgang"  # Our name in `metadata.managedFields`, as field manager of statuses
 _TEXT_CHARS = 253
 _MOST_MEMBERS = 2**31 - 1  # What the definition's int32 holds, whichever definition is installed
 _LONGEST_S = 2.0**31
 _pod_group = msgspec.json.Decoder(_PodGroup)
-
-STATUS_WRITER = "netgang"  # Our name in `metadata.managedFields`, as field manager of statuses
 
 
 def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
@@ -79,11 +75,15 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
         raise ValueError(f"PodGroup {key}: spec.minResources: {error}") from error
     if len(least.items) > MOST_RESOURCES:
         raise ValueError(f"PodGroup {key}: spec.minResources: more than {MOST_RESOURCES} resources")
+    # `minMember`, else the native gang's minCount; missing it is 0, and the cache refuses the gang
+    minimum, policy = spec.min_member, spec.scheduling_policy
+    if minimum is None and policy is not None:  # the basic policy needs no more than one
+        minimum = policy.gang.min_count if policy.gang is not None else 1
     timeout_s, start = spec.schedule_timeout_seconds, status.schedule_start_time
     writers = [one.manager for one in metadata.managed_fields or () if one.subresource == "status"]
     return PodGroup(
         key=key,
-        min_member=min(_minimum(spec), _MOST_MEMBERS),
+        min_member=min(minimum or 0, _MOST_MEMBERS),
         created_s=seconds(metadata.creation_timestamp),
         schedule_timeout_s=min(timeout_s, _LONGEST_S) if timeout_s is not None and timeout_s > 0 else None,
         uid=metadata.uid or "",
@@ -100,11 +100,3 @@ def pod_group_from_json(raw: bytes | msgspec.Raw) -> PodGroup:
         ours=STATUS_WRITER in writers,
         other_writer=next((name for name in sorted(writers) if name != STATUS_WRITER), "")[:_TEXT_CHARS],
     )
-
-
-def _minimum(spec: _GroupSpec) -> int:
-    """`minMember`, else the native gang's minCount; a native group with the basic policy needs no more than one."""
-    policy = spec.scheduling_policy
-    if spec.min_member is not None or policy is None:
-        return spec.min_member or 0
-    return (policy.gang.min_count or 0) if policy.gang is not None else 1

@@ -1,7 +1,7 @@
 """The extender/v1 JSON of kube-scheduler: bytes in, records out; answers in, bytes out.
 
-Why by hand: at 5,000 nodes a request is 200 kB of names, for which kube-scheduler waits inside its only scheduling
-loop. So the Pod stays raw, names are decoded once, and replies are joined from the very bytes that came.
+At 5,000 nodes a request is 200 kB of names, for which kube-scheduler waits inside its only scheduling loop: so the Pod
+stays raw, names are decoded once, and replies are joined from the very bytes that came.
 
 Rules (facts about kube-scheduler 1.33 to 1.37):
 - Keys are Go field names, and every one is sent, absent values as null. A body that lacks one is read again with its
@@ -14,27 +14,27 @@ Rules (facts about kube-scheduler 1.33 to 1.37):
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias, TypeVar, assert_never
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
+from extender.convert.decode import NO_RAW, given
 from extender.errors import BadRequestError
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model import Reason
 
 MAX_SCORE: Final = 10  # MaxExtenderPriority of extender/v1; the lowest score is 0
-
 INTERNAL_ERROR: Final = "netgang: internal error, its log says more"  # The `Error` of a verb that failed inside
-
 REASONS_SHOWN_MAX: Final = 64  # Up to so many nodes a reply also says why not the others (for people)
 
 
 class PodRef(msgspec.Struct, frozen=True):
     """Which pod a request is about. `uid` and `namespace` are "" when a person left them out."""
 
-    uid: PodUid
-    namespace: Namespace
-    name: PodName
+    uid: PodUid = PodUid("")
+    namespace: Namespace = Namespace("")
+    name: PodName = PodName("")
 
 
 class FilterArgs(msgspec.Struct, frozen=True):
@@ -49,12 +49,12 @@ class FilterArgs(msgspec.Struct, frozen=True):
 
 
 class BindArgs(msgspec.Struct, frozen=True):
-    """What /bind is asked: create the Binding of pod `uid` to `node`."""
+    """What /bind is asked (ExtenderBindingArgs): create the Binding of pod `uid` to `node`."""
 
-    name: PodName
-    namespace: Namespace
-    uid: PodUid
-    node: NodeName
+    name: PodName = msgspec.field(name="PodName", default=PodName(""))
+    namespace: Namespace = msgspec.field(name="PodNamespace", default=Namespace(""))
+    uid: PodUid = msgspec.field(name="PodUID", default=PodUid(""))
+    node: NodeName = msgspec.field(name="Node", default=NodeName(""))
 
 
 class Passed(msgspec.Struct, frozen=True):
@@ -84,28 +84,13 @@ FilterAnswer: TypeAlias = Passed | Refused | Failed
 class ExtenderArgs(msgspec.Struct):
     """What kube-scheduler sends to /filter and /prioritize; Pod and Nodes are read where they are needed."""
 
-    Pod: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    Nodes: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    NodeNames: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-class ExtenderBindingArgs(msgspec.Struct):
-    """What kube-scheduler sends to /bind."""
-
-    PodName: str | msgspec.UnsetType = msgspec.UNSET
-    PodNamespace: str | msgspec.UnsetType = msgspec.UNSET
-    PodUID: str | msgspec.UnsetType = msgspec.UNSET
-    Node: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Meta(msgspec.Struct):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
+    Pod: msgspec.Raw = NO_RAW
+    Nodes: msgspec.Raw = NO_RAW
+    NodeNames: msgspec.Raw = NO_RAW
 
 
 class _Object(msgspec.Struct):
-    metadata: _Meta
+    metadata: PodRef
 
 
 class _NodeList(msgspec.Struct):
@@ -113,34 +98,34 @@ class _NodeList(msgspec.Struct):
 
 
 _ARGS: Final = msgspec.json.Decoder(ExtenderArgs)
-_BINDING: Final = msgspec.json.Decoder(ExtenderBindingArgs)
+_BINDING: Final = msgspec.json.Decoder(BindArgs)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _NODE_LIST: Final = msgspec.json.Decoder(_NodeList)
 _NAMES: Final = msgspec.json.Decoder(list[NodeName])
 _ANY_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _NEXT_HOST: Final = ',{"Host":"'
+# Score → what follows the host's name in the reply; a dict, so that an index below 0 does not wrap around
 _SCORE_TAILS: Final = {score: f'","Score":{score}}}{_NEXT_HOST}' for score in range(MAX_SCORE + 1)}
-"""score → what follows the host's name in the reply; a dict, so that an index below 0 does not wrap around."""
+_json = msgspec.json.encode
 
 
 def decode_filter(body: bytes, *, debug: bool = False) -> FilterArgs:
     """Read ExtenderArgs. O(body). BadRequestError says what is wrong with it; `debug` is only passed on."""
-    pod_raw, nodes_raw, names_raw = _read_args(body)
-    if pod_raw == b"null":
+    sent = _with_every_key(_ARGS, body, "ExtenderArgs")
+    pod_json = given(sent.Pod)
+    if not pod_json:
         raise BadRequestError("Pod is missing or null")
-    meta = _decoded(_OBJECT, pod_raw, "Pod").metadata
-    if not meta.name:
+    pod = _decoded(_OBJECT, pod_json, "Pod").metadata
+    if not pod.name:
         raise BadRequestError("Pod has no metadata.name")
-    names, names_json, nodes = _read_nodes(nodes_raw, names_raw)
-    pod = PodRef(PodUid(meta.uid), Namespace(meta.namespace), PodName(meta.name))
-    return FilterArgs(pod, pod_raw, names, nodes, names_json, debug)
+    names, names_json, nodes = _read_nodes(sent)
+    return FilterArgs(pod, pod_json, names, nodes, names_json, debug)
 
 
 def readable_names(body: bytes) -> list[NodeName]:
     """The node names of a request whose other parts may be wrong; empty when not even they can be read. O(body)."""
     try:
-        _, nodes_raw, names_raw = _read_args(body)
-        return _read_nodes(nodes_raw, names_raw)[0]
+        return _read_nodes(_with_every_key(_ARGS, body, "ExtenderArgs"))[0]
     except BadRequestError:
         return []
 
@@ -148,25 +133,35 @@ def readable_names(body: bytes) -> list[NodeName]:
 def decode_bind(body: bytes) -> BindArgs:
     """Read ExtenderBindingArgs. O(body). BadRequestError says what is wrong with it."""
     args = _with_every_key(_BINDING, body, "ExtenderBindingArgs")
-    return BindArgs(
-        PodName(_given(args.PodName, "PodName")),
-        Namespace(_given(args.PodNamespace, "PodNamespace")),
-        PodUid(_given(args.PodUID, "PodUID")),
-        NodeName(_given(args.Node, "Node")),
-    )
+    for key, value in zip(args.__struct_encode_fields__, astuple(args), strict=True):
+        if not value:
+            raise BadRequestError(f"{key} is missing or empty")
+    return args
 
 
 def encode_filter(args: FilterArgs, answer: FilterAnswer) -> bytes:
     """Write an ExtenderFilterResult. O(names). ValueError: a node not asked for passes (it would drop the call)."""
-    match answer:
-        case Failed(error):
-            return encode_filter_error(error)
-        case Refused(reason):
-            return _refusal(args, reason)
-        case Passed(names, others):
-            return _pass(args, names, others) if names else _refusal(args, others)
-        case _:
-            assert_never(answer)
+    if isinstance(answer, Failed):
+        return encode_filter_error(answer.error)
+    if isinstance(answer, Refused):
+        return _refusal(args, answer.reason)
+    names, asked = answer.names, args.node_names
+    if not names:
+        return _refusal(args, answer.others)
+    if names is asked and args.nodes_json is None:
+        return _result(b"null", args.names_json or _json(asked), b"null", b'""')
+    passed = frozenset(names)
+    all_asked = asked if len(passed) == 1 else frozenset(asked)  # to hash 5,000 names takes longer than the answer
+    if strange := [name for name in names if name not in all_asked]:
+        raise ValueError(f"nodes pass that were not asked: {strange[:3]}")
+    nodes = b"null"
+    if args.nodes_json is not None:
+        items = [item for name, item in zip(asked, args.nodes_json, strict=True) if name in passed]
+        nodes = b'{"metadata":{},"items":[' + b",".join(items) + b"]}"
+    reasons = b"null"
+    if len(passed) < len(asked) <= REASONS_SHOWN_MAX:
+        reasons = _json({name: answer.others for name in asked if name not in passed})
+    return _result(nodes, _json(names), reasons, b'""')
 
 
 def encode_filter_error(text: str) -> bytes:
@@ -203,43 +198,22 @@ def encode_bind(refusal: Reason | str | None) -> bytes:
     return b'{"Error":' + _json(refusal or "") + b"}"
 
 
-def _read_args(body: bytes) -> tuple[bytes, bytes, bytes]:
-    args = _with_every_key(_ARGS, body, "ExtenderArgs")
-    return _raw(args.Pod), _raw(args.Nodes), _raw(args.NodeNames)
-
-
-def _read_nodes(nodes_raw: bytes, names_raw: bytes) -> tuple[list[NodeName], bytes, list[bytes] | None]:
+def _read_nodes(sent: ExtenderArgs) -> tuple[list[NodeName], bytes, list[bytes] | None]:
     """Names, the names as a JSON array, and the Node objects if the request has these instead of names."""
-    if names_raw != b"null":
-        return _decoded(_NAMES, names_raw, "the nodes"), names_raw, None
-    if nodes_raw == b"null":
+    if names_json := given(sent.NodeNames):
+        return _decoded(_NAMES, names_json, "the nodes"), names_json, None
+    nodes_json = given(sent.Nodes)
+    if not nodes_json:
         raise BadRequestError("NodeNames and Nodes are both missing or null")
-    items = [bytes(item) for item in _decoded(_NODE_LIST, nodes_raw, "the nodes").items or ()]
+    items = [bytes(item) for item in _decoded(_NODE_LIST, nodes_json, "the nodes").items or ()]
     names = [NodeName(_decoded(_OBJECT, item, "the nodes").metadata.name) for item in items]
     if not all(names):
         raise BadRequestError("a node in Nodes has no metadata.name")
     return names, _json(names), items
 
 
-def _pass(args: FilterArgs, names: Sequence[NodeName], others: Reason) -> bytes:
-    asked = args.node_names
-    if names is asked and args.nodes_json is None:
-        return _result(b"null", args.names_json or _json(asked), b"null", b'""')
-    passed = frozenset(names)
-    all_asked = asked if len(passed) == 1 else frozenset(asked)  # to hash 5,000 names takes longer than the answer
-    if strange := [name for name in names if name not in all_asked]:
-        raise ValueError(f"nodes pass that were not asked: {strange[:3]}")
-    nodes = b"null"
-    if args.nodes_json is not None:
-        nodes = _node_list([item for name, item in zip(asked, args.nodes_json, strict=True) if name in passed])
-    reasons = b"null"
-    if len(passed) < len(asked) <= REASONS_SHOWN_MAX:
-        reasons = _json({name: others for name in asked if name not in passed})
-    return _result(nodes, _json(names), reasons, b'""')
-
-
 def _refusal(args: FilterArgs, reason: Reason) -> bytes:
-    nodes = "null" if args.nodes_json is None else _node_list([]).decode()
+    nodes = "null" if args.nodes_json is None else '{"metadata":{},"items":[]}'
     head = f'{{"Nodes":{nodes},"NodeNames":[],"FailedNodes":null,"FailedAndUnresolvableNodes":{{'
     tail = '},"Error":""}'
     if not args.node_names:
@@ -260,40 +234,11 @@ def _result(nodes: bytes, names: bytes, unresolvable: bytes, error: bytes) -> by
     )
 
 
-def _node_list(items: Sequence[bytes]) -> bytes:
-    return b'{"metadata":{},"items":[' + b",".join(items) + b"]}"
-
-
 def _literals(args: FilterArgs) -> Sequence[str]:
     """The names as they stand between quotes in JSON: where no backslash came, none has anything to escape."""
     if args.names_json and b"\\" not in args.names_json:
         return args.node_names
     return [_json(name)[1:-1].decode() for name in args.node_names]
-
-
-def _json(value: object) -> bytes:
-    return msgspec.json.encode(value)
-
-
-def _raw(value: msgspec.Raw | msgspec.UnsetType) -> bytes:
-    return b"null" if isinstance(value, msgspec.UnsetType) else bytes(value)
-
-
-def _given(value: str | msgspec.UnsetType, key: str) -> str:
-    if isinstance(value, msgspec.UnsetType) or not value:
-        raise BadRequestError(f"{key} is missing or empty")
-    return value
-
-
-def _refuse_bad_text(body: bytes) -> None:
-    """Values that are kept raw are not looked into by the parser, so their encoding is checked here. O(body)."""
-    if not body:
-        raise BadRequestError("the body is empty")
-    if not body.isascii():
-        try:
-            body.decode()
-        except UnicodeDecodeError as error:
-            raise BadRequestError(f"the body is not valid UTF-8 at byte {error.start}") from error
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes, what: str) -> T:
@@ -305,11 +250,16 @@ def _decoded(decoder: msgspec.json.Decoder[T], raw: bytes, what: str) -> T:
 
 
 def _with_every_key(decoder: msgspec.json.Decoder[Args], body: bytes, what: str) -> Args:
-    """Decode `body`; if a key is absent, again with keys spelt as in Go: of equal keys the last one counts."""
-    _refuse_bad_text(body)
+    """Decode `body`; if a key is absent, again with keys spelt as in Go: of equal keys the last one counts. O(body)."""
+    if not body:
+        raise BadRequestError("the body is empty")
+    try:
+        _ = body.isascii() or body.decode()  # into values that are kept raw the parser does not look
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"the body is not valid UTF-8 at byte {error.start}") from error
     args = _decoded(decoder, body, what)
-    if any(value is msgspec.UNSET for value in msgspec.structs.astuple(args)):
-        exact = {key.casefold(): key for key in args.__struct_fields__}
+    if not all(astuple(args)):
+        exact = {key.casefold(): key for key in args.__struct_encode_fields__}
         found = _decoded(_ANY_KEYS, body, what).items()
         args = _decoded(decoder, _json({exact[k.casefold()]: raw for k, raw in found if k.casefold() in exact}), what)
     return args

@@ -1,19 +1,22 @@
 """Every call to the Kubernetes API that the client can make.
 
-Rule: the client builds each path from an entry of this table and refuses a collection that is not in it; a contract
+Rule: the client builds each path from a resource of this table and refuses a collection that is not in it; a contract
 test compares the table with the RBAC rules of the chart, which must be exactly what the program uses.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import TypeAlias
 from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
 
+Right: TypeAlias = tuple[str, str, str]  # (verb, API group, resource[/subresource]), as RBAC has it
+
 
 class Resource(msgspec.Struct, frozen=True):
-    """Where a kind is served: API group ("" is the core group), version, plural; nodes are not in namespaces."""
+    """Where a kind is served; the core group is ""."""
 
     group: str
     version: str
@@ -36,13 +39,7 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.root}{inside}/{self.plural}"
 
     def path(self, namespace: str, name: str, subresource: str = "") -> str:
-        """URL path of one object or of its subresource; names are quoted, so that none can leave its place.
-
-        >>> PODS.path("team-a", "w-0", "binding")
-        '/api/v1/namespaces/team-a/pods/w-0/binding'
-        >>> PODS.path("team-a", "../x")
-        '/api/v1/namespaces/team-a/pods/..%2Fx'
-        """
+        """URL path of one object or of its subresource; names are quoted, so that none can leave its place."""
         tail = f"/{subresource}" if subresource else ""
         return f"{self.collection(namespace)}/{quote(name, safe='')}{tail}"
 
@@ -56,6 +53,7 @@ NATIVE_GROUPS = tuple(Resource("scheduling.k8s.io", version, "podgroups") for ve
 EVENTS = Resource("events.k8s.io", "v1", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 CONFIG_MAPS = Resource("", "v1", "configmaps")
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
 _KUBEFLOW = "kubeflow.org"
 _TRAINING = ("TFJob", "PyTorchJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 OWNERS: Mapping[tuple[str, str], Resource] = {
@@ -66,95 +64,44 @@ OWNERS: Mapping[tuple[str, str], Resource] = {
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets"),
     **{(_KUBEFLOW, kind): Resource(_KUBEFLOW, "v1", f"{kind.lower()}s") for kind in _TRAINING},
 }
-SUSPENDED: Mapping[tuple[str, str], Resource] = {
-    # (API group, kind) → an owner that has suspend and resume, by which its gang is restarted as a whole
-    key: resource
-    for key, resource in OWNERS.items()
-    if key == ("batch", "Job") or key[0] == _KUBEFLOW
+SUSPENDED = {  # Owners that have suspend and resume, by which their gang is restarted as a whole
+    key: resource for key, resource in OWNERS.items() if key == ("batch", "Job") or key[0] == _KUBEFLOW
 }
-SUSPENDED_AT: tuple[tuple[str, Resource], ...] = (
-    *((kind, resource) for (_, kind), resource in SUSPENDED.items()),
-    ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs")),
-)
-"""Kind and address of each collection in which suspended owners may be; MPIJobs are served in one of two versions."""
+_OTHER_MPI_JOBS = ("MPIJob", Resource(_KUBEFLOW, "v2beta1", "mpijobs"))  # MPIJobs are served in one of two versions
+SUSPENDED_AT = (*((kind, resource) for (_, kind), resource in SUSPENDED.items()), _OTHER_MPI_JOBS)
+"""Kind and address of each collection in which suspended owners may be"""
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
 QUOTAS = Resource("", "v1", "resourcequotas")
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets")
 AUTOSCALERS = Resource("autoscaling", "v2", "horizontalpodautoscalers")
-PATCHED: Mapping[tuple[str, str], Resource] = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}
-"""(API group, kind) → a job that may be suspended or whose worker count may be changed"""
-RESIZED: Mapping[tuple[str, str], Resource] = {
+PATCHED = {**SUSPENDED, ("jobset.x-k8s.io", "JobSet"): JOB_SETS}  # Suspended, or changed in the number of workers
+RESIZED = {  # Jobs of which the worker count may be changed
     key: resource for key, resource in PATCHED.items() if key[1] in ("Job", "TFJob", "PyTorchJob", "MPIJob", "JobSet")
 }
-"""(API group, kind) → a job whose worker count may be changed"""
+READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS)  # May be listed and watched
+_LISTED = (*READ, BUDGETS, QUOTAS, JOB_SETS, *(resource for _, resource in SUSPENDED_AT))
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
 
 
-class Call(msgspec.Struct, frozen=True):
-    """One RBAC verb on a resource or on a subresource of it."""
-
-    verb: str
-    resource: Resource
-    subresource: str = ""
-
-    @property
-    def rule(self) -> tuple[str, str, str]:
-        """What RBAC calls it: (verb, API group, resource[/subresource])."""
-        tail = f"/{self.subresource}" if self.subresource else ""
-        return self.verb, self.resource.group, f"{self.resource.plural}{tail}"
-
-    def path(self, namespace: str, name: str) -> str:
-        """URL path of this call on one object."""
-        return self.resource.path(namespace, name, self.subresource)
+def _rights(verbs: str, *resources: Resource, of: str = "") -> frozenset[Right]:
+    tail = f"/{of}" if of else ""
+    return frozenset((verb, one.group, one.plural + tail) for one in resources for verb in verbs.split())
 
 
-POD_GET = Call("get", PODS)
-POD_PATCH = Call("patch", PODS)
-POD_BIND = Call("create", PODS, "binding")
-POD_STATUS = Call("patch", PODS, "status")
-POD_EVICT = Call("create", PODS, "eviction")
-POD_GROUP_STATUS = Call("patch", POD_GROUPS, "status")
-EVENT_CREATE = Call("create", EVENTS)
-LEASE_GET = Call("get", LEASES)
-LEASE_CREATE = Call("create", LEASES)
-LEASE_UPDATE = Call("update", LEASES)
-TEXT_GET = Call("get", CONFIG_MAPS)
-TEXT_UPDATE = Call("update", CONFIG_MAPS)
-TOKEN_REVIEW = Call("create", Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False))
-
-READ = (PODS, NODES, POD_GROUPS, *NATIVE_GROUPS, DAEMON_SETS, AUTOSCALERS)  # May be listed and watched
-
-CALLS: tuple[Call, ...] = (
-    *(Call(verb, resource) for resource in READ for verb in ("list", "watch")),
-    POD_GET,
-    POD_PATCH,
-    POD_BIND,
-    POD_EVICT,
-    POD_STATUS,
-    POD_GROUP_STATUS,
-    EVENT_CREATE,
-    TOKEN_REVIEW,
-    *(Call("list", resource) for resource in (BUDGETS, QUOTAS)),
-    *(Call("get", resource) for resource in {**OWNERS, **RESIZED}.values()),
-    *(Call(verb, resource) for resource in PATCHED.values() for verb in ("list", "patch")),
-    *(Call("watch", resource) for resource in RESIZED.values()),
+CALLS: frozenset[Right] = frozenset().union(
+    _rights("list watch", *READ),
+    _rights("get patch", PODS),
+    _rights("create", PODS, of="binding"),
+    _rights("create", PODS, of="eviction"),
+    _rights("patch", PODS, POD_GROUPS, of="status"),
+    _rights("create", EVENTS, TOKEN_REVIEWS),
+    _rights("list", BUDGETS, QUOTAS),
+    _rights("get", *OWNERS.values(), *RESIZED.values()),
+    _rights("list patch", *PATCHED.values()),
+    _rights("watch", *RESIZED.values()),
 )
-
-LEADING: tuple[Call, ...] = (LEASE_GET, LEASE_CREATE, LEASE_UPDATE)  # Rights in a Role of the Lease's namespace
-
-STARTED: tuple[Call, ...] = (TEXT_GET, TEXT_UPDATE)
-"""For one ConfigMap of netgang's own namespace, with the gangs that have started: rights in a Role there."""
-
-
-LISTED = (  # Collections that may be listed
-    *(*READ, BUDGETS, QUOTAS, JOB_SETS),
-    *(resource for _, resource in SUSPENDED_AT),
-)
-
-
-def rules(calls: Iterable[Call] = CALLS) -> frozenset[tuple[str, str, str]]:
-    """The calls as RBAC would have to allow them."""
-    return frozenset(call.rule for call in calls)
+LEADING = _rights("get create update", LEASES)  # In a Role of the Lease's namespace
+STARTED = _rights("get update", CONFIG_MAPS)  # In a Role there, for one ConfigMap: the gangs that have started
 
 
 def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Resource] = OWNERS) -> Resource:
@@ -167,10 +114,10 @@ def served_as(api_version: str, kind: str, *, among: Mapping[tuple[str, str], Re
 
 
 def resource_of(path: str) -> Resource:
-    """Which collection of `LISTED` a list or watch path means. ValueError: none, a mistake of ours."""
+    """Which collection that may be listed a list or watch path means. ValueError: none, a mistake of ours."""
     bare = path.partition("?")[0]
     namespace = bare.rpartition("/namespaces/")[2].partition("/")[0]
-    for resource in LISTED:
+    for resource in _LISTED:
         if bare == resource.collection() or (resource.namespaced and bare == resource.collection(namespace)):
             return resource
     raise ValueError(f"{path} is not a collection that extender.kube.calls allows to list or watch")

@@ -1,20 +1,19 @@
-"""The ports ClusterApi and Reviews over HTTP: each call is one entry of `calls.CALLS` and raw JSON.
+"""The ports ClusterApi and Reviews over HTTP: each call is of `calls.CALLS`, and raw JSON.
 
-Rule: objects pass through as raw bytes, decoded at the outer level only. Nothing is repeated except a Binding; what a
-failure means is decided in `transport`.
-
-Why a Binding is: an answer can get lost after it took effect. Taken for a failure it would break a started gang;
-posting again blindly would be answered 409 and look like one. Rule: post; when the outcome is unknown, or the API
-server was too busy, read the pod: on that node with the same uid is success, not bound may be posted again, anything
-else is a conflict. All attempts together end within `deadline_s` of the call, so that a leader whose lease outlasts it
-never has a POST under way as a former leader.
+Rules: objects pass through as raw bytes, decoded at the outer level only. What a failure means is decided in
+`transport`. Nothing is repeated except a Binding, whose answer can get lost after it took effect: taken for a failure
+it would break a started gang; posting again blindly would be answered 409 and look like one. So when the outcome is
+unknown, or the API server was too busy, read the pod: on that node with the same uid is success, not bound may be
+posted again, anything else is a conflict. All attempts together end within `deadline_s` of the call, so that a leader
+whose lease outlasts it never has a POST under way as a former leader.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing, suppress
-from typing import Any, Self
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
 from urllib.parse import urlencode
 
 import msgspec
@@ -33,11 +32,15 @@ from scoring.model import GATE
 
 _REQUEST_S = 10.0
 _REVIEW_S = 5.0
+_OPERATOR_S = 15.0
 _EVICT_S = 30.0  # API servers try a conflicting eviction for 10 s before they answer 409 (seen at 1.36.3)
 _PAGE_S = 60.0
 _PAGE_BYTES = 64 * 1024 * 1024  # Mostly a few MiB; tenants can write 1.5 MiB into an object: smaller pages then
+_BIND_AGAIN = Backoff(first_s=0.05, limit_s=1.0)
 _MERGE_PATCH = "application/merge-patch+json"
-_STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+_STRATEGIC = "application/strategic-merge-patch+json"
+_AS_WRITER = f"?fieldManager={STATUS_WRITER}"
+_Json: TypeAlias = dict[str, Any]
 
 
 class _ListMeta(msgspec.Struct):
@@ -55,26 +58,14 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-PAGES = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
+_PAGE = msgspec.json.Decoder(_ListPage)  # Of any collection, with the objects as raw JSON
 _EVENT = msgspec.json.Decoder(_Event)
-
-
-class BindLimits(msgspec.Struct, frozen=True):
-    """How long and how often one Binding is tried."""
-
-    deadline_s: float = BINDING_MAX_S
-    attempt_s: float = 3.0
-    attempts: int = 4
-    backoff: Backoff = msgspec.field(default_factory=lambda: Backoff(first_s=0.05, limit_s=1.0))
-
-
-class _Gate(msgspec.Struct):
-    name: str = ""
+_DOCUMENT = msgspec.json.Decoder(_Json)
 
 
 class _BoundSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
-    scheduling_gates: list[_Gate] | None = None
+    scheduling_gates: list[dict[str, Any]] | None = None
 
 
 class _BoundPod(Headed):
@@ -84,14 +75,17 @@ class _BoundPod(Headed):
 _POD = msgspec.json.Decoder(_BoundPod)  # What of a pod shows how a Binding or patch ended
 
 
+@dataclass(eq=False, repr=False)
 class Binder:
-    """Posts Bindings through one transport."""
+    """Posts Bindings through one transport; how long and how often each is tried."""
 
-    def __init__(self, transport: Transport, *, clock: Clock, rng: random.Random, limits: BindLimits) -> None:
-        self._transport = transport
-        self._clock = clock
-        self._rng = rng
-        self._limits = limits
+    transport: Transport
+    clock: Clock
+    rng: random.Random
+    deadline_s: float = BINDING_MAX_S
+    attempt_s: float = 3.0
+    attempts: int = 4
+    backoff: Backoff = _BIND_AGAIN
 
     async def bind(self, binding: Binding) -> None:
         """Return once the pod is known to be on the node.
@@ -99,18 +93,16 @@ class Binder:
         Errors: ConflictError (elsewhere, replaced, gated or being deleted), NotFoundError (pod is gone), ApiError
         (refused for good, or 429 to the last), ApiUnavailableError (the outcome is not known).
         """
-        ends_s = self._clock.monotonic_s() + self._limits.deadline_s
-        path = calls.POD_BIND.path(binding.namespace, binding.name)
+        ends_s = self.clock.monotonic_s() + self.deadline_s
+        path = calls.PODS.path(binding.namespace, binding.name, "binding")
         head = {"name": binding.name, "namespace": binding.namespace, "uid": binding.uid}
         target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Binding", "metadata": head, "target": target})
         failures = 0
         while True:
             try:
-                await self._transport.send("POST", path, body=body, timeout_s=self._share(ends_s))
+                await self.transport.send("POST", path, body=body, timeout_s=self._share(ends_s))
                 return
-            except NotFoundError:
-                raise
             except ConflictError:
                 if await self._is_there(binding, ends_s=ends_s):
                     return
@@ -119,7 +111,7 @@ class Binder:
                 if not _may_have_worked_or_may_later(error):
                     raise
                 failures += 1
-                waited = failures < self._limits.attempts and await self._wait(failures, error, ends_s=ends_s)
+                waited = failures < self.attempts and await self._wait(failures, error, ends_s=ends_s)
                 if await self._is_there(binding, ends_s=ends_s):
                     return
                 if not waited:
@@ -130,8 +122,8 @@ class Binder:
         failures = 0
         while True:
             try:
-                path = calls.POD_GET.path(binding.namespace, binding.name)
-                found = _POD.decode(await self._transport.send("GET", path, timeout_s=self._share(ends_s)))
+                path = calls.PODS.path(binding.namespace, binding.name)
+                found = _POD.decode(await self.transport.send("GET", path, timeout_s=self._share(ends_s)))
                 break
             except msgspec.MsgspecError as error:
                 raise ApiUnavailableError(f"pod {binding.namespace}/{binding.name} cannot be read: {error}") from error
@@ -151,14 +143,14 @@ class Binder:
     async def _wait(self, failures: int, error: ApiError | ApiUnavailableError, *, ends_s: float) -> bool:
         """Wait before another try; false at once when that would not leave time for it."""
         asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-        delay_s = self._limits.backoff.delay_s(failures, rng=self._rng, retry_after_s=asked_s)
-        if self._clock.monotonic_s() + delay_s >= ends_s:
+        delay_s = self.backoff.delay_s(failures, rng=self.rng, retry_after_s=asked_s)
+        if self.clock.monotonic_s() + delay_s >= ends_s:
             return False
         await asyncio.sleep(delay_s)
         return True
 
     def _share(self, ends_s: float) -> float:
-        return max(0.0, min(self._limits.attempt_s, ends_s - self._clock.monotonic_s()))
+        return max(0.0, min(self.attempt_s, ends_s - self.clock.monotonic_s()))
 
 
 def _may_have_worked_or_may_later(error: ApiError | ApiUnavailableError) -> bool:
@@ -170,25 +162,16 @@ def _final(binding: Binding, error: ApiError | ApiUnavailableError) -> ApiError 
     """The answer to the caller when tries and time are used up; only a 429 is known to have had no effect."""
     if isinstance(error, ApiError) and error.status == 429:
         return error
-    return ApiUnavailableError(
-        f"binding of pod {binding.namespace}/{binding.name} to {binding.node}: outcome unknown: {error}"
-    )
+    what = f"binding of pod {binding.namespace}/{binding.name} to {binding.node}"
+    return ApiUnavailableError(f"{what}: outcome unknown: {error}")
 
 
 class KubeClient:
-    """ClusterApi of one API server; an async context manager, bound to one event loop."""
+    """ClusterApi of one API server."""
 
-    def __init__(
-        self, server: ApiServer, *, clock: Clock, rng: random.Random, limits: BindLimits = BindLimits()
-    ) -> None:
-        self._transport = Transport(server)
-        self.bind = Binder(self._transport, clock=clock, rng=rng, limits=limits).bind
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._transport.__aexit__()
+    def __init__(self, binder: Binder) -> None:
+        self._transport = binder.transport
+        self.bind = binder.bind
 
     async def list_page(self, path: str, *, limit: int, continue_token: str = "", not_older_than: str = "") -> Page:
         """One page, from storage or a cache `not_older_than`. Errors: as `Transport.send`; GoneError: begin again."""
@@ -200,20 +183,15 @@ class KubeClient:
         url = _with_query(path, query)
         raw = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=_PAGE_BYTES)
         with mapped(f"GET {url}"):
-            found = decoded(PAGES, raw)
+            found = decoded(_PAGE, raw)
         # bytes() copies each item, so that a kept one does not keep the whole page in memory.
         items = [bytes(item) for item in found.items or ()]
         return Page(items, found.metadata.resource_version, found.metadata.continue_token)
 
     async def watch(self, path: str, *, resource_version: str, timeout_s: int) -> AsyncGenerator[WatchEvent, None]:
         """Changes after `resource_version`, with bookmarks. Errors: first as `send`, then ApiUnavailableError."""
-        query = {
-            "watch": "true",
-            "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(timeout_s),
-        }
-        url = _with_query(path, query)
+        query = {"watch": "true", "resourceVersion": resource_version, "allowWatchBookmarks": "true"}
+        url = _with_query(path, query | {"timeoutSeconds": str(timeout_s)})
         async with aclosing(self._transport.lines(url, open_s=_REQUEST_S)) as lines:
             with mapped(f"GET {url}"):
                 async for line in lines:
@@ -223,27 +201,19 @@ class KubeClient:
     async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
         """Set annotations of the very pod `uid`, in one merge patch. ConflictError: another pod has its name now."""
         body = msgspec.json.encode({"metadata": {"uid": uid, "annotations": dict(annotations)}})
-        await self._patch_pod(namespace, name, uid, body, content_type=_MERGE_PATCH)
+        await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, body, content_type=_MERGE_PATCH)
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the very pod `uid`; as `annotate_pod`. ApiError 422: it is not acceptable.
 
         When an earlier patch took effect though its answer was lost, it is 422 again, but the gate is gone.
         """
-        await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, opens_gate=True)
+        await self._patch_pod(calls.PODS.path(namespace, name), namespace, name, uid, patch, opens_gate=True)
 
     async def _patch_pod(
-        self,
-        namespace: str,
-        name: str,
-        uid: PodUid,
-        body: bytes,
-        *,
-        content_type: str,
+        self, path: str, namespace: str, name: str, uid: PodUid, body: bytes, *, content_type: str = _STRATEGIC,
         opens_gate: bool = False,
-        path: str = "",
-    ) -> None:
-        path = path or calls.POD_PATCH.path(namespace, name)
+    ) -> None:  # fmt: skip
         try:
             await self._transport.send("PATCH", path, body=body, content_type=content_type, timeout_s=_REQUEST_S)
         except ApiError as error:
@@ -253,12 +223,12 @@ class KubeClient:
                 now = _POD.decode(await self.get_pod(namespace, name))
             if now.metadata.uid != uid:
                 raise ConflictError(409, f"pod {namespace}/{name} was replaced by another of the same name") from error
-            if not opens_gate or GATE in [gate.name for gate in now.spec.scheduling_gates or ()]:
+            if not opens_gate or GATE in [gate.get("name") for gate in now.spec.scheduling_gates or ()]:
                 raise
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """One pod as raw JSON, read from storage."""
-        return await self._transport.send("GET", calls.POD_GET.path(namespace, name), timeout_s=_REQUEST_S)
+        return await self._transport.send("GET", calls.PODS.path(namespace, name), timeout_s=_REQUEST_S)
 
     async def get_object(self, api_version: str, kind: str, namespace: str, name: str) -> bytes:
         """One owner of pods as raw JSON, read from storage. ValueError: `calls` has no such kind."""
@@ -267,13 +237,12 @@ class KubeClient:
 
     async def labelled_owners(self, label: str) -> Sequence[Labelled]:
         """All owners of kinds that can be suspended, that have this label; kinds that are not installed have none."""
-        found: list[Labelled] = []
+        owners: list[Labelled] = []
         for kind, resource in calls.SUSPENDED_AT:
-            path = f"{resource.collection()}?{urlencode({'labelSelector': label})}"
             with suppress(NotFoundError):
-                items = await read_all(self, path)
-                found.extend(Labelled(resource.api_version, kind, item) for item in items)
-        return found
+                items = await read_all(self, f"{resource.collection()}?{urlencode({'labelSelector': label})}")
+                owners += [Labelled(resource.api_version, kind, item) for item in items]
+        return owners
 
     async def patch_object(self, api_version: str, kind: str, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of an owner of pods; as it is now. ConflictError: not the version that the patch names."""
@@ -281,27 +250,20 @@ class KubeClient:
 
     async def evict(self, namespace: str, name: str, uid: PodUid, *, resource_version: str = "") -> None:
         """Evict the very pod `uid`. ApiError 429: a disruption budget forbids it; ConflictError: replaced, changed."""
-        unchanged = {"resourceVersion": resource_version} if resource_version else {}
-        body = msgspec.json.encode(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "Eviction",
-                "metadata": {"name": name, "namespace": namespace},
-                "deleteOptions": {"preconditions": {"uid": uid, **unchanged}},
-            }
-        )
-        path = calls.POD_EVICT.path(namespace, name)
+        only = {"uid": uid, **({"resourceVersion": resource_version} if resource_version else {})}
+        eviction: dict[str, Any] = {"apiVersion": "policy/v1", "kind": "Eviction"}
+        eviction["metadata"] = {"name": name, "namespace": namespace}
+        body = msgspec.json.encode(eviction | {"deleteOptions": {"preconditions": only}})
+        path = calls.PODS.path(namespace, name, "eviction")
         await self._transport.send("POST", path, body=body, timeout_s=_EVICT_S)
 
     async def patch_group_status(self, namespace: str, name: str, patch: bytes) -> bytes:
         """Merge patch of a PodGroup's status; the PodGroup as it is now. ConflictError: it changed meanwhile."""
-        query = urlencode({"fieldManager": STATUS_WRITER})
-        return await self._merge(f"{calls.POD_GROUP_STATUS.path(namespace, name)}?{query}", patch)
+        return await self._merge(calls.POD_GROUPS.path(namespace, name, "status") + _AS_WRITER, patch)
 
     async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Send a strategic merge patch of the status of the very pod `uid`; ConflictError: it was replaced."""
-        path = f"{calls.POD_STATUS.path(namespace, name)}?{urlencode({'fieldManager': STATUS_WRITER})}"
-        await self._patch_pod(namespace, name, uid, patch, content_type=_STRATEGIC_MERGE_PATCH, path=path)
+        await self._patch_pod(calls.PODS.path(namespace, name, "status") + _AS_WRITER, namespace, name, uid, patch)
 
     async def _merge(self, path: str, patch: bytes) -> bytes:
         return await self._transport.send("PATCH", path, body=patch, content_type=_MERGE_PATCH, timeout_s=_REQUEST_S)
@@ -309,8 +271,7 @@ class KubeClient:
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """POST an events.k8s.io/v1 Event; `apiVersion` and `kind` are filled in."""
         body = msgspec.json.encode({"apiVersion": "events.k8s.io/v1", "kind": "Event", **event})
-        path = calls.EVENT_CREATE.resource.collection(namespace)
-        await self._transport.send("POST", path, body=body, timeout_s=_REQUEST_S)
+        await self._transport.send("POST", calls.EVENTS.collection(namespace), body=body, timeout_s=_REQUEST_S)
 
 
 def _with_query(path: str, query: Mapping[str, str]) -> str:
@@ -318,7 +279,7 @@ def _with_query(path: str, query: Mapping[str, str]) -> str:
     return f"{path}{'&' if '?' in path else '?'}{urlencode(query)}"
 
 
-class _User(msgspec.Struct):
+class _User(msgspec.Struct, frozen=True):
     username: str = ""
     extra: dict[str, list[str]] | None = None
 
@@ -326,7 +287,7 @@ class _User(msgspec.Struct):
 class _TokenStatus(msgspec.Struct):
     authenticated: bool = False
     audiences: list[str] | None = None
-    user: _User = msgspec.field(default_factory=_User)
+    user: _User = _User()
 
 
 class _TokenReview(msgspec.Struct):
@@ -342,9 +303,9 @@ class KubeReviews:
     async def identity(self, token: str, *, audiences: Sequence[str] = ()) -> Identity | None:
         """Whose token it is; None: no account's, or not surely for one of `audiences`. Errors: as `Transport.send`."""
         spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
-        call = calls.TOKEN_REVIEW
-        asked = msgspec.json.encode({"apiVersion": call.resource.api_version, "kind": "TokenReview", "spec": spec})
-        body = await self._transport.send("POST", call.resource.collection(), body=asked, timeout_s=_REVIEW_S)
+        kind = calls.TOKEN_REVIEWS
+        asked = msgspec.json.encode({"apiVersion": kind.api_version, "kind": "TokenReview", "spec": spec})
+        body = await self._transport.send("POST", kind.collection(), body=asked, timeout_s=_REVIEW_S)
         with mapped("TokenReview"):
             found = msgspec.json.decode(body, type=_TokenReview).status
         if not found.authenticated or not found.user.username:
@@ -353,3 +314,72 @@ class KubeReviews:
             return None
         extra = tuple(sorted((key, tuple(values)) for key, values in (found.user.extra or {}).items()))
         return Identity(found.user.username, extra)
+
+
+class OperatorApi:
+    """What tools for operators ask, with an operator's rights: any object, by its address, as plain JSON values.
+
+    What does not exist is `None`; all else is an error of `extender.errors`. `opened` makes one.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, server: ApiServer) -> AsyncIterator[Self]:
+        """One with a transport to this API server."""
+        async with Transport(server, concurrency=16, agent="netgang-operator") as transport:
+            yield cls(transport)
+
+    async def get(self, path: str) -> _Json | None:
+        """One object or document; `None`: it, or its kind, does not exist. Errors: ApiError, ApiUnavailableError."""
+        body = await self._transport.find(path, timeout_s=_OPERATOR_S)
+        return self._read(body, f"GET {path}") if body is not None else None
+
+    async def items(self, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """The objects of a collection as raw JSON, page by page; nothing where the kind is not served."""
+        token = ""
+        while True:
+            asked = {"limit": "500", **(query or {}), **({"continue": token} if token else {})}
+            url = f"{path}?{urlencode(asked)}"
+            try:
+                body = await self._transport.send("GET", url, timeout_s=_PAGE_S, limit_bytes=4 * _PAGE_BYTES)
+            except NotFoundError:
+                return
+            with mapped(f"GET {url}"):
+                page = decoded(_PAGE, body)
+            for item in page.items or ():
+                yield bytes(item)
+            token = page.metadata.continue_token
+            if not token:
+                return
+
+    async def listed(self, path: str, query: Mapping[str, str] | None = None) -> list[_Json]:
+        """All objects of a small collection."""
+        return [self._read(item, f"GET {path}") async for item in self.items(path, query)]
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> _Json:
+        """POST an object; as the API server has it then."""
+        text = msgspec.json.encode(body)
+        return self._read(await self._transport.send("POST", path, body=text, timeout_s=_OPERATOR_S), f"POST {path}")
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> None:
+        """Strategic merge patch of a built-in kind. Errors: ConflictError, NotFoundError, ApiError 422 and others."""
+        text = msgspec.json.encode(change)
+        await self._transport.send("PATCH", path, body=text, content_type=_STRATEGIC, timeout_s=_OPERATOR_S)
+
+    async def delete(self, path: str, *, resource_version: str = "") -> bool:
+        """Delete one object; false: there was none. With a version, ConflictError if it has changed since."""
+        options: _Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if resource_version:
+            options["preconditions"] = {"resourceVersion": resource_version}
+        with suppress(NotFoundError):
+            await self._transport.send("DELETE", path, body=msgspec.json.encode(options), timeout_s=_OPERATOR_S)
+            return True
+        return False
+
+    @staticmethod
+    def _read(body: bytes, what: str) -> _Json:
+        with mapped(what):
+            return decoded(_DOCUMENT, body)

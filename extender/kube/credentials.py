@@ -1,19 +1,20 @@
 """Where the API server is, and the credentials for it.
 
-Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate
-(hourly, in clouds every 15 minutes) and are renewed here: files are read again every minute, exec plugins run again
-before their token expires or when it is refused. What cannot be used is a ConfigError that names file and field.
+Rule: the `kubernetes` package reads kubeconfigs, and nothing else is used of it; tokens rotate (hourly, in clouds every
+15 minutes) and are renewed here: files are read again every minute, exec plugins run again before their token expires
+or when it is refused. What cannot be used is a ConfigError that names file and field.
 """
 
 import asyncio
 import base64
 import logging
+import math
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -35,10 +36,10 @@ _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """An Authorization header and for how many seconds it is good; `None`: without end. "" means: send no header."""
+    """An Authorization header and for how many seconds it is good. "" means: send no header."""
 
     header: str
-    lifetime_s: float | None = None
+    lifetime_s: float = math.inf
 
 
 class Authorization:
@@ -48,12 +49,11 @@ class Authorization:
         self._read = read
         self._clock = clock
         self._renewing = asyncio.Lock()
-        self._renew_at_s: float | None = None
         self._keep(read())
 
     async def header(self) -> str:
         """The header to send now; waits only while a token is being renewed."""
-        if self._renew_at_s is not None and self._clock.monotonic_s() >= self._renew_at_s:
+        if self._clock.monotonic_s() >= self._renew_at_s:
             await self._renew(self._header)
         return self._header
 
@@ -75,7 +75,7 @@ class Authorization:
 
     def _keep(self, token: Token) -> None:
         self._header = token.header
-        self._renew_at_s = None if token.lifetime_s is None else self._clock.monotonic_s() + token.lifetime_s
+        self._renew_at_s = self._clock.monotonic_s() + token.lifetime_s
 
 
 class Tls(msgspec.Struct, frozen=True):
@@ -93,24 +93,18 @@ class Tls(msgspec.Struct, frozen=True):
             builder = builder.identity_pem(self.identity)
         if self.found_at is not None:
             builder = builder.resolve(*self.found_at)
-        with _trusting(self.authority):
-            return builder.danger_accept_invalid_certs(not self.verified).build()
-
-
-@contextmanager
-def _trusting(authority: Path | None) -> Iterator[None]:
-    """For as long, the machine trusts this authority alone: pyreqwest has no other way to trust only one."""
-    if authority is None:
-        yield
-        return
-    ssl.create_default_context(cafile=authority)  # pyreqwest takes a file without certificates
-    before = {name: os.environ.pop(name, None) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
-    os.environ["SSL_CERT_FILE"] = str(authority)
-    try:
-        yield
-    finally:
-        del os.environ["SSL_CERT_FILE"]
-        os.environ.update({name: value for name, value in before.items() if value is not None})
+        builder = builder.danger_accept_invalid_certs(not self.verified)
+        if self.authority is None:
+            return builder.build()
+        ssl.create_default_context(cafile=self.authority)  # pyreqwest takes a file without certificates
+        # For as long the machine trusts this authority alone: pyreqwest has no other way to trust only one
+        before = {name: os.environ.pop(name, None) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR")}
+        os.environ["SSL_CERT_FILE"] = str(self.authority)
+        try:
+            return builder.build()
+        finally:
+            del os.environ["SSL_CERT_FILE"]
+            os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 class ApiServer(msgspec.Struct, frozen=True):
@@ -133,22 +127,15 @@ def load(
     """Credentials of `kubeconfig`, else of our pod, else $KUBECONFIG or ~/.kube/config. Blocks. Errors: ConfigError."""
     if kubeconfig is not None:
         return _from_kubeconfig(kubeconfig, context=context, clock=clock)
-    if environment.get("KUBERNETES_SERVICE_HOST"):
-        return _from_pod(environment, service_account, clock=clock)
+    if host := environment.get("KUBERNETES_SERVICE_HOST"):
+        url = f"https://{f'[{host}]' if ':' in host else host}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
+        token = partial(_token_from_file, service_account / "token")
+        tls = _tls(service_account / "ca.crt", source=str(service_account))
+        return ApiServer(url, Authorization(token, clock=clock), tls)
     usual = Path(environment.get("KUBECONFIG") or Path.home() / ".kube" / "config")
     if not usual.is_file():
         raise ConfigError(f"kubeconfig: not in a pod, and {usual} does not exist; name a kubeconfig file")
     return _from_kubeconfig(usual, context=context, clock=clock)
-
-
-def _from_pod(environment: Mapping[str, str], directory: Path, *, clock: Clock) -> ApiServer:
-    host, port = environment["KUBERNETES_SERVICE_HOST"], environment.get("KUBERNETES_SERVICE_PORT", "443")
-    token, authority = directory / "token", directory / "ca.crt"
-    return ApiServer(
-        url=f"https://{f'[{host}]' if ':' in host else host}:{port}",
-        authorization=Authorization(lambda: _token_from_file(token), clock=clock),
-        tls=_tls(authority, source=str(directory)),
-    )
 
 
 def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiServer:
@@ -181,7 +168,14 @@ def _from_kubeconfig(path: Path, *, context: str | None, clock: Clock) -> ApiSer
     if found.tls_server_name:
         if found.proxy:
             raise ConfigError(f"kubeconfig {path}: tls-server-name and proxy-url are not supported together")
-        url, tls = _named_otherwise(url, found.tls_server_name, tls, path=path)
+        name, parts = found.tls_server_name, urlsplit(url)  # the name that the certificate has takes the host's place
+        port = parts.port or 443
+        try:
+            address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)[0][4][0]
+        except OSError as error:
+            raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server: {parts.hostname}: {error}") from error
+        url = urlunsplit(parts._replace(netloc=f"{name}:{port}"))
+        tls = replace(tls, found_at=(name, str(address), port))
     return ApiServer(url, Authorization(read, clock=clock), tls, found.proxy or None)
 
 
@@ -198,7 +192,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _user(document: Mapping[str, Any], *, path: Path, context: str | None) -> dict[str, Any]:
-    """The `user` mapping of the chosen context, as it stands in `document` (not a copy); {} when there is none."""
+    """The `user` mapping of the chosen context, not a copy; {} when there is none."""
     chosen = context or document.get("current-context")
     if not chosen:
         raise ConfigError(f"kubeconfig {path}: current-context is empty and no context was named")
@@ -223,19 +217,17 @@ def _token_reader(user: Mapping[str, Any], *, path: Path, clock: Clock) -> Calla
     if "auth-provider" in user:
         raise ConfigError(f"kubeconfig {path}: users[].user.auth-provider is not supported; use exec or tokenFile")
     if user.get("tokenFile"):
-        file = path.parent / str(user["tokenFile"])
-        return lambda: _token_from_file(file)
+        return partial(_token_from_file, path.parent / str(user["tokenFile"]))
     if user.get("token"):
-        return lambda: Token(f"Bearer {user['token']}")
-    if user.get("exec"):
-        plugin = user["exec"]
+        return partial(Token, f"Bearer {user['token']}")
+    if plugin := user.get("exec"):
         if not isinstance(plugin, dict):
             raise ConfigError(f"kubeconfig {path}: users[].user.exec must be a mapping with apiVersion and command")
-        return lambda: _token_from_plugin(plugin, path=path, clock=clock)
+        return partial(_token_from_plugin, plugin, path=path, clock=clock)
     if "username" in user and "password" in user:
         pair = base64.b64encode(f"{user['username']}:{user['password']}".encode()).decode("ascii")
-        return lambda: Token(f"Basic {pair}")
-    return lambda: Token("")  # a client certificate, or none
+        return partial(Token, f"Basic {pair}")
+    return partial(Token, "")  # a client certificate, or none
 
 
 def _token_from_file(path: Path) -> Token:
@@ -275,19 +267,8 @@ def _token_from_plugin(plugin: Mapping[str, Any], *, path: Path, clock: Clock) -
 def _tls(authority: Path | None, *identity: Path, verified: bool = True, source: str) -> Tls:
     """TLS with this authority and client certificate, tried out. Errors: ConfigError."""
     try:
-        made = Tls(authority, b"\n".join(file.read_bytes() for file in identity), verified=verified)
-        made.built(ClientBuilder())
+        tls = Tls(authority, b"\n".join(file.read_bytes() for file in identity), verified=verified)
+        tls.built(ClientBuilder())
     except (OSError, ValueError) as error:  # the latter: of pyreqwest
         raise ConfigError(f"{source}: certificate or key cannot be used: {error}") from error
-    return made
-
-
-def _named_otherwise(url: str, name: str, tls: Tls, *, path: Path) -> tuple[str, Tls]:
-    """The URL with the name that its server's certificate has, and where the server is."""
-    parts = urlsplit(url)
-    port = parts.port or 443
-    try:
-        address = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)[0][4][0]
-    except OSError as error:
-        raise ConfigError(f"kubeconfig {path}: clusters[].cluster.server: {parts.hostname}: {error}") from error
-    return urlunsplit(parts._replace(netloc=f"{name}:{port}")), replace(tls, found_at=(name, str(address), port))
+    return tls

@@ -1,7 +1,7 @@
 """A cluster in memory behind the ClusterApi port: `netgang serve --snapshot` and the demo.
 
-Everything but the API server is the real thing, so a newcomer sees with curl what kube-scheduler would get. Rule: a
-Binding changes the cache as a watch would, and nothing is written anywhere else.
+So a newcomer sees with curl what kube-scheduler would get. Rule: a Binding changes the cache as a watch would, and
+nothing is written anywhere else.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -42,18 +42,16 @@ class EmbeddedCluster:
             now_s = self._clock.now_s()
             self._cache.pods.put(replace(pod, node=binding.node, phase=Phase.RUNNING, scheduled_s=now_s))
 
-    async def annotate_pod(self, namespace: str, name: str, uid: PodUid, annotations: Mapping[str, str]) -> None:
-        """No pod is parked here, so there is none to wake."""
+    async def _there(self, namespace: str, name: str, uid: PodUid, *_: Any, **__: Any) -> None:
+        """No pod is parked here, so there is none to wake; conditions are for people who look at a live pod."""
         self._existing(uid, namespace, name)
+
+    annotate_pod = patch_pod_status = _there
 
     async def admit_pod(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
         """Open our gate; there is no other scheduler here that would read the affinity."""
         pod = self._existing(uid, namespace, name)
         self._cache.pods.put(replace(pod, gates=pod.foreign_gates))
-
-    async def patch_pod_status(self, namespace: str, name: str, uid: PodUid, patch: bytes) -> None:
-        """Conditions are for people who look at a pod; a saved one is looked at in its file."""
-        self._existing(uid, namespace, name)
 
     async def get_pod(self, namespace: str, name: str) -> bytes:
         """The pod as it was in the file."""

@@ -55,18 +55,18 @@ class KubeLeases:
 
     async def read(self) -> Lease | None:
         """The Lease as storage has it; `None`: there is none."""
-        path = calls.LEASE_GET.path(self._namespace, self._name)
+        path = calls.LEASES.path(self._namespace, self._name)
         body = await self._transport.find(path, timeout_s=self._call_s)
         return _lease(path, body) if body is not None else None
 
     async def write(self, spec: LeaseSpec, over: Lease | None) -> Lease:
         """Replace `over`, or create the Lease; returns it as stored. See `LeaseApi` for the errors."""
         if over is None:
-            method, path = "POST", calls.LEASE_CREATE.resource.collection(self._namespace)
+            method, path = "POST", calls.LEASES.collection(self._namespace)
             head = {"name": self._name, "namespace": self._namespace}
             lease: dict[str, Any] = {"apiVersion": calls.LEASES.api_version, "kind": "Lease", "metadata": head}
         else:
-            method, path = "PUT", calls.LEASE_UPDATE.path(self._namespace, self._name)
+            method, path = "PUT", calls.LEASES.path(self._namespace, self._name)
             lease = msgspec.json.decode(over.raw)
         lease["spec"] = lease.get("spec", {}) | msgspec.to_builtins(spec)
         body = msgspec.json.encode(lease)
@@ -74,7 +74,7 @@ class KubeLeases:
 
     async def label(self, pod: str, role: str | None) -> None:
         """Set or remove the role's label on a pod of our namespace."""
-        path = calls.POD_PATCH.path(self._pods_namespace, pod)
+        path = calls.PODS.path(self._pods_namespace, pod)
         body = msgspec.json.encode({"metadata": {"labels": {ROLE_LABEL: role}}})
         await self._transport.send(
             "PATCH", path, body=body, content_type="application/merge-patch+json", timeout_s=self._call_s
@@ -101,7 +101,7 @@ class KubeTextStore:
     def __init__(self, transport: Transport, namespace: str) -> None:
         self._transport = transport
         self.place = f"{namespace}/{STARTED_GANGS}"
-        self._path = calls.TEXT_GET.path(namespace, STARTED_GANGS)
+        self._path = calls.CONFIG_MAPS.path(namespace, STARTED_GANGS)
 
     async def read(self) -> StoredText | None:
         """The ConfigMap as storage has it; `None`: there is none. Errors: ApiError, ApiUnavailableError."""

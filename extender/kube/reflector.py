@@ -16,7 +16,7 @@ Rules:
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence, Set
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final, Generic, NoReturn, Protocol, TypeVar
 
@@ -42,98 +42,49 @@ _SUSPECT_AFTER = 5  # After so many failures in a row list again: the version it
 _SETTLED_S = 5.0  # A watch that lasted this long, or delivered something, ends a row of failures
 _ABSENT_S = 30.0
 _BACKOFF = Backoff(first_s=0.5, limit_s=30.0)
-_SLICE_OBJECTS: Final = 50
-_SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding; a slice ends at whichever comes first
+_SLICE_BYTES: Final = 256 * 1024  # about 1 ms of decoding
+_LEAST_BYTES: Final = _SLICE_BYTES // 50  # As which the smallest object counts
 _APART_S: Final = 0.5  # Those that are woken ask again within this time
 _PAGE_BYTES: Final = 8 * 1024 * 1024  # about 10 ms to find where each object on it begins and ends
 
 
-class Slice:
-    """Says when the event loop must be given back: by objects and bytes, so that it needs no clock."""
+def _page_after(objects: int, size_bytes: int, most: int) -> int:
+    """How many objects to ask for after a page of so many that had so many bytes.
 
-    __slots__ = ("_bytes", "_objects")
-
-    def __init__(self) -> None:
-        self._objects = self._bytes = 0
-
-    def ends(self, raw: bytes) -> bool:
-        """Count one object; true when the slice is full, and the next one begins."""
-        self._objects += 1
-        self._bytes += len(raw)
-        if self._objects < _SLICE_OBJECTS and self._bytes < _SLICE_BYTES:
-            return False
-        self._objects = self._bytes = 0
-        return True
-
-
-class PageSize:
-    """How many objects to ask for."""
-
-    __slots__ = ("_most", "objects")
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self.objects = most
-
-    def came(self, size_bytes: int) -> None:
-        """A page of as many objects had so many bytes.
-
-        >>> page = PageSize(500)
-        >>> page.came(80 * 1024 * 1024), page.objects
-        (None, 50)
-        >>> page.came(1000), page.objects
-        (None, 100)
-        """
-        if size_bytes > _PAGE_BYTES:
-            self.objects = max(self.objects * _PAGE_BYTES // size_bytes, 1)
-        elif size_bytes < _PAGE_BYTES // 4:
-            self.objects = min(self.objects * 2, self._most)
-
-    def too_long(self) -> bool:
-        """A page of as many objects was too long to be read; whether fewer can be asked for.
-
-        >>> page = PageSize(500)
-        >>> page.too_long(), page.objects
-        (True, 62)
-        """
-        if self.objects == 1:
-            return False
-        self.objects = max(self.objects // 8, 1)
-        return True
+    >>> _page_after(500, 80 * 1024 * 1024, 500), _page_after(50, 1000, 500), _page_after(400, 1000, 500)
+    (50, 100, 500)
+    """
+    if size_bytes > _PAGE_BYTES:
+        return max(objects * _PAGE_BYTES // size_bytes, 1)
+    return min(objects * 2, most) if size_bytes < _PAGE_BYTES // 4 else objects
 
 
 class Comeback:
-    """Wakes all that wait for the API server when it answers again; shared by them and bounded by their number.
+    """Wakes all that wait for the API server when it answers again; shared by them.
 
     Each kind waits on its own after failures, so the last of ten would come back up to half a minute after the first.
     The first still waits its whole backoff: many processes that lost the API server do not come back together.
     """
 
     def __init__(self) -> None:
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._next: asyncio.Event | None = None  # What all wait for
 
     def heard(self) -> None:
         """The API server answered one of them. Costs nothing while none waits."""
-        if not self._waiting:
-            return
-        for one in self._waiting:
-            if not one.done():
-                one.set_result(None)
-        self._waiting.clear()
+        if self._next is not None:
+            self._next.set()
+            self._next = None
 
     async def wait(self, longest_s: float, *, rng: random.Random) -> None:
         """Return after `longest_s`, or up to half a second after another one heard from the API server."""
         loop = asyncio.get_running_loop()
         ends_s = loop.time() + longest_s
-        heard: asyncio.Future[None] = loop.create_future()
-        self._waiting.add(heard)
+        self._next = self._next or asyncio.Event()
         try:
             async with asyncio.timeout(longest_s):
-                await heard
+                await self._next.wait()
         except TimeoutError:
             return
-        finally:
-            self._waiting.discard(heard)
         await asyncio.sleep(min(rng.uniform(0.0, _APART_S), max(0.0, ends_s - loop.time())))
 
 
@@ -184,8 +135,8 @@ class Reflector(Generic[T]):
         self._may_be_cached = True  # whether the next list may come from the API server's cache
         self._failures = 0  # in a row
         self._away = False  # whether the last of them found no API server at all
-        self._slice = Slice()
-        self._page = PageSize(self.page)
+        self._slice_bytes = 0
+        self._page = self.page  # Objects to ask for
         self._absent = False
         self._paths = (self.path, *self.other_versions)
         self._not_served = 0  # How many of them in a row answered 404
@@ -222,7 +173,9 @@ class Reflector(Generic[T]):
                 await self._wait(error, at_once=self._failures == 0)
             except NotFoundError as error:
                 self._relist = True
-                if self._may_be_served_as_another():
+                self.path = self._paths[(self._paths.index(self.path) + 1) % len(self._paths)]
+                self._not_served = (self._not_served + 1) % len(self._paths)
+                if self._not_served:
                     continue
                 if self.path.startswith("/apis/"):
                     await self._wait_until_it_may_exist()
@@ -236,8 +189,7 @@ class Reflector(Generic[T]):
                 await self._wait(error)
 
     async def _list(self) -> None:
-        items: list[T] = []
-        keys: set[str] = set()
+        items: dict[str, T] = {}
         unreadable: set[str] = set()
         token = ""
         # After a 504 (the API server's cache is behind what we saw, or storage was restored from a backup) the next
@@ -247,30 +199,29 @@ class Reflector(Generic[T]):
         while True:
             try:
                 page = await self.api.list_page(
-                    self.path, limit=self._page.objects, continue_token=token, not_older_than=not_older_than
+                    self.path, limit=self._page, continue_token=token, not_older_than=not_older_than
                 )
             except TooLongError:
-                if self._page.too_long():
-                    continue
-                raise
+                if self._page == 1:
+                    raise
+                self._page = max(self._page // 8, 1)
+                continue
             except ApiError as error:
                 self._may_be_cached = error.status != 504
                 raise
-            self._page.came(sum(map(len, page.items)))
+            self._page = _page_after(self._page, sum(map(len, page.items)), self.page)
             for raw in page.items:
                 try:
                     item = self.reduce(raw)
                     if item is not None:
-                        keys.add(self.sink.key(item))
-                        items.append(item)
+                        items[self.sink.key(item)] = item
                 except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-                    unreadable.add(self._cannot_read(head_of(raw), error))
-                if self._slice.ends(raw):
-                    await next_slice()
+                    unreadable.add(self._cannot_read(head_of(raw) or Head(), error))
+                await self._share_the_loop(raw)
             token = page.continue_token
             if not token:
                 break
-        self.unreadable.keep_only(unreadable | await self._take_over(items, keys))
+        self.unreadable.keep_only(unreadable | await self._take_over(items))
         self._version = page.resource_version
         self._relist = self._absent = False
         self._not_served = 0
@@ -278,19 +229,24 @@ class Reflector(Generic[T]):
         self._heard()
         self.synced.set()
 
-    async def _take_over(self, items: Sequence[T], keys: Set[str]) -> set[str]:
+    async def _share_the_loop(self, raw: bytes) -> None:
+        """Give it back after each so many objects and bytes, without looking at a clock."""
+        self._slice_bytes += max(len(raw), _LEAST_BYTES)
+        if self._slice_bytes >= _SLICE_BYTES:
+            self._slice_bytes = 0
+            await next_slice()
+
+    async def _take_over(self, items: Mapping[str, T]) -> set[str]:
         """Hold a complete list, and nothing else; keys of what the sink cannot take over."""
         refused: set[str] = set()
         try:
-            self.sink.list_begun(keys)
-            for number, item in enumerate(items, start=1):
+            self.sink.list_begun(items.keys())
+            for number, (key, item) in enumerate(items.items(), start=1):
                 try:
                     self.sink.put(item)
                 except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-                    namespace, _, name = self.sink.key(item).rpartition("/")
-                    head = Head(name=name, namespace=namespace)
-                    self._forget(head)
-                    refused.add(self._cannot_read(head, error))
+                    self._forget(Head(key))
+                    refused.add(self._cannot_read(Head(key), error))
                 if number % _TAKEN_OVER == 0:
                     await next_slice()
         finally:
@@ -312,8 +268,7 @@ class Reflector(Generic[T]):
                     heard = True
                     self._failures = 0
                     watchdog.reschedule(loop.time() + _IDLE_S)
-                    if self._slice.ends(event.object):
-                        await next_slice()
+                    await self._share_the_loop(event.object)
         except TimeoutError as error:
             # Silent from its beginning: the version may be one that the server has not reached (its storage was
             # restored from a backup), and would stay silent without end.
@@ -337,27 +292,24 @@ class Reflector(Generic[T]):
         self._heard()
         head = head_of(event.object)
         if head is None:  # it is not known which object it is about; the next event about that one will
-            self._cannot_read(None, ValueError("its metadata cannot be read"))
+            self._cannot_read(Head(), ValueError("its metadata cannot be read"))
             return
-        if event.type in ("ADDED", "MODIFIED"):
-            self._follow(head, event.object)
-        elif event.type == "DELETED":
+        if event.type == "DELETED":
             self._forget(head)
+        elif event.type != "BOOKMARK":
+            try:
+                item = self.reduce(event.object)
+                if item is not None:
+                    self.sink.put(item)
+            except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
+                self._forget(head)
+                self._cannot_read(head, error)
+            else:
+                if item is None:
+                    self._forget(head)
+                else:
+                    self.unreadable.passed(head.key)
         self._version = head.resource_version or self._version
-
-    def _follow(self, head: Head, raw: bytes) -> None:
-        try:
-            item = self.reduce(raw)
-            if item is not None:
-                self.sink.put(item)
-        except Exception as error:  # noqa: BLE001 - a tenant's object: docs/safety.md S21
-            self._forget(head)
-            self._cannot_read(head, error)
-            return
-        if item is None:
-            self._forget(head)
-        else:
-            self.unreadable.passed(head.key)
 
     def _forget(self, head: Head) -> None:
         self.unreadable.passed(head.key)
@@ -366,10 +318,10 @@ class Reflector(Generic[T]):
         except Exception as error:  # noqa: BLE001 - what a tenant's object left behind: docs/safety.md S21
             self._cannot_read(head, error)
 
-    def _cannot_read(self, head: Head | None, error: Exception) -> str:
+    def _cannot_read(self, head: Head, error: Exception) -> str:
         """Note it, and log it once by name; the object's key."""
-        key = head.key if head is not None else ""
-        self.unreadable.failed(key, error, uid=head.uid if head is not None else "")
+        key = head.key
+        self.unreadable.failed(key, error, uid=head.uid)
         name = key[:LONGEST_KEY] or "an object without readable metadata"
         if name not in self._logged and len(self._logged) < _NAMES_LOGGED:
             self._logged.add(name)
@@ -377,17 +329,11 @@ class Reflector(Generic[T]):
             _log.warning("%s: %s cannot be read and is left out: %s", self.path, name, words(error), exc_info=ours)
         return key
 
-    def _may_be_served_as_another(self) -> bool:
-        """Turn to the kind's next version; whether it was not asked for since the last answer."""
-        self.path = self._paths[(self._paths.index(self.path) + 1) % len(self._paths)]
-        self._not_served = (self._not_served + 1) % len(self._paths)
-        return self._not_served != 0
-
     async def _wait_until_it_may_exist(self) -> None:
         """The kind is not installed: nothing of it exists, and that is known."""
         if not self._absent:
             _log.info("%s: not installed; asking again every %g s", self.path, _ABSENT_S)
-        await self._take_over((), frozenset())
+        await self._take_over({})
         self._absent = True
         self._version = ""  # versions of a kind that was removed mean nothing to its successor
         self._failures = 0

@@ -27,15 +27,8 @@ from pyreqwest.response import Response
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, GoneError, NotFoundError, TooLongError
 from extender.kube.credentials import ApiServer
 
-_MIB: Final = 1024 * 1024
-_OBJECT_BYTES: Final = 16 * _MIB  # etcd refuses objects above 1.5 MiB, of which JSON makes six times as much
-_LINE_BYTES: Final = 16 * _MIB
+_OBJECT_BYTES: Final = 16 * 2**20  # Also of a line; etcd refuses objects above 1.5 MiB, JSON makes six times as much
 _ERROR_BODY_BYTES: Final = 64 * 1024  # Enough for a Status
-_CONNECT: Final = timedelta(seconds=5)
-_IDLE_CONNECTION: Final = timedelta(seconds=60)  # Below the 90 s after which the API server closes an idle connection
-_SILENT: Final = timedelta(seconds=150)  # Longer than any watch may be silent
-_UNSENT: Final = timedelta(seconds=5)
-"""The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)."""
 _KINDS: dict[int, type[ApiError]] = {404: NotFoundError, 409: ConflictError, 410: GoneError}
 _MESSAGE_CHARACTERS = 500  # a Status can quote a whole object; logs and answers want a sentence
 _LONGEST_RETRY_S = 600.0  # a broken header must not put us to sleep for days
@@ -53,10 +46,11 @@ def client_of(server: ApiServer, *, agent: str = "netgang") -> Client:
         .user_agent(agent)
         # gzip would cost both sides more CPU than a cluster's network costs time.
         .default_headers({"Accept": "application/json", "Accept-Encoding": "identity"})
-        .connect_timeout(_CONNECT)
-        .pool_idle_timeout(_IDLE_CONNECTION)
-        .tcp_user_timeout(_UNSENT)
-        .read_timeout(_SILENT)
+        .connect_timeout(timedelta(seconds=5))
+        .pool_idle_timeout(timedelta(seconds=60))  # The API server closes an idle connection after 90 s
+        # The kernel drops what is not taken by then: it must not arrive when another leads (docs/safety.md S16)
+        .tcp_user_timeout(timedelta(seconds=5))
+        .read_timeout(timedelta(seconds=150))  # Longer than any watch may be silent
     )
     if server.proxy is not None:
         builder = builder.proxy(ProxyBuilder.all(server.proxy))
@@ -93,7 +87,12 @@ class Transport:
         with mapped(f"{method} {path}"):
             async with asyncio.timeout_at(ends_s), self._turns, AsyncExitStack() as hanging_up:
                 response = await self._answered(method, path, hanging_up, body, content_type, ends_s=ends_s)
-                return await _read(response, limit_bytes)
+                answer = bytearray()
+                async for chunk in _chunks(response):
+                    answer += chunk
+                    if len(answer) > limit_bytes:
+                        raise TooLongError(f"answer longer than {limit_bytes} bytes")
+                return bytes(answer)
 
     async def find(self, path: str, *, timeout_s: float) -> bytes | None:
         """GET one object; `None`: it, or its kind, does not exist. Errors: as `send`."""
@@ -107,7 +106,7 @@ class Transport:
             async with AsyncExitStack() as hanging_up:
                 async with asyncio.timeout(open_s):
                     response = await self._answered("GET", path, hanging_up)
-                async with aclosing(split_lines(_chunks(response), limit_bytes=_LINE_BYTES)) as lines:
+                async with aclosing(split_lines(_chunks(response), limit_bytes=_OBJECT_BYTES)) as lines:
                     async for line in lines:
                         yield line
 
@@ -122,8 +121,11 @@ class Transport:
         ends_s: float | None = None,
     ) -> Response:
         """The head of a successful answer; after a 401 that of one more try with a renewed token. Errors: ApiError."""
+        url = Url(self._base + path)
+        if str(url) != self._base + path:  # it means another one, perhaps outside the server's URL
+            raise ValueError(f"not a path: {path!r}")
         for tries_left in (1, 0):
-            request = self._client.request(method, self._url(path))
+            request = self._client.request(method, url)
             if body is not None:
                 request = request.header("Content-Type", content_type).body_bytes(body)
             if authorization := await self.server.authorization.header():
@@ -141,27 +143,10 @@ class Transport:
         said = await response.body_reader.read(_ERROR_BODY_BYTES)
         raise refusal(response.status, bytes(said or b""), retry_after=response.get_header("Retry-After") or "")
 
-    def _url(self, path: str) -> Url:
-        """The path below the server's URL, unless it means another one. ValueError: a mistake of ours."""
-        url = Url(self._base + path)
-        if str(url) != self._base + path:
-            raise ValueError(f"not a path: {path!r}")
-        return url
-
 
 async def _chunks(response: Response) -> AsyncIterator[bytes]:
     while (chunk := await response.body_reader.read_chunk()) is not None:
         yield bytes(chunk)
-
-
-async def _read(response: Response, limit_bytes: int) -> bytes:
-    """The whole body. Errors: TooLongError."""
-    body = bytearray()
-    async for chunk in _chunks(response):
-        body += chunk
-        if len(body) > limit_bytes:
-            raise TooLongError(f"answer longer than {limit_bytes} bytes")
-    return bytes(body)
 
 
 async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> AsyncGenerator[bytes, None]:
@@ -169,23 +154,15 @@ async def split_lines(chunks: AsyncIterator[bytes], *, limit_bytes: int) -> Asyn
     begun: list[bytes] = []  # pieces of the line that has no end yet
     size = 0
     async for chunk in chunks:
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            _refuse_long(size + len(piece), limit_bytes)
-            line = b"".join((*begun, piece)) if begun else piece
-            begun.clear()
-            size = 0
-            if line:
-                yield line
-        if rest:
-            begun.append(rest)
-            size += len(rest)
-            _refuse_long(size, limit_bytes)
-
-
-def _refuse_long(size: int, limit_bytes: int) -> None:
-    if size > limit_bytes:
-        raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
+        for number, piece in enumerate(chunk.split(b"\n")):
+            if number:
+                if line := b"".join(begun):
+                    yield line
+                begun, size = [], 0
+            begun.append(piece)
+            size += len(piece)
+            if size > limit_bytes:
+                raise ApiUnavailableError(f"a line of the stream is longer than {limit_bytes} bytes")
 
 
 class _Details(msgspec.Struct):
@@ -200,15 +177,9 @@ class _RefusalStatus(msgspec.Struct):
 
 
 def refusal(status: int, body: bytes, *, retry_after: str = "") -> ApiError:
-    """The error that an answer with failure `status` means.
+    """The error that an answer with failure `status` means; `body` is a Status object or plain text.
 
-    `body` is a Status object or plain text; `retry_after` is the header's value. The longer of the header's and the
-    Status's delay counts; a date instead of seconds is ignored (the API server sends seconds).
-
-    >>> refusal(409, b'{"kind":"Status","message":"pod p is already assigned"}')
-    ConflictError('API server answered 409: pod p is already assigned')
-    >>> refusal(429, b"slow down", retry_after="3").retry_after_s
-    3.0
+    The longer of the header's `retry_after` and the Status's delay counts; the API server sends seconds, never a date.
     """
     read = _decode(body)
     message = (read.message or read.reason) if read is not None else body.decode("utf-8", "replace").strip()
@@ -236,19 +207,14 @@ def mapped(request: str) -> Iterator[None]:
     except TooLongError as error:
         raise TooLongError(f"{request}: {error}") from error
     except (PyreqwestError, TimeoutError, msgspec.MsgspecError) as error:
-        raise ApiUnavailableError(f"{request}: {_words(error)}") from error
-
-
-def _words(error: Exception) -> str:
-    """What happened; of an HTTP error its innermost cause, which names address, certificate or size."""
-    if isinstance(error, DetailedPyreqwestError) and not isinstance(error, TimeoutError):
-        causes = error.details["causes"] or ()
-        return ": ".join(dict.fromkeys([error.message, *(cause["message"] for cause in causes[1:])]))
-    return "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        why = "no answer in time" if isinstance(error, TimeoutError) else str(error)
+        if isinstance(error, DetailedPyreqwestError) and not isinstance(error, TimeoutError):
+            causes = error.details["causes"] or ()  # the innermost names address, certificate or size
+            why = ": ".join(dict.fromkeys([error.message, *(cause["message"] for cause in causes[1:])]))
+        raise ApiUnavailableError(f"{request}: {why}") from error
 
 
 def _decode(body: bytes) -> _RefusalStatus | None:
-    try:
+    with suppress(msgspec.MsgspecError):
         return msgspec.json.decode(body, type=_RefusalStatus)
-    except msgspec.MsgspecError:
-        return None
+    return None

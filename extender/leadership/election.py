@@ -20,17 +20,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 DRIFT_RATIO = 0.05  # How much slower than another's a clock may go; real ones differ by less than a thousandth of that
 JITTER_RATIO = 0.2  # After failures pauses are up to this much longer, so that candidates do not come together
-LOOKS = 2.5  # Of a candidate while the holder renews once: the next look adds to the time without a leader
-
 _LEAST_WRITE_S = 0.5  # Shortest time that a request sent at the last moment has
 _UNANSWERED_MAX = 16  # A write that is forgotten does not count, which errs towards not leading
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER = -float("inf")
 
 
 class LeaseSpec(Struct, frozen=True):
@@ -43,7 +41,7 @@ class LeaseSpec(Struct, frozen=True):
     transitions: int = field(name="leaseTransitions", default=0)
 
 
-class Lease(msgspec.Struct, frozen=True):
+class Lease(Struct, frozen=True):
     """A Lease as it is stored."""
 
     spec: LeaseSpec
@@ -67,16 +65,10 @@ class LeaseApi(Protocol):
         """Names of the pods of our namespace that carry this role's label. Errors: as `read`."""
 
 
-def micro_time(since_epoch_us: int) -> str:
-    """What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again."""
-    return (_EPOCH + timedelta(microseconds=since_epoch_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+class LeaseTimes(Struct, frozen=True):
+    """A leader that cannot renew stands down after `renew_deadline_s`; two renewals fit in: one may be lost.
 
-
-class LeaseTimes(msgspec.Struct, frozen=True):
-    """Durations of the election.
-
-    A leader that cannot renew stands down after `renew_deadline_s`, and what it sent at the last moment has at least
-    half a second (until `write_s`) to be over before another may lead. Two renewals fit in: one may be lost.
+    What it sent at the last moment has at least half a second (until `write_s`) to be over before another may lead.
     """
 
     duration_s: int = 3
@@ -91,20 +83,16 @@ class LeaseTimes(msgspec.Struct, frozen=True):
 
     @property
     def write_s(self) -> float:
-        """From the beginning of a term until all that was sent in it must be over, without a renewal.
-
-        >>> LeaseTimes(4, 2.5, 0.5).write_s
-        3.8
-        """
+        """From the beginning of a term until all that was sent in it must be over, without a renewal."""
         return self.duration_s * (1.0 - DRIFT_RATIO)
 
     @property
     def look_period_s(self) -> float:
         """Between two looks of a candidate; a dead leader is followed at the latest after `duration_s` and one look."""
-        return self.retry_period_s / LOOKS
+        return self.retry_period_s / 2.5
 
 
-class Write(msgspec.Struct, frozen=True):
+class Write(Struct, frozen=True):
     """Write `spec` over this version of the Lease; over `None`: create it."""
 
     spec: LeaseSpec
@@ -115,31 +103,27 @@ class Election:
     """One candidate. The caller carries out `next` at `due_s`, and reports the result by one of four methods."""
 
     def __init__(self, identity: str, times: LeaseTimes, *, rng: random.Random) -> None:
-        if not identity:
-            raise ValueError("an identity is needed: the empty one means that there is no leader")
         self.identity = identity
         self.times = times
-        self.due_s = -float("inf")
+        self.due_s = _NEVER
         self._rng = rng
         self._lease: Lease | None = None
         self._outdated = True
-        self._free_at_s = -float("inf")  # From when on we may take it, by what we saw
-        self._renewed_s: float | None = None  # When the write was sent by which we hold it; `None`: we do not
+        self._free_at_s = _NEVER  # From when on we may take it, by what we saw
+        self._renewed_s = _NEVER  # When the write was sent by which we hold it
         self._unanswered: list[tuple[Write, float]] = []  # Writes whose outcome is not known, and when each was sent
         self._refused_before = False
         self._last_us = 0
 
-    # -- what others may know -----------------------------------------------------------------------------------------
-
     @property
     def lead_until_s(self) -> float:
         """Until when we lead unless it is renewed."""
-        return -float("inf") if self._renewed_s is None else self._renewed_s + self.times.renew_deadline_s
+        return self._renewed_s + self.times.renew_deadline_s
 
     @property
     def write_until_s(self) -> float:
         """Until when everything must be over that was sent while we led."""
-        return -float("inf") if self._renewed_s is None else self._renewed_s + self.times.write_s
+        return self._renewed_s + self.times.write_s
 
     def leading(self, now_s: float) -> bool:
         """Whether we lead, by our own clock alone."""
@@ -150,8 +134,6 @@ class Election:
         """What the Lease said when we last heard of it."""
         return None if self._lease is None else self._lease.spec
 
-    # -- what to do ---------------------------------------------------------------------------------------------------
-
     def next(self, *, now_s: float, wall_us: int) -> Write | None:
         """What to write now; `None`: the Lease is to be read. `wall_us` is only for people who read it."""
         if self._outdated or not (self._is_mine or now_s >= self._free_at_s):
@@ -161,27 +143,36 @@ class Election:
     def release(self, *, wall_us: int) -> Write | None:
         """The write that gives the Lease back; `None`: it is not ours to give. We do not lead from now on."""
         mine = self._lease if self._is_mine and not self._outdated else None
-        self._renewed_s = None
-        self._outdated = True
-        if mine is None:
-            return None
-        return Write(replace(self._renewal(wall_us), holder="", duration_s=1), mine)
-
-    # -- the result ----------------------------------------------------------------------------------------------------
+        self._renewed_s, self._outdated = _NEVER, True
+        return None if mine is None else Write(replace(self._renewal(wall_us), holder="", duration_s=1), mine)
 
     def was_read(self, found: Lease | None, *, sent_s: float, now_s: float) -> None:
         """The Lease was read; `None`: there is none."""
-        self._note(found, now_s)
+        led, before, self._lease = self.leading(now_s), self._lease, found
+        for write, sent_s in self._unanswered:
+            if found is not None and found.spec == write.spec:
+                self._renewed_s = max(sent_s, self._renewed_s)
+        version = found and found.version
+        self._unanswered = [one for one in self._unanswered if (one[0].over and one[0].over.version) == version]
+        if not self._is_mine:
+            self._renewed_s = _NEVER
+        if found is None:
+            if led:
+                self._free_at_s = _NEVER
+            elif before is not None:  # its holder may have renewed it just before
+                self._free_at_s = now_s + (before.spec.duration_s or self.times.duration_s)
+        elif before is None or before.spec != found.spec:
+            waits = found.spec.holder not in ("", self.identity)
+            self._free_at_s = now_s + (found.spec.duration_s or self.times.duration_s) if waits else _NEVER
         self._outdated = False
-        ours = now_s >= self._free_at_s or self._is_mine
-        later_s = sent_s + self.times.look_period_s
-        self.due_s = now_s if ours else max(now_s, min(later_s, self._free_at_s))
+        later_s = now_s if self._is_mine else sent_s + self.times.look_period_s
+        self.due_s = max(now_s, min(later_s, self._free_at_s))
 
     def was_written(self, stored: Lease, *, sent_s: float) -> None:
         """A write succeeded: we hold the Lease from the moment it was sent."""
         self._lease, self._renewed_s, self._unanswered = stored, sent_s, []
         self._outdated = self._refused_before = False
-        self._free_at_s = -float("inf")
+        self._free_at_s = _NEVER
         self.due_s = sent_s + self.times.retry_period_s
 
     def was_refused(self, *, sent_s: float, now_s: float) -> None:
@@ -201,27 +192,10 @@ class Election:
     def _is_mine(self) -> bool:
         return self._lease is not None and self._lease.spec.holder == self.identity
 
-    def _note(self, found: Lease | None, now_s: float) -> None:
-        led, before, self._lease = self.leading(now_s), self._lease, found
-        for write, sent_s in self._unanswered:
-            if found is not None and found.spec == write.spec:
-                self._renewed_s = sent_s if self._renewed_s is None else max(sent_s, self._renewed_s)
-        version = _version(found)
-        self._unanswered = [one for one in self._unanswered if _version(one[0].over) == version]
-        if not self._is_mine:
-            self._renewed_s = None
-        if found is None:
-            if led:
-                self._free_at_s = -float("inf")
-            elif before is not None:  # its holder may have renewed it just before
-                self._free_at_s = now_s + (before.spec.duration_s or self.times.duration_s)
-        elif before is None or before.spec != found.spec:
-            waits = found.spec.holder not in ("", self.identity)
-            self._free_at_s = now_s + (found.spec.duration_s or self.times.duration_s) if waits else -float("inf")
-
     def _renewal(self, wall_us: int) -> LeaseSpec:
         self._last_us = max(wall_us, self._last_us + 1)
-        now = micro_time(self._last_us)
+        # What the API calls MicroTime: RFC 3339 with exactly six digits, so that what was written is read again
+        now = (_EPOCH + timedelta(microseconds=self._last_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = self.lease
         if spec is not None and self._is_mine:
             return replace(spec, duration_s=self.times.duration_s, renewed=now)
@@ -230,7 +204,3 @@ class Election:
 
     def _pause_s(self) -> float:
         return self.times.retry_period_s * (1.0 + JITTER_RATIO * self._rng.random())
-
-
-def _version(lease: Lease | None) -> str:
-    return "" if lease is None else lease.version

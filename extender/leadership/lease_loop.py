@@ -20,6 +20,7 @@ import msgspec
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.leadership.election import Election, LeaseApi
 from extender.ports import Clock, ClusterApi
+from extender.runtime.clock import Backoff
 from extender.runtime.telemetry import Telemetry
 from extender.schemas import Standing
 
@@ -28,8 +29,7 @@ _log = logging.getLogger("netgang.leadership")
 READS: Final = frozenset({"list_page", "watch", "get_pod", "get_object", "labelled_owners"})
 LEADER: Final = "leader"
 _T = TypeVar("_T")
-_AGAIN_FIRST_S = 0.2
-_AGAIN_LONGEST_S = 5.0
+_AGAIN: Final = Backoff(first_s=0.2, limit_s=5.0)
 _FAREWELL_S: Final = 1.0  # Longest wait for label and release each, at an orderly end; a standby can do without
 
 
@@ -61,29 +61,25 @@ class RoleLabel:
         while self._pod:
             await self._changed.wait()
             self._changed.clear()
+            leader = self._leader
             try:
-                await self._fulfil(leader=self._leader)
+                await self._api.label(self._pod, LEADER if leader else None)
+                for other in await self._api.labelled(LEADER) if leader else ():
+                    if other != self._pod and self._leader:
+                        with suppress(NotFoundError):  # it is gone, and its label with it
+                            await self._api.label(other, None)
             except (ApiError, ApiUnavailableError) as error:
                 failures += 1
                 if failures == 1:
                     _log.warning("the label of pod %s cannot be changed: %s", self._pod, error)
                 with suppress(TimeoutError):  # not longer than until another state is wanted
-                    async with asyncio.timeout(min(_AGAIN_FIRST_S * 2.0 ** (failures - 1), _AGAIN_LONGEST_S)):
+                    async with asyncio.timeout(_AGAIN.whole_s(failures)):
                         await self._changed.wait()
                 self._changed.set()
             else:
                 failures = 0
                 if not self._changed.is_set():
                     self._settled.set()
-
-    async def _fulfil(self, *, leader: bool) -> None:
-        await self._api.label(self._pod, LEADER if leader else None)
-        if not leader:
-            return
-        for other in await self._api.labelled(LEADER):
-            if other != self._pod and self._leader:
-                with suppress(NotFoundError):  # it is gone, and its label with it
-                    await self._api.label(other, None)
 
 
 class Duties(msgspec.Struct):
@@ -117,13 +113,11 @@ class Leadership:
         self._resigned = False  # The lease is given back, and no more asked about
         self._asking = asyncio.Lock()
         self._deadline: asyncio.TimerHandle | None = None
-        self._began_s: float | None = None
+        self._began_s = 0.0
         self._taking_up: asyncio.Task[None] | None = None
         self._turned_away_s = -float("inf")
         self._last_error = ""
         telemetry.leads(0)
-
-    # -- what others ask ----------------------------------------------------------------------------------------------
 
     def leading(self) -> bool:
         """Whether we act as the leader now."""
@@ -146,11 +140,9 @@ class Leadership:
             holder=lease.holder if lease is not None else None,
             transitions=lease.transitions if lease is not None else None,
             terms=self.terms,
-            led_for_s=self._clock.monotonic_s() - self._began_s if leading and self._began_s is not None else None,
+            led_for_s=self._clock.monotonic_s() - self._began_s if leading else None,
             last_error=self._last_error,
         )
-
-    # -- the election -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Stand for election until cancelled or `resign`ed; an error in `duties` ends it."""
@@ -196,7 +188,8 @@ class Leadership:
             if self._acting:
                 self._lay_down()
             elif now_s - self._turned_away_s >= self._election.times.retry_period_s:
-                self._turn_away(now_s)  # not with each look: a client that has just connected shall be able to ask
+                self._turned_away_s = now_s  # not with each look: a client that has just connected shall be able to ask
+                self.duties.turn_away()
             return
         if not self._acting and (self._taking_up is None or self._taking_up.done()) and not self._retired:
             self._taking_up = tasks.create_task(self._take_up(), name="take over")
@@ -206,7 +199,6 @@ class Leadership:
         self._deadline = asyncio.get_running_loop().call_later(delay_s, self._check_deadline)
 
     def _check_deadline(self) -> None:
-        self._deadline = None
         if self._acting and not self._election.leading(self._clock.monotonic_s()):
             self._lay_down()
 
@@ -229,18 +221,13 @@ class Leadership:
         self._acting = False
         self._label.want(leader=False)
         self.duties.lay_down()
-        self._turn_away(self._clock.monotonic_s())
+        self._turned_away_s = self._clock.monotonic_s()
+        self.duties.turn_away()
         self._telemetry.leads(0)
         lease, why = self._election.lease, f"not renewed: {self._last_error or 'no answer yet'}"
         if lease is not None and lease.holder != self._election.identity:
             why = f"held by {lease.holder or 'no replica'}"
         _log.warning("not leading any more: the lease is %s", why)
-
-    def _turn_away(self, now_s: float) -> None:
-        self._turned_away_s = now_s
-        self.duties.turn_away()
-
-    # -- an orderly end -----------------------------------------------------------------------------------------------
 
     def retire(self) -> None:
         """Stop acting; what was started may go on, and the lease is kept until `resign`."""

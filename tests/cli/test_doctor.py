@@ -12,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from extender.kube.operator_client import OperatorApi
+from extender.kube.client import OperatorApi
 from lab.testbed.parts.installed import installed_settings
 from scoring.model import GATE
 from tests.cli.doctor.installed import LEASE, SETTINGS, installed

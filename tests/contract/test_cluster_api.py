@@ -10,12 +10,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from extender.convert import admission_patch, narrowed_terms
-from extender.convert.patches import condition_patch
+from extender.convert.patches import admission_patch, condition_patch, narrowed_terms
 from extender.errors import ApiError, ConflictError, GoneError, NotFoundError
 from extender.kube.calls import EVENTS, NODES, OWNERS, POD_GROUPS, PODS
-from extender.kube.client import KubeClient
+from extender.kube.client import Binder, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.transport import Transport
 from extender.notes import Bearer, NoteKind
 from extender.ports import Binding, ClusterApi, WatchEvent
 from extender.runtime.clock import SystemClock
@@ -55,7 +55,8 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
         loopback = await stack.enter_async_context(serve(LoopbackApi(store, bookmark_s=0.05)))
         clock = SystemClock()
         server = ApiServer(url=loopback.url, authorization=Authorization(lambda: Token(""), clock=clock))
-        yield World(await stack.enter_async_context(KubeClient(server, clock=clock, rng=random.Random(0))), store)
+        transport = await stack.enter_async_context(Transport(server))
+        yield World(KubeClient(Binder(transport, clock, random.Random(0))), store)
 
 
 async def first_events(stream: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:

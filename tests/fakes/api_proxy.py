@@ -6,44 +6,33 @@ away; a refusal is a Status.
 
 import json
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import yaml
 
-from tests.fakes.raw_http import InThread
+from tests.fakes.raw_http import RawServer, ok
 
 TOKEN = "of-the-person"
 NAMESPACE = "netgang-system"
 
 
-class ApiProxy(InThread):
-    """Between `with` and its end it answers; `ports` are those of the Service."""
+class ApiProxy(RawServer):
+    """Between `with` and its end it answers one request at a time; `ports` are those of the Service."""
 
     def __init__(self, ports: dict[int, int]) -> None:
         """`ports`: port of the Service → port of this machine."""
+        super().__init__({})
         self.ports = ports
         self.denied: set[str] = set()  # subresources that the person may not use
-        self.asked: list[str] = []  # METHOD PATH of each request
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.asked.append(f"{self.command} {self.path}")
-                status, body = outer._answer(self.path, self.headers.get("Authorization", ""))
-                self.send_response(status)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    @property
+    def asked(self) -> list[str]:
+        """METHOD PATH of each request."""
+        return [head.partition(" HTTP/")[0] for head in self.requests]
 
-            def log_message(self, *_: object) -> None:
-                pass
-
-        super().__init__(ThreadingHTTPServer(("127.0.0.1", 0), Handler))
-
-    def _answer(self, path: str, authorization: str) -> tuple[int, bytes]:
-        if authorization != f"Bearer {TOKEN}":
+    def answer_to(self, path: str) -> bytes:
+        if f"authorization: bearer {TOKEN}\r\n" not in f"{self.requests[-1].lower()}\r\n":
             return refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
         head, _, rest = path.removeprefix(f"/api/v1/namespaces/{NAMESPACE}/services/").partition("/proxy/")
         if "services/proxy" in self.denied:
@@ -52,7 +41,7 @@ class ApiProxy(InThread):
         if int(port) not in self.ports or scheme:
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, f'no service port {port} found for service "netgang"')
         answer = httpx.get(f"http://127.0.0.1:{self.ports[int(port)]}/{rest}")
-        return answer.status_code, answer.content
+        return ok(answer.content, status=answer.status_code)
 
 
 def kubeconfig(directory: Path, server: str, *, namespace: str = "", token: str = TOKEN) -> Path:
@@ -68,5 +57,5 @@ def kubeconfig(directory: Path, server: str, *, namespace: str = "", token: str 
     return path
 
 
-def refusal(code: HTTPStatus, message: str) -> tuple[int, bytes]:
-    return code.value, json.dumps({"kind": "Status", "code": code.value, "message": message}).encode()
+def refusal(code: HTTPStatus, message: str) -> bytes:
+    return ok(json.dumps({"kind": "Status", "code": code.value, "message": message}).encode(), status=code)

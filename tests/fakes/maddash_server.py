@@ -64,11 +64,12 @@ def grid_document(
     base = f"/maddash/grids/{quote_plus(name)}"
 
     def checked(row: str, column: str) -> list[dict[str, Any] | None] | None:
-        found: list[dict[str, Any] | None] = []
-        for check in checks:
-            said = cell(row, column, check)
-            uri = f"{base}/{'/'.join(map(quote_plus, (row, column, check)))}"
-            found.append(None if said is None else {"message": said[1], "status": said[0], "uri": uri})
+        found = [
+            {"message": said[1], "status": said[0], "uri": f"{base}/{'/'.join(map(quote_plus, (row, column, check)))}"}
+            if (said := cell(row, column, check)) is not None
+            else None
+            for check in checks
+        ]
         return found if any(found) else None
 
     document = {
@@ -91,14 +92,11 @@ def at_time(document: dict[str, Any], checked_at_s: float) -> dict[str, Any]:
 
 
 def _check(grid: str, link: Link, row: str, column: str) -> tuple[int, str]:
+    bps = link.throughput_bps
     value, text, limits = {
         "Loss": (link.loss_ratio, f" Average packet loss is {(link.loss_ratio or 0.0) * 100.0:.3f}% ", (1e-5, 1e-3)),
         "Delay": (link.delay_ms, f" Average minimum delay is {link.delay_ms or 0.0:.3f}ms ", (40.0, 60.0)),
-        "Throughput": (
-            link.throughput_bps,
-            f" Average throughput is {(link.throughput_bps or 0.0) / 1e9:.3f}Gbps ",
-            (-90e6, -20e6),
-        ),
+        "Throughput": (bps, f" Average throughput is {(bps or 0.0) / 1e9:.3f}Gbps ", (-90e6, -20e6)),
     }[grid]
     if value is None:
         where = f"source is {row} and destination is {column}"

@@ -10,10 +10,11 @@ Write the example file again with: python -m tests.fakes.mesh > examples/mesh/pa
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import permutations
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 ZONES = "ABCD"
 INTER_ZONE_MS = {"AB": 5.0, "AC": 12.0, "AD": 20.0, "BC": 8.0, "BD": 15.0, "CD": 30.0}
@@ -62,10 +63,8 @@ def paper_mesh() -> Mesh:
     for number in range(1, 37):
         zone = paper_zone(number)
         mesh.ends[f"node{number}"] = End(f"node{number}", f"node{number}.zone-{zone.lower()}.example")
-    for a in range(1, 37):
-        for b in range(1, 37):
-            if a != b:
-                mesh.links[f"node{a}", f"node{b}"] = _paper_link(a, b)
+    for a, b in permutations(range(1, 37), 2):
+        mesh.links[f"node{a}", f"node{b}"] = _paper_link(a, b)
     return mesh
 
 
@@ -88,14 +87,7 @@ def _rank(number: int) -> int:
 
 def entries(mesh: Mesh) -> Iterator[Mapping[str, Any]]:
     for (source, target), link in mesh.links.items():
-        yield {
-            "source": source,
-            "target": target,
-            "loss_ratio": link.loss_ratio,
-            "delay_ms": link.delay_ms,
-            "throughput_bps": link.throughput_bps,
-            "age_s": 0.0,
-        }
+        yield {"source": source, "target": target, **asdict(link), "age_s": 0.0}
 
 
 def mesh_file(mesh: Mesh) -> str:

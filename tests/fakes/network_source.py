@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from extender.errors import NetworkSourceError
 from extender.ports import Batch, EndpointInfo
@@ -38,20 +38,14 @@ class FakeNetworkSource:
         answer, self._next = self._next, None
         if answer is None:
             return None
-        return Batch(
-            tuple(replace(m, measured_at_s=min(m.measured_at_s, now_s)) for m in answer), self._endpoints, now_s
-        )
+        measured = tuple(replace(m, measured_at_s=min(m.measured_at_s, now_s)) for m in answer)
+        return Batch(measured, self._endpoints, now_s)
 
 
 def measurements(mesh: Mesh, *, measured_at_s: float) -> list[Measurement]:
-    found = []
-    for (source, target), link in mesh.links.items():
-        values = {
-            Metric.LOSS: link.loss_ratio,
-            Metric.DELAY: link.delay_ms,
-            Metric.THROUGHPUT: link.throughput_bps,
-        }
-        for metric, value in values.items():
-            if value is not None:
-                found.append(Measurement(EndpointId(source), EndpointId(target), metric, value, measured_at_s))
-    return found
+    return [
+        Measurement(EndpointId(source), EndpointId(target), metric, value, measured_at_s)
+        for (source, target), link in mesh.links.items()
+        for metric, value in zip((Metric.LOSS, Metric.DELAY, Metric.THROUGHPUT), astuple(link), strict=True)
+        if value is not None
+    ]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from extender.errors import ApiError
 from extender.kube.calls import Resource
-from extender.kube.operator_client import OperatorApi
+from extender.kube.client import OperatorApi
 from extender.kube.transport import Transport
 from lab.testbed.apiserver.server import LoopbackApi
 from lab.testbed.apiserver.store import ApiStore, Key

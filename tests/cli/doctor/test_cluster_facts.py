@@ -49,7 +49,7 @@ async def test_what_is_installed_is_as_it_should_be() -> None:
 async def test_each_right_is_asked_for() -> None:
     api = installed()
     await look(api).facts()
-    wanted = calls.rules((*calls.CALLS, *calls.LEADING, *calls.STARTED))
+    wanted = calls.CALLS | calls.LEADING | calls.STARTED
     assert api.calls["create"] == len(wanted) + 1
     api = installed()
     api.denied = {("patch", "batch", "jobs")}

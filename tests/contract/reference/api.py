@@ -230,7 +230,7 @@ def _examples() -> Iterator[str]:
     asked = {"Pod": pod, "Nodes": None, "NodeNames": ["n1", "n2"]}
     names = [NodeName("n1"), NodeName("n2")]
     args = wire.FilterArgs(wire.PodRef(PodUid("u-0"), Namespace("team"), PodName("w-0")), b"{}", names)
-    bind = dict(zip(wire.ExtenderBindingArgs.__struct_fields__, ("w-0", "team", "u-0", "n2"), strict=True))
+    bind = dict(zip(wire.BindArgs.__struct_encode_fields__, ("w-0", "team", "u-0", "n2"), strict=True))
     assert tuple(asked) == wire.ExtenderArgs.__struct_fields__
     yield f"\n`POST /filter` and `POST /prioritize` take (ExtenderArgs):\n\n{json_block(asked)}"
     yield "\n`/filter` answers (ExtenderFilterResult) with the planned node,\n\n"

@@ -8,7 +8,8 @@ import pytest
 
 from extender.cache import ClusterCache
 from extender.controllers.ungate_queue import UngateQueue
-from extender.convert import NUDGE_ANNOTATION, admission_patch, pod_from_json
+from extender.convert import NUDGE_ANNOTATION, pod_from_json
+from extender.convert.patches import admission_patch
 from extender.errors import ApiUnavailableError
 from extender.kube.calls import PODS
 from extender.notes import NoteKind

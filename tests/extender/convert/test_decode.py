@@ -40,24 +40,14 @@ def test_what_lies_deeper_is_null_and_the_rest_as_it_was(value: object, levels: 
         assert _cut(value, levels) == json.loads(shallow(text.encode(), levels=levels))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[" * 200_000,
-        '{"x":' * 200_000,
-        '{"victims": ' + "[" * 100_000 + "]" * 100_000 + "}",
-        "[" * (NOTE_LEVELS + 1) + "]" * (NOTE_LEVELS + 1),
-        '"' + "a" * NOTE_CHARS + '"',
-        '"\ud800"',
-        '"unended',
-        '\\"[[[[',
-        "]" * 50 + "[" * 2000,
-        "",
-        None,
-        {"a": 1},
-    ],
-    ids=lambda value: repr(value)[:20],
-)
+NO_NOTES = [
+    *("[" * 200_000, '{"x":' * 200_000, '{"victims": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+    *("[" * (NOTE_LEVELS + 1) + "]" * (NOTE_LEVELS + 1), '"' + "a" * NOTE_CHARS + '"', "]" * 50 + "[" * 2000),
+    *('"\ud800"', '"unended', '\\"[[[[', "", None, {"a": 1}),
+]
+
+
+@pytest.mark.parametrize("text", NO_NOTES, ids=lambda value: repr(value)[:20])
 def test_what_cannot_be_read_is_no_note(text: object) -> None:
     assert note_from_json(_ANY, text) is None
 
@@ -69,14 +59,9 @@ def test_an_object_nested_too_deeply_is_a_value_error(read: Callable[[bytes], ob
         read(deep)
 
 
-def test_the_bounds_themselves_are_read() -> None:
-    deep = "[" * NOTE_LEVELS + "]" * NOTE_LEVELS
-    assert json.loads(deep) == note_from_json(_ANY, deep)
-    long = '"' + "a" * (NOTE_CHARS - 2) + '"'
-    assert long[1:-1] == note_from_json(_ANY, long)
-
-
-# -- equal parts are one object, and only while one object has it ------------------------------------------------------
+@pytest.mark.parametrize("text", ["[" * NOTE_LEVELS + "]" * NOTE_LEVELS, f'"{"a" * (NOTE_CHARS - 2)}"'])
+def test_the_bounds_themselves_are_read(text: str) -> None:
+    assert json.loads(text) == note_from_json(_ANY, text)
 
 
 def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
@@ -96,18 +81,12 @@ def member(name: str, *, node: str = "n1", cpu: str = "1") -> Pod:
 
 
 def test_pods_of_one_job_share_their_parts() -> None:
-    one, other = member("p"), member("q", cpu="1000m")
-    assert one.member_class is other.member_class
-    assert one.group is other.group
-    assert one.owner is other.owner
-    assert one.gates is other.gates
-
-
-def test_they_share_them_after_many_others_came() -> None:
+    """Also after many others came."""
     first = member("p")
     others = [member(f"other-{number}", node=f"n{number}") for number in range(2, 600)]
-    again = member("q")
-    assert again.member_class is first.member_class
+    again = member("q", cpu="1000m")
+    for part in ("member_class", "group", "owner", "gates"):
+        assert getattr(again, part) is getattr(first, part)
     assert len({id(one.member_class) for one in (*others, first, again)}) == len(others) + 1
 
 
@@ -133,25 +112,20 @@ def parsed(document: Any, *, zone_label: str = ZONE) -> ClusterFile:
     return parse_cluster(json.dumps(document).encode(), name="c.json", zone_label=zone_label)
 
 
-def test_a_list_is_read_in_its_order() -> None:
+@pytest.mark.parametrize("kind", ["List", "PodList"])
+def test_a_list_is_read_in_its_order(kind: str) -> None:
+    """`kubectl get pods,nodes` prints a List, the API server a PodList; a pod's JSON is kept as it came."""
     group = {"kind": "PodGroup", "metadata": {"name": "g"}, "spec": {"minMember": 2}}
-    other = {"kind": "Service", "spec": 7}
-    items = [pod_json("p2"), other, node_json("n2"), group, {}, pod_json("p1"), node_json("n1")]
-    saved = parsed({"kind": "List", "apiVersion": "v1", "items": items})
+    other, pod = {"kind": "Service", "spec": 7}, pod_json("p2", cpu="1.50")
+    items = [pod, other, node_json("n2"), group, {}, pod_json("p1"), node_json("n1")]
+    saved = parsed({"kind": kind, "apiVersion": "v1", "items": items})
     assert [node.name for node in saved.nodes] == ["n2", "n1"]
     assert [pod.name for pod in saved.pods] == ["p2", "p1"]
     assert [(one.key, one.min_member) for one in saved.pod_groups] == [("default/g", 2)]
+    assert json.loads(saved.pods_json["default/p2"]) == pod
 
 
-def test_both_kinds_of_list_and_single_objects() -> None:
-    """`kubectl get pods,nodes` prints a List, the API server a PodList; a pod's JSON is kept as it came."""
-    pod = pod_json("p", cpu="1.50")
-    for document in (pod, *({"kind": kind, "items": [pod]} for kind in ("List", "PodList"))):
-        saved = parsed(document)
-        assert ([one.name for one in saved.pods], json.loads(saved.pods_json["default/p"])) == (["p"], pod)
-
-
-def test_the_zone_label_is_the_settings() -> None:
+def test_a_single_object_and_the_zone_label_of_the_settings() -> None:
     node = node_json("n", zone="z")
     node["metadata"]["labels"]["rack"] = "r7"
     assert parsed(node, zone_label="rack").nodes[0].zone == "r7"

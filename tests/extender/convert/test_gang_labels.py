@@ -27,7 +27,7 @@ RIGHT = {  # case: ((key, source, min_available), labels, annotations, native gr
     "labels": (("ns/g", GangSource.LABELS, 4), LABELS, {NAME_ANNOTATIONS[0]: "other"}, None),
     "pod group before labels": (("ns/g", GangSource.POD_GROUP, None), LABELS | {POD_GROUP_LABEL: "g"}, {}, None),
     "annotation": (("ns/v", GangSource.ANNOTATION, None), {}, {NAME_ANNOTATIONS[0]: "v"}, None),
-    "Volcano's": (
+    "Volcano": (
         ("ns/v", GangSource.ANNOTATION, 3),
         {},
         {NAME_ANNOTATIONS[1]: "v", MIN_MEMBER_ANNOTATIONS[1]: "3"},
@@ -86,7 +86,7 @@ def test_pods_carry_their_group() -> None:
         assert group.source is source
 
 
-METADATA = {"name": "g", "namespace": "team", "uid": "u1", "resourceVersion": "7"}
+METADATA: dict[str, Any] = {"name": "g", "namespace": "team", "uid": "u1", "resourceVersion": "7"}
 WRITERS_SEEN = [{"manager": "kubectl", "operation": "Apply"}, {"manager": "netgang", "subresource": "status"}]
 STATUS = {"phase": "Running", "running": 2, "succeeded": 1, "occupiedBy": "team/job"}
 FULL: dict[str, Any] = {
@@ -118,11 +118,6 @@ def test_what_decides(want: tuple[int, float | None], spec: dict[str, Any] | Non
     assert (group.key, group.created_s, group.min_member, group.schedule_timeout_s) == ("default/g", 60.0, *want)
 
 
-def written_by(*managers: str) -> dict[str, Any]:
-    fields = [{"manager": name, "subresource": "status"} for name in managers]
-    return {**FULL["metadata"], "managedFields": fields}
-
-
 def test_what_is_read() -> None:
     seen = read()
     assert seen.status == GroupStatus("Running", 0, 2, 1, 0, "team/job", 100)
@@ -146,7 +141,8 @@ WRITERS: dict[str, tuple[bool, str, tuple[str, ...]]] = {  # case: (whether we w
 @pytest.mark.parametrize(("ours", "other", "writers"), WRITERS.values(), ids=WRITERS)
 def test_who_wrote(ours: bool, other: str, writers: tuple[str, ...]) -> None:
     """By field manager, of the status alone."""
-    seen = read(metadata=written_by(*writers))
+    fields = [{"manager": name, "subresource": "status"} for name in writers]
+    seen = read(metadata=METADATA | {"managedFields": fields})
     assert (seen.ours, seen.other_writer) == (ours, other)
 
 
@@ -165,3 +161,5 @@ def test_a_patch_has_what_differs() -> None:
         "metadata": {"uid": "u1", "resourceVersion": "7"},
         "status": {"phase": "Pending", "succeeded": 0, "failed": 1, "occupiedBy": None, "scheduleStartTime": None},
     }
+    only = status_patch(read(), GroupStatus("Pending", failed=1), only=frozenset({"phase", "running"}))
+    assert json.loads(only or b"")["status"] == {"phase": "Pending", "running": 0}

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from extender.convert import NUDGE_ANNOTATION, pinned_node, pod_from_json
+from extender.convert import NUDGE_ANNOTATION, pod_from_json
+from scoring.feasibility.filters import named_only
 from scoring.model import HostPort, NodeSelectorTerm, Phase, Pod, Requirement, Role, Toleration
 
 
@@ -19,11 +20,9 @@ def test_every_plain_field() -> None:
     metadata = {"name": "w-2", "namespace": "team", "uid": "u1", "resourceVersion": "77", "managedFields": [{"f": {}}]}
     metadata |= {"creationTimestamp": "2026-11-20T10:00:00Z", "deletionTimestamp": "2026-11-20T11:00:00Z"}
     spec = {
-        "nodeName": "n1",
-        "schedulerName": "netgang",
-        "priority": 7,
+        "nodeName": "n1", "schedulerName": "netgang", "priority": 7,
         "schedulingGates": [{"name": "x"}, {"name": "y"}],
-    }
+    }  # fmt: skip
     pod = read(metadata, spec, phase="Running", nominatedNodeName="n2")
     assert (pod.uid, pod.namespace, pod.name, pod.resource_version) == ("u1", "team", "w-2", "77")
     assert (pod.node, pod.nominated_node, pod.scheduler_name, pod.priority) == ("n1", "n2", "netgang", 7)
@@ -112,22 +111,22 @@ def named(node: str, operator: str = "In", **more: Any) -> dict[str, Any]:
 
 
 LABELLED = [{"key": "gpu", "operator": "Exists"}]
-PINS: dict[str, tuple[str | None, list[dict[str, Any]]]] = {  # case: (node, terms)
-    "one name": ("n1", [named("n1")]),
-    "one name and a label": ("n1", [named("n1", matchExpressions=LABELLED)]),
-    "two terms, one node": ("n1", [named("n1"), named("n1")]),
-    "two nodes": (None, [named("n1"), named("n2")]),
+PINS: dict[str, tuple[set[str] | None, list[dict[str, Any]]]] = {  # case: (nodes, terms)
+    "one name": ({"n1"}, [named("n1")]),
+    "one name and a label": ({"n1"}, [named("n1", matchExpressions=LABELLED)]),
+    "two terms, one node": ({"n1"}, [named("n1"), named("n1")]),
+    "two nodes": ({"n1", "n2"}, [named("n1"), named("n2")]),
     "a node or a label": (None, [named("n1"), {"matchExpressions": LABELLED}]),
     "not in": (None, [named("n1", "NotIn")]),
     "labels only": (None, [{"matchExpressions": LABELLED}]),
-    "no terms": (None, []),
+    "no terms": (set(), []),
 }
 
 
-@pytest.mark.parametrize(("node", "terms"), PINS.values(), ids=PINS)
-def test_pinned_node(node: str | None, terms: list[dict[str, Any]]) -> None:
-    """A pod is pinned when all its terms name the same single node by metadata.name."""
-    assert node == pinned_node(read(spec={"affinity": required(terms)}).member_class.constraints)
+@pytest.mark.parametrize(("nodes", "terms"), PINS.values(), ids=PINS)
+def test_the_nodes_to_which_a_pod_is_pinned(nodes: set[str] | None, terms: list[dict[str, Any]]) -> None:
+    """By metadata.name in all of its terms."""
+    assert nodes == named_only(read(spec={"affinity": required(terms)}).member_class.constraints)
 
 
 def test_host_ports() -> None:
@@ -189,10 +188,8 @@ REFUSALS = {  # case: (what is said, what holds whatever the node; message)
 @pytest.mark.parametrize(("text", "obstacle", "message"), REFUSALS.values(), ids=REFUSALS)
 def test_why_kube_scheduler_did_not_place_a_member(text: str, obstacle: str, message: str) -> None:
     """Its own words without what preemption would do, bounded; a PreFilter's words hold whatever the node."""
-    said, member = (
-        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message},
-        {"labels": IN_GANG},
-    )
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    member = {"labels": IN_GANG}
     waits = read(member, conditions=[{"type": "Ready", "status": "False"}, said])
     assert (text, obstacle, True) == (waits.refusal, waits.obstacle, waits.parked)
     for other in (

@@ -1,6 +1,7 @@
 """Job, role and index from the labels of job controllers."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,40 +13,29 @@ from scoring.ids import JobKey
 from scoring.model import Role, RunRef
 from scoring.model.policy import Policy, gang_options
 
-JOB = "batch.kubernetes.io/job-name"
-COMPLETION = "batch.kubernetes.io/job-completion-index"
+BATCH = "batch.kubernetes.io/"
+JOB, COMPLETION = BATCH + "job-name", BATCH + "job-completion-index"
 
 
-def keys(prefix: str, words: dict[str, str]) -> dict[str, str]:
+def keys(prefix: str, **always: str) -> Callable[..., dict[str, str]]:
     """Labels with this prefix; keyword `job_name` is label `job-name`."""
-    return {prefix + key.replace("_", "-"): value for key, value in words.items()}
+    return lambda **words: {prefix + key.replace("_", "-"): value for key, value in (always | words).items()}
 
 
-def kubeflow(**labels: str) -> dict[str, str]:
-    return keys("training.kubeflow.org/", {"job_name": "j"} | labels)
-
-
-def volcano(**labels: str) -> dict[str, str]:
-    return keys("volcano.sh/", labels)
+kubeflow = keys("training.kubeflow.org/", job_name="j")
+volcano = keys("volcano.sh/")
+lws = keys("leaderworkerset.sigs.k8s.io/")
 
 
 def jobset(role: str, replicas: str, **labels: str) -> dict[str, str]:
-    own = {"jobset_name": "j", "replicatedjob_name": role, "replicatedjob_replicas": replicas}
-    return keys("jobset.sigs.k8s.io/", own | labels)
-
-
-def lws(**labels: str) -> dict[str, str]:
-    return keys("leaderworkerset.sigs.k8s.io/", labels)
+    named = keys("jobset.sigs.k8s.io/", jobset_name="j", replicatedjob_name=role, replicatedjob_replicas=replicas)
+    return named(**labels)
 
 
 FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in all of them
     "TFJob ps": ((Role.PS, 0), kubeflow(replica_type="ps", replica_index="0"), {}),
     "TFJob chief": ((Role.CHIEF, 0), kubeflow(replica_type="chief", replica_index="0", job_role="master"), {}),
-    "TFJob worker 0 without chief": (
-        (Role.WORKER, 0),
-        kubeflow(replica_type="worker", replica_index="0", job_role="master"),
-        {},
-    ),
+    "TFJob worker 0": ((Role.WORKER, 0), kubeflow(replica_type="worker", replica_index="0", job_role="master"), {}),
     "TFJob evaluator": ((Role.OTHER, 0), kubeflow(replica_type="evaluator", replica_index="0"), {}),
     "PyTorchJob master": ((Role.CHIEF, 0), kubeflow(replica_type="master", replica_index="0"), {}),
     "role in capitals": ((Role.WORKER, 3), kubeflow(replica_type="Worker", replica_index="3"), {}),
@@ -62,7 +52,7 @@ FRAMEWORKS = {  # case: ((role, index), labels, annotations); the job is ns/j in
         jobset("node", replicas="1", job_global_index="2") | {JOB: "j-node-0", COMPLETION: "7"},
         {},
     ),
-    "JobSet with many Jobs": (
+    "JobSet, many": (
         (Role.WORKER, 200_001),
         jobset("node", replicas="4", job_global_index="2") | {COMPLETION: "1"},
         {},
@@ -115,7 +105,6 @@ def controller(api_version: str, kind: str, name: str) -> OwnerReference:
     return OwnerReference(api_version=api_version, kind=kind, name=name, uid=f"uid-{name}", controller=True)
 
 
-BATCH = "batch.kubernetes.io/"
 OPERATOR = "training.kubeflow.org/"
 RUNS = {  # case: (labels, owners, the object whose pods are its run)
     "a Job": ({}, [controller("batch/v1", "Job", "j")], RunRef("uid-j", "Job.batch", "j")),
@@ -135,18 +124,14 @@ RUNS = {  # case: (labels, owners, the object whose pods are its run)
         RunRef("uid-m-launcher", OPERATOR + "mpi-operator", "m-launcher"),
     ),
     "a pod's pod": ({}, [controller("v1", "Pod", "driver")], RunRef("uid-driver", "Pod", "driver")),
-    "left behind by a Job": (
+    "left by a Job": (
         {BATCH + "controller-uid": "gone", BATCH + "job-name": "j"},
         [],
         RunRef("gone", "Job.batch", "j"),
     ),
     "a ReplicaSet has no runs": ({BATCH + "controller-uid": "x"}, [controller("apps/v1", "ReplicaSet", "r")], None),
     "a ReplicationController neither": ({}, [controller("v1", "ReplicationController", "r")], None),
-    "an owner that is no controller": (
-        {},
-        [OwnerReference(api_version="v1", kind="ConfigMap", name="c", uid="u")],
-        None,
-    ),
+    "no controller": ({}, [OwnerReference(api_version="v1", kind="ConfigMap", name="c", uid="u")], None),
     "no owner": ({}, [], None),
 }
 

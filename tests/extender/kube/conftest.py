@@ -2,25 +2,29 @@
 
 import random
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from extender.kube.client import BindLimits, KubeClient
+from extender.kube.client import Binder, KubeClient
 from extender.kube.credentials import ApiServer, Authorization, Token
+from extender.kube.transport import Transport
 from extender.runtime.clock import Backoff, SystemClock
 from lab.testbed.apiserver.server import LoopbackApi, serve
 from lab.testbed.apiserver.store import ApiStore
 
-QUICK = BindLimits(deadline_s=20.0, attempt_s=10.0, attempts=3, backoff=Backoff(first_s=0.001, limit_s=0.01))
+QUICK = {"deadline_s": 20.0, "attempt_s": 10.0, "attempts": 3, "backoff": Backoff(first_s=0.001, limit_s=0.01)}
 
 
 def server_of(url: str, *, token: str = "Bearer abc", **fields: Any) -> ApiServer:
     return ApiServer(url=url, authorization=Authorization(lambda: Token(token), clock=SystemClock()), **fields)
 
 
-def client_of(url: str, *, limits: BindLimits = QUICK) -> KubeClient:
-    return KubeClient(server_of(url), clock=SystemClock(), rng=random.Random(0), limits=limits)
+@asynccontextmanager
+async def client_of(url: str, **limits: Any) -> AsyncIterator[KubeClient]:
+    async with Transport(server_of(url)) as transport:
+        yield KubeClient(Binder(transport, SystemClock(), random.Random(0), **{**QUICK, **limits}))
 
 
 @pytest.fixture

@@ -61,9 +61,7 @@ class Scripted(msgspec.Struct):
     connections: int = 0
     requests: list[tuple[str, bytes]] = []
     arrival: asyncio.Event = msgspec.field(default_factory=asyncio.Event)  # set by each request
-    release: asyncio.Event = msgspec.field(
-        default_factory=asyncio.Event
-    )  # for scripts that wait until the test lets them
+    release: asyncio.Event = msgspec.field(default_factory=asyncio.Event)  # for scripts that wait for the test
 
 
 @asynccontextmanager

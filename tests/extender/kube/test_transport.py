@@ -205,9 +205,6 @@ async def test_a_proxy_is_asked_for_the_whole_url() -> None:
     assert proxy.requests[0][0].startswith("POST http://api.invalid:8080/x HTTP/1.1\r\n")
 
 
-# -- TLS: whom we trust, and who we say we are -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("trusted_by_the_machine", [False, True])
 async def test_a_foreign_certificate(
     trusted_by_the_machine: bool, known: Certificates, monkeypatch: pytest.MonkeyPatch
@@ -241,9 +238,6 @@ async def test_a_client_certificate(known: Certificates) -> None:
             with pytest.raises(ApiUnavailableError):
                 await one.send("GET", "/x", timeout_s=10.0)
         assert len(server.requests) == 1
-
-
-# -- streams, tokens, redirects: over a whole API server ------------------------------------------------------------
 
 
 POD = "/api/v1/namespaces/default/pods/p"
@@ -318,9 +312,6 @@ async def test_a_stream_that_is_refused_is_an_error(loopback: LoopbackApi) -> No
         with pytest.raises(ApiError, match="pods is forbidden"):
             async with aclosing(one.lines("/api/v1/pods?watch=true", open_s=5.0)) as lines:
                 await anext(lines)
-
-
-# -- every failure of an exchange becomes one of our errors, and each kind the right one ------------------------------
 
 
 CAUSES: CauseErrorDetails = {"causes": [{"message": "error sending request"}, {"message": "tcp connect error"}]}

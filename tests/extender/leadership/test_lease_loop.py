@@ -80,9 +80,6 @@ def cut_off(replica: Replica) -> None:
     replica.leases.cut = True
 
 
-# -- the standby ------------------------------------------------------------------------------------------------------
-
-
 async def test_a_standby_is_ready_and_says_no() -> None:
     """Filter and bind are errors, prioritize is answered, and /readyz says who leads (docs/safety.md S16)."""
     async with two() as (group, _, b):
@@ -113,8 +110,13 @@ async def test_a_standby_s_callers_are_turned_away() -> None:
         assert turned_away["a"] >= 2
 
 
-async def test_a_standby_follows_and_does_nothing() -> None:
+async def test_a_standby_follows_and_does_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Its plans are not in the log either."""
+    caplog.set_level("INFO", logger="netgang.decisions")
     async with two() as (group, a, b):
+        await a.world.planned_gang("of-both", 2)
+        assert key("of-both") in b.world.plan.admitted
+        assert [one.message for one in caplog.records].count("admit") == 1
         await a.world.service.shut_down()  # nobody leads for a moment
         before = sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event"))
         b.leases.cut = True
@@ -123,14 +125,6 @@ async def test_a_standby_follows_and_does_nothing() -> None:
         assert key("g") in b.world.plan.admitted
         assert sum(group.api.calls[verb] for verb in ("patch", "admit", "bind", "evict", "create_event")) == before
         assert b.world.committed == {}
-
-
-async def test_a_standby_writes_no_plans_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="netgang.decisions")
-    async with two() as (_, a, b):
-        await a.world.planned_gang("g", 2)
-        assert key("g") in b.world.plan.admitted
-        assert [one.message for one in caplog.records].count("admit") == 1
 
 
 async def test_without_an_election_one_acts_from_the_start() -> None:
@@ -154,9 +148,6 @@ async def test_what_is_wrong_with_the_lease_is_said_once(caplog: pytest.LogCaptu
         group.stored.forbidden = False
         await a.world.settle(2.0)
         assert a.leads
-
-
-# -- take-over --------------------------------------------------------------------------------------------------------
 
 
 async def test_a_leader_that_is_cut_off_is_followed_within_four_seconds() -> None:
@@ -293,9 +284,6 @@ async def test_who_lost_the_lease_may_lead_again() -> None:
         assert answers(await a.world.bind_and_settle(*names)) == [None, None]
 
 
-# -- an orderly end ---------------------------------------------------------------------------------------------------
-
-
 async def test_who_ends_in_order_is_followed_at_once() -> None:
     async with two() as (group, a, b):
         waiting, _ = a.world.gang("held", 2)
@@ -335,24 +323,14 @@ async def test_an_end_without_the_api_server_is_no_longer_than_it_must_be() -> N
         assert b.leads
 
 
-# -- the label --------------------------------------------------------------------------------------------------------
-
-
-async def test_a_label_of_a_former_process_is_removed() -> None:
-    """The container of a killed leader starts again in the same pod: it is a standby."""
+async def test_only_the_leader_has_the_label() -> None:
     async with Replicas() as group:
         a = await group.start("a")
-        group.stored.labels["c"] = "leader"
+        group.stored.labels["c"] = "leader"  # the container of a killed leader starts again in the same pod
         await group.start("c")
         assert group.stored.leaders() == ["a"]
         assert a.leads
-
-
-async def test_who_stands_down_takes_its_label_away() -> None:
-    """Somebody else is in the Lease, one that labels no pod: the old leader sees it at its next renewal."""
-    async with Replicas() as group:
-        a = await group.start("a")
-        assert group.stored.leaders() == ["a"]
+        # Somebody else is in the Lease, one that labels no pod: the old leader sees it at its next renewal
         group.stored.lease = Lease(LeaseSpec("somebody", 4, "then", "then", 5), "another version")
         await a.world.settle(1.0)
         assert not a.leads
@@ -404,17 +382,13 @@ async def test_reading_is_free() -> None:
     assert (await anext(aiter(stream))).type == "ADDED"
 
 
-async def test_a_write_with_room_goes_through() -> None:
-    bench = Bench(room_s=1.0)
+async def test_a_write_with_room_goes_through_and_ends_before_the_lease() -> None:
+    bench = Bench(room_s=1.5)
     await bench.bind()
     assert len(bench.api.bindings) == 1
     bench.api.fail_next("bind", ConflictError(409, "no"))
     with pytest.raises(ConflictError):
         await bench.bind()
-
-
-async def test_a_write_ends_before_the_lease() -> None:
-    bench = Bench(room_s=1.5)
     bench.api.hold("bind")
     began_s = asyncio.get_running_loop().time()
     with pytest.raises(ApiUnavailableError, match="outcome unknown"):
