@@ -1,12 +1,9 @@
 """Start pods: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
 
-Why one path for both: they are the same promise (the plan has a place for the pod now) to pods in two states, and need
-the same order, budget and retries. A changed annotation wakes parked pods (`extender.scheduling.answered_pods`).
-
-Rules: what to send is derived when its turn comes, so nothing outdated is sent; a pod is queued at most once; gangs
-take turns, so a gang of a thousand delays others by a turn and not by a thousand patches; the patch carries the pod's
-uid, so a replaced pod of the same name is never touched; only own pods are patched (docs/safety.md S1). What fails is
-tried again, later each time, while the pod still needs it.
+Why one path for both: the same promise (the plan has a place now), order, budget and retries. A changed annotation
+wakes parked pods (`extender.scheduling.answered_pods`). Rules: what to send is derived when its turn comes; gangs take
+turns, so a gang of a thousand delays others by a turn; the patch carries the pod's uid; only own pods are patched
+(docs/safety.md S1); what fails is tried again, later each time, while the pod still needs it.
 """
 
 import asyncio
@@ -41,10 +38,10 @@ class GateKeeper(Protocol):
         """The patch that removes the pod's gate; `None`: not now."""
 
     def sent(self, pod: Pod) -> None:
-        """It was sent."""
+        """It was."""
 
     def refused(self, pod: Pod, why: str) -> None:
-        """The API server will never accept this pod's patch."""
+        """The API server will never accept it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -110,7 +107,14 @@ class UngateQueue:
             if early_s > _TICK_S:
                 await asyncio.sleep(early_s)
                 continue  # another task may have used the moment
-            uid = self._next()
+            key, pods = next(iter(self._turns.items()))
+            uid = pods.popleft()
+            self._left -= 1
+            if not pods or self._left <= 0:
+                self._left = _TURN
+                self._turns.move_to_end(key)
+            if not pods:
+                del self._turns[key]
             try:
                 pod = self.context.cache.pod(uid)
                 patch = self._patch(pod) if pod is not None else None
@@ -121,18 +125,6 @@ class UngateQueue:
                     await self._send(pod, patch)
             finally:
                 self._queued.discard(uid)
-
-    def _next(self) -> PodUid:
-        key, pods = next(iter(self._turns.items()))
-        uid = pods.popleft()
-        self._left -= 1
-        if not pods:
-            del self._turns[key]
-            self._left = _TURN
-        elif self._left <= 0:
-            self._turns.move_to_end(key)
-            self._left = _TURN
-        return uid
 
     def _patch(self, pod: Pod) -> bytes | str | None:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
@@ -157,8 +149,10 @@ class UngateQueue:
             self.context.telemetry.nudged(action, "error")
             if isinstance(error, ApiError) and error.status == _UNPROCESSABLE and action == "ungate":
                 self.gates.refused(pod, str(error))
-            else:
-                self._again_later(pod)
+                return
+            failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
+            pause_s = _RETRY.delay_s(failures, rng=self.rng)
+            self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))
         else:
             self.context.telemetry.nudged(action, "done")
             self._failures.pop(pod.uid, None)
@@ -173,8 +167,3 @@ class UngateQueue:
         while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
             self._ungated.popitem(last=False)
         return uid in self._ungated
-
-    def _again_later(self, pod: Pod) -> None:
-        failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
-        pause_s = _RETRY.delay_s(failures, rng=self.rng)
-        self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))

@@ -272,7 +272,7 @@ def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
     for seen in parts.jobs.all() if first.job is not None else ():
         if pods_job(seen) == first.job:
             about = parts.subject(seen)
-    parts.context.post_event(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
+    parts.context.events.post(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
 
 
 def why_none_shrinks(given: ScaleIn) -> str:

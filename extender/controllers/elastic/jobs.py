@@ -134,7 +134,7 @@ class JobViews:
                     kind = f"{first.owner.kind} ({first.owner.api_version})"
                     why = f"how jobs of kind {kind} are resized is not known"
                 note = f"It is not resized, because {why}"
-                parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
+                parts.context.events.post(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
     def _same_or_new(self, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
         parts, cache = self.parts, self.parts.context.cache

@@ -180,7 +180,7 @@ class ElasticParts(msgspec.Struct, frozen=True):
 
     def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is repeated only after a while."""
-        self.context.post_event(self.subject(seen), what, note, note)
+        self.context.events.post(self.subject(seen), what, note, note)
 
     def record(self, change: Resize) -> None:
         """Keep a change, and write it into the log of decisions."""

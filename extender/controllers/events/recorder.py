@@ -1,9 +1,8 @@
 """Kubernetes Events about pods and PodGroups: what people have to know and cannot read from the status.
 
-Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute, and the API server is busy
-enough with Bindings. Rules: an object gets the same Event once in ten minutes; the queue is bounded and paced, and what
-does not fit, or is refused, is counted and dropped. Events that announce the removal of pods do not wait
-in the queue: they are posted, and confirmed, before that is done (`announce`; docs/safety.md S1).
+Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute. Rules: an object gets the
+same Event once in ten minutes; the queue is bounded and paced, and what does not fit, or is refused, is counted and
+dropped; Events that announce a removal are confirmed before it is done (`announce`; docs/safety.md S11).
 """
 
 import asyncio
@@ -46,19 +45,15 @@ class WriteQueue(Generic[_T]):
         self._queue: asyncio.Queue[_T] = asyncio.Queue(most)
         self._queued: set[_T] = set()  # They wait, or their write is under way
         self._pause_s = 1.0 / per_s
+        self.full = self._queue.full  # Whether it takes no more now
 
     def __contains__(self, item: _T) -> bool:
         return item in self._queued
 
-    @property
-    def full(self) -> bool:
-        """Whether it takes no more now."""
-        return self._queue.full()
-
     def add(self, item: _T) -> bool:
         """Have it written soon; whether it will be."""
         if item not in self._queued:
-            if self.full:
+            if self.full():
                 return False
             self._queue.put_nowait(item)
             self._queued.add(item)
@@ -77,7 +72,7 @@ class WriteQueue(Generic[_T]):
 
 
 class Happening(StrEnum):
-    """What happened: the Event's reason, what netgang was doing (`action`), and Warning where people have to act.
+    """An Event's reason, `action` (what netgang was doing), and `type`: Warning where people have to act.
 
     Below each: on which object. What it says.
     """
@@ -169,8 +164,6 @@ def node_subject(name: str) -> Subject:
 
 
 class _News(msgspec.Struct, frozen=True):
-    """One Event that is to be written."""
-
     about: Subject
     what: Happening
     note: str
@@ -202,10 +195,7 @@ class Events:
     """A queue of Events, and the task that posts them."""
 
     def __init__(self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str) -> None:
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._instance = instance
+        self._api, self._clock, self._telemetry, self._instance = api, clock, telemetry, instance
         self._writes = WriteQueue[_News](MOST_QUEUED, _PER_S)
         self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
 

@@ -26,15 +26,7 @@ import msgspec
 
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
-from extender.controllers.failure_budget import (
-    KINDS,
-    NotAllowed,
-    WhyKept,
-    budget,
-    controller_of,
-    decoded,
-    uid_of,
-)
+from extender.controllers.failure_budget import KINDS, NotAllowed, WhyKept, budget, controller_of, decoded
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi, read_all
@@ -73,7 +65,7 @@ async def read_budgets(api: ClusterApi, namespace: str) -> list[bytes]:
 async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> bytes | None:
     """That very owner; `None`: another object has its name by now. Errors: ApiError and its kind, ValueError."""
     raw = await api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-    return raw if uid_of(raw) == owner.uid else None
+    return raw if str(decoded(raw).get("metadata", {}).get("uid", "")) == owner.uid else None
 
 
 Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]

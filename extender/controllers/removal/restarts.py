@@ -169,7 +169,7 @@ class Restarts(ControlLoop):
         if not obstacle.silent and gang is not None and gang.members:
             self.context.telemetry.restarted("refused")
             note = f"The gang is not restarted as a whole, because {obstacle.why}."
-            self.context.post_event(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, obstacle.why)
+            self.context.events.post(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, obstacle.why)
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
@@ -314,7 +314,7 @@ class Restarts(ControlLoop):
         nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
         where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
         note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self.context.post_event(owner_subject(owner.namespace, owner.ref), Happening.NOT_DISRUPTED, note, "slow")
+        self.context.events.post(owner_subject(owner.namespace, owner.ref), Happening.NOT_DISRUPTED, note, "slow")
 
     async def _suspend(
         self, case: Case, owner: FreshOwner, *, why: str, repair: bool, attained: AttainedNote | None

@@ -101,7 +101,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
     @property
     def suspended(self) -> bool:
         """Whether the switch says suspended."""
-        return bool(value_at(decoded(self.raw), KINDS[self.ref.group_kind].switch))
+        return bool(value_at(decoded(self.raw), (*KINDS[self.ref.group_kind].run, "suspend")))
 
     @property
     def has_stopped(self) -> bool:
@@ -181,7 +181,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
         }
         if suspend is not None:
             inner: Any = suspend
-            for part in reversed(KINDS[self.ref.group_kind].switch):
+            for part in ("suspend", *reversed(KINDS[self.ref.group_kind].run)):
                 inner = {part: inner}
             patch |= inner
         return msgspec.json.encode(patch)
