@@ -1,7 +1,6 @@
 """The jobs that may be elastic, and the autoscalers that others point at them, as the API server shows them.
 
-Why beside the cache: nothing here is an input of the plan, and a cluster without elastic jobs pays nothing for it. One
-sink for each kind, written by its reflector; what is kept of a job is `Seen`. Bounded by the jobs there are.
+Why beside the cache: nothing here is an input of the plan. One sink for each kind, written by its reflector.
 """
 
 from collections.abc import Callable, Sequence, Set

@@ -1,10 +1,8 @@
 """How far a change has come, from what can be seen now; and the room that is reserved meanwhile (docs/safety.md S13).
 
-Rule: level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to the same end; every
-stage has an end of its own, so no record stays without end. After a restart the notes on the jobs say what was started;
-whether it is still under way is seen from pods and gangs alone. What is reserved follows from the changes under way
-alone: a beneficiary with one has a claim, another has none. Where its members would go is found by placing them as if
-the removed pods were gone, again whenever its members change.
+Rules: level-triggered, so a missed event, a restart in the middle and a slow kubelet all come to the same end; every
+stage ends. After a restart the notes on the jobs say what was started. What is reserved follows from the changes under
+way alone; where a beneficiary's members would go is found by placing them as if the removed pods were gone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,16 +36,7 @@ class ChangeFacts(msgspec.Struct, frozen=True):
 
 
 def followed(change: Resize, facts: ChangeFacts, *, now_s: float) -> Resize:
-    """The change as it is now; the same object if nothing is new.
-
-    >>> from scoring.ids import GangKey, Namespace
-    >>> from scoring.scaling.job import JobKey
-    >>> from extender.controllers.elastic.intent import Intent, Requester
-    >>> job, intent = JobKey(Namespace("a"), "Job.batch", "l"), Intent(6, 2, 0.0, Requester.QUEUE, "", GangKey("a/h"))
-    >>> gone = ChangeFacts(None, 4, 4, 6, waits=True, runs=False)
-    >>> followed(Resize(job, "u", intent, Stage.REMOVING), gone, now_s=1.0).stage
-    <Stage.OVERRULED: 'overruled'>
-    """
+    """The change as it is now; the same object if nothing is new."""
     stage = _stage(change, facts, now_s=now_s)
     if stage is change.stage:
         return change
@@ -152,11 +141,6 @@ class Rooms:
         if self._mine.pop(gang, None) is not None:
             self._cache.clear_claim(gang)
 
-    def forget(self) -> None:
-        """Reserve nothing."""
-        for gang in list(self._mine):
-            self.release(gang)
-
     def agree_with(self, changes: Sequence[Resize]) -> None:
         """Reserve room for the gangs that wait for these open changes, and for no others."""
         wanted: dict[GangKey, list[Resize]] = {}
@@ -173,8 +157,8 @@ class Rooms:
                 jobs = [(seen, one) for one in theirs if (seen := self._parts.jobs.get(one.job)) is not None]
                 going = [pod for seen, one in jobs for pod in self._parts.surplus(seen, one.intent.goal)]
                 places = self._places(key, [pod for pod in going if pod.node is not None])
+                givers = [gang_key_of(self._cache.pods.of_job(pods_job(seen))) for seen, _ in jobs]
                 if places is not None:
-                    givers = [gang_key_of(self._cache.pods.of_job(pods_job(seen))) for seen, _ in jobs]
                     self.keep(key, places, (giver for giver in givers if giver is not None))
 
     def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
