@@ -48,14 +48,14 @@ class Followed(Generic[T]):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a HorizontalPodAutoscaler scales; `name` is its own, `namespace/name`."""
+    """What a HorizontalPodAutoscaler scales."""
 
-    name: str
+    name: str  # Its own, `namespace/name`
     job: JobKey
 
 
 class FollowedJobs:
-    """All that is followed; `on_change` is called after each change and must only take note."""
+    """All that is followed; `on_change` as in `Followed`."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None

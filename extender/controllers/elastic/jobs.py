@@ -1,8 +1,7 @@
 """Jobs as decisions and people see them: what each object says, joined with its pods, its gang, and what others do.
 
 Rules: whatever is in doubt makes a text, and a job with a text is left alone; a job that claims to be elastic and must
-be left alone for good gets an Event with it. What looks as it did at the last look is not looked at more closely,
-because a cluster has thousands of jobs and few of them change within a second.
+be left alone for good gets an Event with it. Of thousands of jobs only those that look different are looked at closely.
 """
 
 import math
@@ -39,18 +38,23 @@ def view_of(
 ) -> JobView:
     """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods).
 
-    `hindrance`: what else is known that speaks against a change.
+    What is not said of the bounds is as it is now. `hindrance`: what else is known that speaks against a change.
     """
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
-    least, most = _bounds(seen, gang, workers)
-    intent = seen.intent
+    intent, bounds, standing = seen.intent, seen.bounds, 0
+    if intent is not None and intent.stands(seen.workers):
+        standing = intent.most or 0
+    least = bounds.least if bounds.least is not None else seen.workers
+    if gang is not None and not KINDS[seen.key.kind].roles:
+        least = max(least, gang.min_member - (len(gang.members) - len(workers)))
+    most = bounds.most if bounds.most is not None else max(standing, seen.workers)
     job = ElasticJob(
         key=seen.key,
         uid=seen.uid,
         gang=gang.key if gang is not None else GangKey(""),
         workers=seen.workers,
-        min_workers=least,
-        max_workers=most,
+        min_workers=max(least, 1),
+        max_workers=max(most, least, 1),
         indexes={pod.uid: pod.index for pod in workers if pod.index is not None},
         refusal=seen.unsafe or hindrance or _refusal(seen, gang, workers),
         wants=seen.wants or default_wants,
@@ -58,22 +62,10 @@ def view_of(
         changes_s=intent.changes_s if intent is not None else (),
         grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
     )
-    elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not seen.bounds.bad
+    elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not bounds.bad
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
     state = JobState.COMPLETED if seen.rests is NotNow.ENDED else running
     return JobView(seen, gang, hindrance, job, elastic, state)
-
-
-def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int, int]:
-    """Least and most workers: what is said, within what the gang allows; what is not said is as it is now."""
-    least = seen.bounds.least if seen.bounds.least is not None else seen.workers
-    if gang is not None and not KINDS[seen.key.kind].roles:
-        others = len(gang.members) - len(workers)
-        least = max(least, gang.min_member - others)
-    intent = seen.intent
-    submitted = intent.most if intent is not None and intent.stands(seen.workers) else None
-    most = seen.bounds.most if seen.bounds.most is not None else max(submitted or 0, seen.workers)
-    return max(least, 1), max(most, least, 1)
 
 
 def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
@@ -118,7 +110,7 @@ class JobViews:
     def look_for_others(self) -> None:
         """Write an Event for each gang that asks to be elastic, and whose pods belong to no job that we know.
 
-        An annotation that does nothing looks like a fault of the cluster. Cost: O(gangs), each `OTHERS_EVERY_S`.
+        Cost: O(gangs), each `OTHERS_EVERY_S`.
         """
         parts, now_s = self.parts, self.parts.context.clock.monotonic_s()
         if now_s < self._others_at_s:
@@ -129,19 +121,17 @@ class JobViews:
         for gang in parts.context.cache.snapshot().gangs.values():
             first = gang.members[0]
             if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
-                why = "its pods belong to no controller"
-                if first.owner is not None:
-                    kind = f"{first.owner.kind} ({first.owner.api_version})"
-                    why = f"how jobs of kind {kind} are resized is not known"
+                why, owner = "its pods belong to no controller", first.owner
+                if owner is not None:
+                    why = f"how jobs of kind {owner.kind} ({owner.api_version}) are resized is not known"
                 note = f"It is not resized, because {why}"
                 parts.context.events.post(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
     def _same_or_new(self, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
         parts, cache = self.parts, self.parts.context.cache
-        if former is not None and former.seen is seen and former.hindrance == hindrance:
-            gang = former.gang
-            if gang is not None and cache.gang(gang.key) is gang:  # its members are those that they were
-                return former
+        gang = former.gang if former is not None and former.seen is seen and former.hindrance == hindrance else None
+        if gang is not None and cache.gang(gang.key) is gang and former is not None:
+            return former  # its members are those that they were
         pods = cache.pods.of_job(pods_job(seen))
         key = gang_key_of(pods)
         gang = cache.gang(key) if key is not None else None

@@ -1,8 +1,7 @@
 """Elastic jobs, their changes, and the cluster that they are in: what the parts of the controller share.
 
-Rule: changes are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
-last change of each job is also an annotation on the job (`intent`), which is what a restart goes by. A change has many
-ends, and the records have all of them, so metrics are counted from them alone.
+Rule: `Records` holds a bounded number of changes in memory; a restart goes by the annotations on the jobs (`intent`).
+A change has many ends, and the records have all of them, so metrics are counted from them alone.
 """
 
 import math
@@ -72,10 +71,7 @@ class Resize(msgspec.Struct, frozen=True):
 
     @property
     def lost_pod_s(self) -> float | None:
-        """Removed workers times the seconds from decision to start: room that worked for neither job.
-
-        `None`: nothing was removed, or the change has not ended.
-        """
+        """Removed workers × seconds from decision to end, worked for no job; `None`: nothing removed, or not ended."""
         if not self.shrinks or self.ended_s is None:
             return None
         return (self.intent.before - self.intent.after) * max(self.ended_s - self.intent.at_s, 0.0)
@@ -83,9 +79,8 @@ class Resize(msgspec.Struct, frozen=True):
     @property
     def took_s(self) -> float | None:
         """Seconds from decision to start; `None`: it has not come to that."""
-        if self.stage is not Stage.DONE or self.ended_s is None:
-            return None
-        return max(self.ended_s - self.intent.at_s, 0.0)
+        ended_s = self.ended_s if self.stage is Stage.DONE else None
+        return max(ended_s - self.intent.at_s, 0.0) if ended_s is not None else None
 
 
 class JobView(msgspec.Struct):
@@ -115,9 +110,7 @@ class Records:
     """Changes and views; only the controller writes. Bounded: see MOST_CHANGES; views by the jobs there are."""
 
     def __init__(self, telemetry: Telemetry, *, most: int = MOST_CHANGES, most_a_job: int = MOST_CHANGES_A_JOB) -> None:
-        self._telemetry = telemetry
-        self._most = most
-        self._most_a_job = most_a_job
+        self._telemetry, self._most, self._most_a_job = telemetry, most, most_a_job
         self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()
         """(uid of the job, moment of the decision) → its change, the oldest first"""
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know

@@ -1,14 +1,9 @@
 """What jobs reported, a bounded series of points for each, and the worker counts that they ask for by it.
 
-Why only in memory: a write to etcd per report would be abuse, and the policies need the recent past only; a new leader
-starts with no reports, and until there are enough the queue alone decides the jobs' sizes. Rules:
-
-- Of each job as much is kept as `scoring.scaling.series` says.
-- A job that restarted (another uid, or a step taken back after a restart from a checkpoint) loses what was undone.
-- Of too many jobs the one that reported longest ago is forgotten, in the namespace that has the most: no tenant can
-  push out other people's jobs.
-- A job is looked at again when it reported, when it changed, or ten seconds after the last look; in between its demand
-  stands.
+Why only in memory: a write to etcd per report would be abuse; until a new leader has enough reports the queue alone
+decides the jobs' sizes. Rules: of each job as much is kept as `scoring.scaling.series` says; of too many jobs the one
+that reported longest ago is forgotten, in the namespace that has the most; a job is looked at again when it reported,
+when it changed, or ten seconds after the last look.
 """
 
 from collections import Counter, OrderedDict
@@ -71,7 +66,14 @@ class ReportBook:
         """
         if not points:
             return
-        history = (self._reported(job, uid) or self._new(job, uid)).history
+        if (reported := self._reported(job, uid)) is None:
+            self._jobs.pop(job, None)
+            while len(self._jobs) >= self._most_jobs:
+                jobs_in = Counter(one.namespace for one in self._jobs)
+                largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
+                del self._jobs[next(one for one in self._jobs if one.namespace == largest)]
+            reported = self._jobs[job] = _Reported(uid, ReportHistory(self._most_points))
+        history = reported.history
         if undo:
             history.undo(points[0].step)
         last = history.last()
@@ -94,7 +96,6 @@ class ReportBook:
     def demands_in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
         """Job → workers that its metrics ask for now; jobs that say nothing of it are not there.
 
-        With a moment for others after each job (docs/safety.md S15).
         Cost: O(jobs); for those that reported as `scoring.scaling.metrics.worker_demand`.
         """
         now_s = self._clock.now_s()
@@ -124,13 +125,3 @@ class ReportBook:
     def _reported(self, job: JobKey, uid: str) -> _Reported | None:
         reported = self._jobs.get(job)
         return reported if reported is not None and reported.uid == uid else None
-
-    def _new(self, job: JobKey, uid: str) -> _Reported:
-        """Where there is no room, of the namespace with most jobs the one that is silent for longest is forgotten."""
-        self._jobs.pop(job, None)
-        while len(self._jobs) >= self._most_jobs:
-            jobs_in = Counter(one.namespace for one in self._jobs)
-            largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
-            del self._jobs[next(one for one in self._jobs if one.namespace == largest)]
-        reported = self._jobs[job] = _Reported(uid, ReportHistory(self._most_points))
-        return reported

@@ -1,22 +1,15 @@
 """Take what jobs report, if it can be true, is not too much, and is of a job that there is.
 
-Why so strict: reports come from other people's programs and end in decisions about worker counts; a NaN, a step that
-goes back or a clock in milliseconds would be a wrong curve that no person notices. Rules:
-
-- A report, one point or several, is taken whole or not at all; a mistake is a BadRequestError that begins with the
-  field.
-- Steps ascend. Only a report that says `restarted` (its process restarted, perhaps from an older checkpoint) may go
-  back; the points from its first step on were undone, and are forgotten.
-- The number of reports has a bound per job, per namespace and for all, so that reports never keep the scheduler from
-  its work, nor one namespace the jobs of others from being heard.
-- A report changes nothing but its own job's series; whether anything follows is up to the job's annotations, minimum
-  and maximum, and the queue.
+Why so strict: a NaN, a step that goes back or a clock in milliseconds would be a wrong curve that no person notices.
+Rules: a report is taken whole or not at all; steps ascend, and only a report that says `restarted` may go back: the
+points from its first step on are forgotten; reports are bounded per job, per namespace and for all.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -78,14 +71,12 @@ class Reports:
         """
         views = find_jobs(self._records.views, namespace, name, kind=kind)
         if not views:
-            return ReportAnswer(
-                HTTPStatus.NOT_FOUND, f"no job {namespace}/{name} of a kind that netgang resizes is known"
-            )
+            detail = f"no job {namespace}/{name} of a kind that netgang resizes is known"
+            return ReportAnswer(HTTPStatus.NOT_FOUND, detail)
         if len(views) > 1:
             kinds = ", ".join(view.job.key.kind for view in views)
-            return ReportAnswer(
-                HTTPStatus.CONFLICT, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
-            )
+            detail = f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
+            return ReportAnswer(HTTPStatus.CONFLICT, detail)
         job = views[0].job
         wait_s = self._wait_s(job.key)
         if wait_s > 0.0:
@@ -156,14 +147,9 @@ def find_jobs(
 ) -> Sequence[JobView]:
     """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs)."""
     wanted = None if kind is None else kind.lower()
-    found = [
-        view
-        for key, view in jobs.items()
-        if key.name == name
-        and key.namespace == namespace
-        and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
-    ]
-    return sorted(found, key=lambda view: view.job.key)
+    named = [(key, view) for key, view in jobs.items() if (key.namespace, key.name) == (namespace, name)]
+    kinds = [(key.kind.lower(), view) for key, view in sorted(named, key=itemgetter(0))]
+    return [view for its, view in kinds if wanted in (None, its, its.partition(".")[0])]
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -188,8 +174,13 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
         document = json.loads(body)  # NaN and infinities, which many programs write, become numbers to refuse
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"body: no JSON: {error}") from error
-    given, beside = _parts(document)
-    restarted = beside.get("restarted", False)
+    given, restarted = document, False
+    if isinstance(document, dict):
+        given, restarted = document.get("points"), document.pop("restarted", False)
+        if "points" not in document:
+            given = [document]
+        elif unknown := document.keys() - {"points"}:
+            raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
     if not isinstance(restarted, bool):
         raise BadRequestError("restarted: must be true or false")
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
@@ -204,21 +195,7 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
     return Report(points, restarted)
 
 
-def _parts(document: Any) -> tuple[Any, Mapping[str, Any]]:
-    """What stands for the points, and what stands beside them."""
-    match document:
-        case {"points": points}:
-            if unknown := document.keys() - {"points", "restarted"}:
-                raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
-            return points, document
-        case dict():
-            return [{key: value for key, value in document.items() if key != "restarted"}], document
-        case _:
-            return document, {}
-
-
 def _read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
-    """One point, of which people would speak as `where`. Errors: BadRequestError, whose text begins with the field."""
     if not isinstance(given, dict):
         raise BadRequestError(f"{where}: must be an object with step, time and loss")
     if unknown := given.keys() - set(_FIELDS):
@@ -229,9 +206,16 @@ def _read_point(given: Any, where: str, *, now_s: float, workers: int | None) ->
         raise BadRequestError(f"{where}.{'step' if step is None else 'loss'}: must be given")
     speed, accuracy = (_number(given, field, where) for field in ("samples_per_second", "accuracy"))
     reported = _number(given, "workers", where)
+    time = now_s if given.get("time") is None else given["time"]
+    number = isinstance(time, int | float) and not isinstance(time, bool)
+    if not number or not now_s - BEHIND_S <= time <= now_s + AHEAD_S:
+        raise BadRequestError(
+            f"{where}.time: must be Unix seconds, at most {BEHIND_S / 86400.0:g} days ago and {AHEAD_S:g} s ahead of "
+            f"netgang's clock ({now_s:.0f}), not {repr(time)[:40]}"
+        )
     return Point(
         step=int(step),
-        time_s=_time_s(given.get("time"), where, now_s=now_s),
+        time_s=float(time),
         loss=float(loss),
         samples_per_second=float(speed) if speed is not None else None,
         accuracy=float(accuracy) if accuracy is not None else None,
@@ -248,20 +232,5 @@ def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
     whole = field not in _WHOLE or isinstance(value, int) or (number and value.is_integer())
     if not number or not low <= value <= high or not whole:
         kind = "whole number" if field in _WHOLE else "number"
-        shown = repr(value)[:40]
-        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {shown}")
+        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {repr(value)[:40]}")
     return value  # type: ignore[no-any-return]
-
-
-def _time_s(value: Any, where: str, *, now_s: float) -> float:
-    """Unix seconds near now; those of now if nothing is said."""
-    if value is None:
-        return now_s
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not now_s - BEHIND_S <= value <= now_s + AHEAD_S:
-        shown = repr(value)[:40]
-        raise BadRequestError(
-            f"{where}.time: must be Unix seconds, at most {BEHIND_S / 86400.0:g} days ago and {AHEAD_S:g} s ahead of "
-            f"netgang's clock ({now_s:.0f}), not {shown}"
-        )
-    return float(value)
