@@ -20,7 +20,7 @@ from extender.controllers.elastic.jobs import JobViews
 from extender.controllers.elastic.kinds import NotNow
 from extender.controllers.elastic.progress import Rooms, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
-from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import ReportBook
 from extender.controllers.elastic.resizes import Resizer
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import in_slices, in_timed_slices

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 
-from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import ReportBook
 from scoring.scaling.job import ElasticJob, JobKey, MetricOptions, Wants
 from scoring.scaling.series import Point
 from tests.extender.beside import finish

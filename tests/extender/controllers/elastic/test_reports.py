@@ -11,8 +11,7 @@ import pytest
 from extender.api.auth import Reporters
 from extender.api.reports import ReportsDoor, create_reports_app
 from extender.controllers.elastic.records import JobView, Records
-from extender.controllers.elastic.reported import ReportBook
-from extender.controllers.elastic.reports import Rates, Reports
+from extender.controllers.elastic.reports import Rates, ReportBook, Reports
 from extender.runtime.telemetry import Telemetry
 from scoring.scaling.job import MetricOptions
 from tests.extender.controllers.elastic.reporting import job_key, view, views
