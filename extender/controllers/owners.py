@@ -42,7 +42,6 @@ _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster 
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
-_LENGTH = f"netgang.io/{EXPECTED_DURATION}"
 
 
 class _Answers(msgspec.Struct):  # by uid
@@ -149,13 +148,10 @@ def said_length(owner: bytes) -> JobSays | None:
 
     >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
     JobSays(expected='90m', limit_s=None)
-    >>> said_length(b'{"spec":{"runPolicy":{"activeDeadlineSeconds":600}}}'), said_length(b'{"spec":null}')
-    (JobSays(expected='', limit_s=600.0), None)
     """
-    found = decoded(owner)
-    text = ((found.get("metadata") or {}).get("annotations") or {}).get(_LENGTH)
-    expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
-    limit = _deadline_s(found)
+    content = decoded(owner)
+    text = ((content.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
+    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(content)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
     return JobSays(expected, limit_s) if expected or limit_s is not None else None
 
@@ -257,9 +253,9 @@ class Circumstances:
         if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
-        name = forbidding(budgets, [member.raw for member in members])
-        text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole"
-        return (text,) if name is not None else ()
+        if (name := forbidding(budgets, [member.raw for member in members])) is None:
+            return ()
+        return (f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole",)
 
     async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
         namespace = quote(gang.key.partition("/")[0], safe="")
@@ -293,8 +289,7 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
         return []
     left_s = seconds(datetime.fromisoformat(started)) + limit - now_s
     when = f"fails in {duration_text(left_s)}" if left_s > 0.0 else "is past its time"
-    text = f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"
-    return [text]
+    return [f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"]
 
 
 def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:

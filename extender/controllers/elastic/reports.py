@@ -1,4 +1,4 @@
-"""Take what jobs report, if it can be true and is of a job that there is, and the worker counts that they ask for by it.
+"""Take what jobs report, if it can be true and is of a job that there is; and what the jobs ask for by it.
 
 Why so strict: a NaN, a step that goes back or a clock in milliseconds would be a wrong curve that no person notices.
 Why only in memory: a write to etcd per report would be abuse; until a new leader has enough reports the queue alone

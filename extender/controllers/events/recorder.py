@@ -29,10 +29,7 @@ _PER_S = 10.0
 _MOST_REMEMBERED = 10_000
 ANNOUNCE_S = 2.0  # Longest time that an act waits for its Events; not confirmed by then, it is put off
 _AT_ONCE = 8  # Events of one announcement that are under way at the same time
-_TOO_MANY = 429
-_SERVER_ERROR = 500  # From here on the API server has not decided: it is asked again
 _NOTE_BYTES = 1024  # The API server's limit (events.k8s.io/v1)
-
 
 _T = TypeVar("_T", bound=Hashable)
 _log = logging.getLogger(__name__)
@@ -208,9 +205,9 @@ class Events:
             self._telemetry.event_dropped()
 
     async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
-        """Post an Event about each object that did not get it lately, and return when the API server has them all.
+        """Post an Event about each object that did not get it lately; those refused for good are logged.
 
-        What it refuses for good is logged and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
+        Errors: NotAnnouncedError: the API server has not confirmed them within `ANNOUNCE_S`.
         """
         news = [subject for subject in about if not self._was_posted(subject, what, topic)]
         try:
@@ -226,18 +223,16 @@ class Events:
         await self._writes.work_off(self._write)
 
     def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
-        now_s = self._clock.monotonic_s()
-        while self._posted_s and (
-            len(self._posted_s) > _MOST_REMEMBERED or now_s - next(iter(self._posted_s.values())) >= REPEAT_S
-        ):
-            self._posted_s.popitem(last=False)
-        return (about.uid, what, topic) in self._posted_s
+        since_s, posted_s = self._clock.monotonic_s() - REPEAT_S, self._posted_s
+        while posted_s and (len(posted_s) > _MOST_REMEMBERED or next(iter(posted_s.values())) <= since_s):
+            posted_s.popitem(last=False)
+        return (about.uid, what, topic) in posted_s
 
     async def _announce_to(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         try:
             await self._create(_News(about, what, note, self._clock.now_s()))
         except ApiError as error:
-            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
+            if error.status == 429 or error.status >= 500:  # it has not decided: it is asked again
                 raise
             _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
         self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()

@@ -29,7 +29,6 @@ from scoring.model.policy import Repair, gang_options
 from scoring.plan import Plan
 from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, repaired, stranded, words_of
 
-_IN_VAIN: Final = "The gang did not become whole, and this pod uses room in vain."
 _CAUSE: Final = Cause(
     Happening.EVICTED,
     "The gang did not become whole in time and there is no room for the rest of its minimum: its "
@@ -94,7 +93,8 @@ class Evictions:
             if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
                 if verdict.reason not in OVER:
                     self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=verdict.reason))
-                    note = f"{_IN_VAIN} It is not removed, because {verdict.text}"
+                    vain = "The gang did not become whole, and this pod uses room in vain."
+                    note = f"{vain} It is not removed, because {verdict.text}"
                     for one in theirs:
                         self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
                 return None
@@ -108,8 +108,6 @@ _REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refus
 _REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
 
 _MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
-_BY_SUSPENDING = frozenset({WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY})
-"""Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
 _LOST: Mapping[PlaceLoss, str] = {
     PlaceLoss.GONE: "All nodes that the pod was admitted to are gone",
@@ -155,7 +153,7 @@ class Repins(ControlLoop):
     async def look(self) -> None:
         """Note which pods are stranded, and start with the longest stranded gang, if one is due."""
         losses, now_s = await self._stranded(), self.context.clock.monotonic_s()
-        self._note(now_s)
+        self._note(losses, now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
         self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
         if self._attempt.busy or not self.context.quiet.over:
@@ -185,20 +183,18 @@ class Repins(ControlLoop):
             self._plan = plan
         return self.losses
 
-    def _note(self, now_s: float) -> None:
-        losses = {uid: loss for theirs in self.losses.values() for uid, loss in theirs.items()}
+    def _note(self, by_gang: Mapping[GangKey, Mapping[PodUid, PlaceLoss]], now_s: float) -> None:
+        losses = {uid: loss for theirs in by_gang.values() for uid, loss in theirs.items()}
+        self._waits |= {uid: _StrandedPod(now_s, None, now_s) for uid in losses if uid not in self._waits}
         for uid, wait in list(self._waits.items()):
-            if uid not in losses:
-                wait.gone_since_s = None
-                if now_s - wait.seen_s > _KEPT_S:
-                    del self._waits[uid]
-        for uid, loss in losses.items():
-            wait = self._waits.setdefault(uid, _StrandedPod(now_s, None, now_s))
-            wait.seen_s = now_s
-            if loss is not PlaceLoss.GONE:
+            if losses.get(uid) is not PlaceLoss.GONE:
                 wait.gone_since_s = None
             elif wait.gone_since_s is None:
                 wait.gone_since_s = now_s
+            if uid in losses:
+                wait.seen_s = now_s
+            elif now_s - wait.seen_s > _KEPT_S:
+                del self._waits[uid]
 
     def _is_due(self, uid: PodUid, loss: PlaceLoss, now_s: float) -> bool:
         wait, most_s = self._waits[uid], self._timeout_s if loss is not PlaceLoss.REFUSED else _REFUSED_S
@@ -257,8 +253,9 @@ class Repins(ControlLoop):
     def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
         tries, _ = self._tries.get(key, (0, ""))
+        spared = (WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY)
         costs = any(
-            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict > 0
+            verdict.reason in spared if isinstance(verdict, NotAllowed) else verdict > 0
             for verdict, _ in verdicts.values()
         )
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
@@ -349,18 +346,18 @@ class Repairs(ControlLoop):
             if self._looked_at is not mine:
                 return  # all was forgotten meanwhile
             watched = before.get(key)
-            if watched is not None and watched.over:
-                watched = None
-            elif key in under_way or (
-                same_nodes and looked_at.get(key) is gang and (watched is None or not watched.crew.broken)
-            ):
+            over, broken = (watched.over, watched.crew.broken) if watched is not None else (False, False)
+            same = same_nodes and looked_at.get(key) is gang and not broken
+            if not over and (key in under_way or same):
                 if watched is not None:
                     after[key] = watched
                 continue
-            if key not in under_way and gang.actionable and (watched := self._seen(watched, gang, now_s)) is not None:
-                after[key] = watched
-                if watched.crew.broken:
-                    self._see_to(key, watched, now_s)
+            if key in under_way or not gang.actionable:
+                continue
+            if (now := self._seen(None if over else watched, gang, now_s)) is not None:
+                after[key] = now
+                if now.crew.broken:
+                    self._see_to(key, now, now_s)
         self._watched = after
 
     def words(self, key: GangKey) -> str:

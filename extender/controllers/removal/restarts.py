@@ -38,7 +38,7 @@ from extender.controllers.removal.suspensions import (
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName, gang_key
-from scoring.model import Controller, Gang, Pod
+from scoring.model import Controller, Pod
 from scoring.model.policy import Preempting
 from scoring.queue.weights import bounded_h, hours_of
 from scoring.repair import not_before_s
@@ -209,15 +209,18 @@ class Restarts(ControlLoop):
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
-        begun: list[Controller] = []
-        refused = None
-        attained = self._attained(case)  # once: what the first owner's suspension notes is in it then
+        begun, refused, attained = list[Controller](), None, None
+        key, snapshot = case.gang.key, self.context.cache.snapshot()
+        gang = snapshot.gangs.get(key)
+        if gang is not None and self.context.planner.policy.preemption is Preempting.LEVELS:
+            had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
+            attained = AttainedNote(key.partition("/")[2], round(had_h, 6))
         for owner in case.owners:
             refused = await self._suspend(case, owner, why=why, repair=repair, attained=attained)
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
-        await self._finish(case.gang.key, begun)
+        await self._finish(key, begun)
         return refused
 
     async def _resume(self, key: GangKey, ref: Controller) -> None:
@@ -272,7 +275,12 @@ class Restarts(ControlLoop):
         gang = self.context.cache.gang(key)
         if gang is not None and self._in_the_way(gang.members, owner):  # the cache is cheap to ask, and mostly right
             if self.context.clock.monotonic_s() - began_s >= SLOW_S:
-                self._post_slow(gang, owner)
+                left, lost = [pod for pod in gang.members if not pod.terminal], self.context.lost_of(gang.members)
+                nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
+                where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
+                note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
+                subject = owner_subject(owner.namespace, owner.ref)
+                self.context.events.post(subject, Happening.NOT_DISRUPTED, note, "slow")
             return False
         members = await read_members(self.context.api, key, gang.source if gang is not None else None)
         return not self._in_the_way([one.pod for one in members], owner)
@@ -281,14 +289,6 @@ class Restarts(ControlLoop):
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
         lost = self.context.lost_of(members) if not owner.waits_for_the_end else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
-
-    def _post_slow(self, gang: Gang, owner: FreshOwner) -> None:
-        left = [pod for pod in gang.members if not pod.terminal]
-        lost = self.context.lost_of(gang.members)
-        nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
-        where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
-        note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self.context.events.post(owner_subject(owner.namespace, owner.ref), Happening.NOT_DISRUPTED, note, "slow")
 
     async def _suspend(
         self, case: Case, owner: FreshOwner, *, why: str, repair: bool, attained: AttainedNote | None
@@ -314,15 +314,6 @@ class Restarts(ControlLoop):
         self.context.decided(Decision("suspend", f"{owner.ref.kind} {owner.ref.name}", case.gang.key))
         self.context.telemetry.restarted("suspended")
         return None
-
-    def _attained(self, case: Case) -> AttainedNote | None:
-        """What the gang has had; `None`: that does not matter here, or it is gone."""
-        key, snapshot = case.gang.key, self.context.cache.snapshot()
-        gang = snapshot.gangs.get(key)
-        if gang is None or self.context.planner.policy.preemption is not Preempting.LEVELS:
-            return None
-        had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
-        return AttainedNote(key.partition("/")[2], round(had_h, 6))
 
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""
