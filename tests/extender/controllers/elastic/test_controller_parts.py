@@ -28,14 +28,7 @@ from tests.builders import gang, pod
 
 LOW = JobKey(Namespace("default"), "TFJob.kubeflow.org", "low")
 HEAVY = GangKey("default/heavy")
-SEEN = Seen(
-    key=LOW,
-    uid="u1",
-    workers=3,
-    bounds=WorkerBounds(2, None, "annotation"),
-    unsafe=None,
-    rests=None,
-)
+SEEN = Seen(key=LOW, uid="u1", workers=3, bounds=WorkerBounds(2, None, "annotation"), unsafe=None, rests=None)
 NOTE = Intent(6, 3, 100.0, Requester.QUEUE, "room", HEAVY, 6, 6, (100.0,))  # what `SHRINK` writes on the job
 SHRINK = Resize(LOW, "u1", NOTE, Stage.REMOVING)
 FREED = replace(SHRINK, stage=Stage.FREED, gone_s=105.0)
@@ -91,21 +84,11 @@ def seen_of(workers: int) -> Seen:
 
 
 STEPS = {  # case: (time for the next step?, stage, change, facts)
-    "the first worker is going": (
-        False,
-        Stage.REMOVING,
-        STEP,
-        Facts(seen_of(5), 3, 1, 5, waits=True, runs=False),
-    ),
+    "the first worker is going": (False, Stage.REMOVING, STEP, Facts(seen_of(5), 3, 1, 5, waits=True, runs=False)),
     "the first is gone": (True, Stage.REMOVING, STEP, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
     "the watch is behind": (False, Stage.REMOVING, LATER, Facts(seen_of(5), 2, 0, 5, waits=True, runs=False)),
     "the second is gone": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 1, 0, 4, waits=True, runs=False)),
-    "all are gone by themselves": (
-        True,
-        Stage.REMOVING,
-        LATER,
-        Facts(seen_of(4), 0, 0, 4, waits=True, runs=False),
-    ),
+    "all are gone by themselves": (True, Stage.REMOVING, LATER, Facts(seen_of(4), 0, 0, 4, waits=True, runs=False)),
     "the beneficiary runs by now": (False, Stage.DONE, LATER, Facts(seen_of(4), 1, 0, 4, waits=False, runs=True)),
     "somebody scaled": (False, Stage.OVERRULED, LATER, Facts(seen_of(6), 1, 0, 4, waits=True, runs=False)),
 }

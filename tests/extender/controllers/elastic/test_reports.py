@@ -34,11 +34,7 @@ AUDIENCES = {"netgang-token": "netgang", "vault-token": "vault"}
 
 class Port:
     def __init__(
-        self,
-        *jobs: JobView,
-        rates: Rates = Rates(),
-        audiences: tuple[str, ...] = (),
-        body_timeout_s: float = 5.0,
+        self, *jobs: JobView, rates: Rates = Rates(), audiences: tuple[str, ...] = (), body_timeout_s: float = 5.0
     ) -> None:
         self.clock = FakeClock()
         self.jobs = views(*(jobs or (view("resnet"),)))
