@@ -76,7 +76,7 @@ def forbid_suspending(world: World) -> None:
 
 
 def told(world: World) -> list[tuple[str, str]]:
-    """(reason, object) of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
+    """Reason and object of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
     besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted")
     events = [one for one in world.api.events if one["reason"] not in besides and "Not done now" not in one["note"]]
     return [(one["reason"], one["regarding"]["name"]) for one in events]
@@ -84,6 +84,17 @@ def told(world: World) -> list[tuple[str, str]]:
 
 def why_they_stay(world: World) -> list[str]:
     return [note for note in world.told("DisruptionFailed") if "Not done now" not in note]
+
+
+@asynccontextmanager
+async def pair(spec: dict[str, Any] | None, *, owner: dict[str, Any] | None = None) -> AsyncIterator[World]:
+    """Two nodes and pods p and q of a Job with this spec, or of this owner, that netgang may not suspend."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = owner if spec is None else job(world, spec=spec)
+        forbid_suspending(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        lose(world, "n1", "n2")
+        yield world
 
 
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
@@ -144,24 +155,21 @@ async def test_nodes_with_room_in_between(free_s: float, evicted: int) -> None:
         assert len(world.api.evictions) == evicted
 
 
-REFUSING = {  # case: (owner, or how it is made, what each pod's only Event says of it; empty: there is none)
-    "bare": (None, "no controller would create it again"),
-    "budget used up": ({"spec": {"backoffLimit": 1}}, "its Job's backoffLimit would be exceeded"),
-    "kind not known": (
-        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True},
-        "how its owner counts removed pods",
-    ),
-    "suspended": ({"spec": {"suspend": True}}, ""),
-}  # fmt: skip
+RAY = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True}
+REFUSING: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None, str]] = {
+    # case: (the Job's spec, else the owner, what each pod's only Event says of it; empty: there is none)
+    "bare": (None, None, "no controller would create it again"),
+    "budget used up": ({"backoffLimit": 1}, None, "its Job's backoffLimit would be exceeded"),
+    "kind not known": (None, RAY, "how its owner counts removed pods"),
+    "suspended": ({"suspend": True}, None, ""),
+}
 
 
-@pytest.mark.parametrize(("owner", "said"), REFUSING.values(), ids=REFUSING)
-async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: str) -> None:
-    async with running(*nodes("n1", "n2")) as world:
-        mine = owner if owner is None or "uid" in owner else job(world, **owner)
-        forbid_suspending(world)
-        await let_in(world, member("p", mine), member("q", mine))
-        lose(world, "n1", "n2")
+@pytest.mark.parametrize(("spec", "owner", "said"), REFUSING.values(), ids=REFUSING)
+async def test_owners_that_do_not_allow_it(
+    spec: dict[str, Any] | None, owner: dict[str, Any] | None, said: str
+) -> None:
+    async with pair(spec, owner=owner) as world:
         await world.settle(5 * AGAIN_S)
         assert world.api.calls["evict"] == 0
         assert sorted(told(world)) == ([("DisruptionFailed", "p"), ("DisruptionFailed", "q")] if said else [])
@@ -169,11 +177,7 @@ async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: s
 
 
 async def test_a_budget_that_grows() -> None:
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world, spec={"backoffLimit": 1})
-        await let_in(world, member("p", mine), member("q", mine))
-        forbid_suspending(world)
-        lose(world, "n1", "n2")
+    async with pair({"backoffLimit": 1}) as world:
         await world.settle(SOON_S + 20.0)
         age = world.api.calls["get_object"]
         await world.settle(15.0)
@@ -186,10 +190,7 @@ async def test_a_budget_that_grows() -> None:
 async def test_one_who_must_stay_keeps_the_others() -> None:
     """A gang that never started is of no use in part: nothing is spent for it."""
     async with running(*nodes("n1", "n2", "n3", "n4")) as world:
-        mine = job(world)
-        for one in (member("p", mine), member("q", None)):
-            world.api.add(one)
-        await world.settle(QUIET_S + 1.0)
+        await let_in(world, member("p", job(world)), member("q", None))
         lose(world, "n1", "n2", "n3", "n4")
         await world.settle(SOON_S)
         assert (world.api.evictions, told(world)) == ([], [("DisruptionFailed", "q")])
