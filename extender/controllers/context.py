@@ -52,10 +52,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
-        """Post an Event on the gang's PodGroup, if any, on these pods, and on their owners: people describe the job.
-
-        Without pods, on the owner of a member.
-        """
+        """Post an Event on the gang's PodGroup, on these pods and on their owners; without pods on a member's owner."""
         seen = self.cache.pod_groups.of(gang)
         about = [group_subject(gang.key, seen.uid)] if seen is not None else []
         owners = {pod.owner: pod.namespace for pod in pods or gang.members[:1] if pod.owner is not None}

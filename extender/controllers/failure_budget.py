@@ -86,10 +86,7 @@ def can_suspend(owner: Controller) -> bool:
 
 
 def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
-    """How many failures the owner counts when it recreates the pods `removed`, all evicted now; or why they must stay.
-
-    ValueError: not API objects.
-    """
+    """Failures that the owner counts when it recreates the evicted `removed`; or why not. ValueError: no API objects."""
     content = decoded(owner)
     ref = Controller(str(content.get("apiVersion", "")), str(content.get("kind", "")), "", "")
     kind = KINDS.get(ref.group_kind)
@@ -204,10 +201,7 @@ def runs_left(job: bytes) -> int | None:
 
 
 def _action(rules: Sequence[Json], pod: Json) -> str:
-    """What the first matching rule says of an evicted pod; "Count" when none matches.
-
-    Which exit code a pod that runs will end with is not known, so the worst is assumed.
-    """
+    """What the first matching rule says of an evicted pod, else "Count"; of exit codes the worst is assumed."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     has = {(one["type"], one["status"]) for one in conditions if one["type"] != "DisruptionTarget"}
     has.add(("DisruptionTarget", "True"))

@@ -88,10 +88,7 @@ class OwnerReader(ControlLoop):
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
-        """Namespace and owner of gangs that wait, then of those that run, the oldest gang's first; and how many wait.
-
-        Cost: O(gangs + pods of changed ones).
-        """
+        """Namespace and owner of gangs that wait, then of those that run, the oldest first; and how many wait."""
         now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
         for gang in self.context.cache.snapshot().gangs.values():

@@ -94,10 +94,7 @@ class StartedGangsConfigMap(ControlLoop):
         return max(WRITE_EACH_S, len(self._stored.text) / CHARS_A_SECOND)
 
     def to_write(self) -> Steps[str | None]:
-        """The text to be written, of the gangs as they are now; `None`: what is there has all of it.
-
-        Cost: O(gangs + members that changed), and O(gangs log gangs) if anything is to be written.
-        """
+        """The text to be written; `None`: what is there has all. O(gangs + changed members), O(g log g) if due."""
         before, noted = self._noted, dict[GangKey, tuple[Gang, Marks]]()
         for key, gang in self._cache.snapshot().gangs.items():
             yield

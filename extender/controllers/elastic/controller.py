@@ -225,10 +225,7 @@ def remember(records: Records, decided: Adjustment) -> None:
 
 
 def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
-    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when no job shrinks for it.
-
-    Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
-    """
+    """An Event on the waiting gang's job, or else a pod of it, when no job shrinks for it. Cost: O(jobs)."""
     gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
     if gang is None or given.reason not in (No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE):
         return

@@ -108,10 +108,7 @@ class JobViews:
         parts.records.views = views
 
     def look_for_others(self) -> None:
-        """Write an Event for each gang that asks to be elastic, and whose pods belong to no job that we know.
-
-        Cost: O(gangs), each `OTHERS_EVERY_S`.
-        """
+        """An Event for each gang that asks to be elastic and is no job we know. O(gangs), each `OTHERS_EVERY_S`."""
         parts, now_s = self.parts, self.parts.context.clock.monotonic_s()
         if now_s < self._others_at_s:
             self._others_at_s = min(self._others_at_s, now_s + OTHERS_EVERY_S)

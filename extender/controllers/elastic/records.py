@@ -212,10 +212,7 @@ class Records:
         self.verdict = ScaleIn(None)  # Of the last pass: for which gang jobs shrink, or why none does
 
     def put(self, change: Resize) -> None:
-        """Add a change, or replace it: a change is known by its job and the moment of its decision.
-
-        Its end is counted, once; that of one of a former process, which has no moment, is not. Cost: O(n).
-        """
+        """Add a change, or replace that of the same job and moment of decision. Its end is counted once. Cost: O(n)."""
         key = (change.uid, change.intent.at_s)
         before = self._changes.get(key)
         if before is None:
@@ -225,7 +222,7 @@ class Records:
             elif len(self._changes) >= self._most:
                 self._changes.popitem(last=False)
         self._changes[key] = change
-        ended = change.stage is Stage.DRY_RUN or change.ended_s is not None
+        ended = change.stage is Stage.DRY_RUN or change.ended_s is not None  # a former process's has no moment
         if ended and (before is None or before.stage is not change.stage):
             self._telemetry.resized(change.job.kind, "in" if change.shrinks else "out", change.stage.value)
 

@@ -80,10 +80,7 @@ class ReportBook:
         return reported.history.last() if reported is not None else None
 
     def add(self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False) -> None:
-        """Append points; with `undo` those kept from the first one's step on are dropped before.
-
-        Errors: ValueError if the steps do not ascend. Cost: O(points given), and what `undo` drops.
-        """
+        """Append points; `undo`: drop those from the first one's step on before. ValueError: steps do not ascend."""
         if not points:
             return
         if (reported := self._reported(job, uid)) is None:
@@ -114,10 +111,7 @@ class ReportBook:
         self._jobs.clear()
 
     def demands_in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
-        """Job → workers that its metrics ask for now; jobs that say nothing of it are not there.
-
-        Cost: O(jobs); for those that reported as `scoring.scaling.metrics.worker_demand`.
-        """
+        """Job → workers that its metrics ask for now, if any. O(jobs); for those that reported as `worker_demand`."""
         now_s = self._clock.now_s()
         demands: dict[JobKey, int] = {}
         for job in jobs:
@@ -176,10 +170,7 @@ class Reports:
         self._in: dict[str, _Tokens] = {}  # namespace → the same of all its jobs
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> ReportAnswer:
-        """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
-
-        Cost: O(jobs) to find it, and O(points).
-        """
+        """Keep a report of the job `name`. Errors: BadRequestError, naming the field. Cost: O(jobs + points)."""
         views = find_jobs(self._records.views, namespace, name, kind=kind)
         if not views:
             detail = f"no job {namespace}/{name} of a kind that netgang resizes is known"

@@ -99,10 +99,7 @@ class Resizer:
             self._failed(error)
 
     async def _prepare(self, decided: Change, of: ResizeCause | Resize) -> Prepared | None:
-        """Read job and gang now; `None`: the gang is not known any more. Errors: _NotSentError.
-
-        `of`: the cause of a new change, or the change of which this is one more step.
-        """
+        """Read job and gang now, for a new change or one more step of one; `None`: the gang is gone. _NotSentError."""
         context, key, kind = self.parts.context, decided.job, KINDS[decided.job.kind]
         view = self.parts.records.views.get(key)
         gang = context.cache.gang(view.gang.key) if view is not None and view.gang is not None else None
@@ -143,10 +140,7 @@ class Resizer:
         return Prepared(decided, raw, seen, intent, note, going)
 
     async def _patch(self, one: Prepared) -> bool:
-        """Patch the job; that it shrinks is announced before. Errors: _NotSentError.
-
-        Whether the API server answered: else the watch shows whether the patch took effect.
-        """
+        """Patch the job; whether the API server answered: else the watch shows if it took effect. _NotSentError."""
         context, kind = self.parts.context, KINDS[one.decided.job.kind]
         job, answered, not_sent = self.parts.subject(one.seen), True, partial(_NotSentError, one.decided)
         try:

@@ -87,11 +87,8 @@ def _fault_of(gang: Gang, policy: Policy, snapshot: Snapshot, unix_s: float) -> 
 
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The member whose own labels are at fault, else the first that waits; it may run without an option it asked for.
-
-    With mixed schedulers the first live member of each: each may have another owner.
-    """
-    if gang.problem is Reason.MIXED_SCHEDULERS:  # of one, those ours and those not
+    """The member whose labels are at fault, else the first that waits, or runs without an option that it asked for."""
+    if gang.problem is Reason.MIXED_SCHEDULERS:  # the first live one of each: each may have another owner
         first: dict[tuple[str, bool], Pod] = {}
         for pod in gang.members:
             if not pod.deleting and not pod.terminal:
@@ -105,10 +102,7 @@ def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> S
 
 
 class ProbableMistakes(ControlLoop):
-    """Misspelt keys, and names of schedulers that place no pods, which were reported.
-
-    Rule: one Event for an owner and a mistake on one of its pods and one on the owner, however many pods it has.
-    """
+    """Misspelt keys, and names of schedulers that place no pods: one Event on the owner and one on a pod of it."""
 
     def __init__(self, context: ControllerContext, scheduler_names: frozenset[str]) -> None:
         super().__init__(context)

@@ -89,10 +89,7 @@ class PreemptionClaims:
 
     @property
     def continued(self) -> frozenset[GangKey]:
-        """Gangs for which a process before us made others leave: which have still to is decided again.
-
-        Not while some are leaving that have not been asked to end yet: Job controllers take a moment.
-        """
+        """Gangs for which a process before us made others leave, once Job controllers have asked their pods to end."""
         opened = ((key, one.claim, self._context.cache.gang(key)) for key, one in self._open.items() if one.recovered)
         return frozenset(
             key

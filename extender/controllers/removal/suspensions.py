@@ -143,10 +143,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return self._patch({_LABEL: _VALUE}, annotations, suspend=True)
 
     def resume_patch(self, *, resume: bool) -> bytes:
-        """Merge patch that resumes it, and takes our note off; without `resume` (another client decided) only that.
-
-        The label stays while the owner says what its gang had before.
-        """
+        """Merge patch that resumes it, and takes our note off; without `resume` (another client decided) only that."""
         has_had = NoteKind.ATTAINED.value in (self._metadata.get("annotations") or {})
         return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
 
