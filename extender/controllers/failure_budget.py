@@ -86,7 +86,7 @@ def can_suspend(owner: Controller) -> bool:
 
 
 def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
-    """Failures that the owner counts when it recreates the evicted `removed`; or why not. ValueError: no API objects."""
+    """Failures that the owner counts when it recreates the evicted `removed`, or why not. ValueError: no API object."""
     content = decoded(owner)
     ref = Controller(str(content.get("apiVersion", "")), str(content.get("kind", "")), "", "")
     kind = KINDS.get(ref.group_kind)

@@ -236,12 +236,11 @@ BOUND: dict[str, tuple[WhyKept | None, bytes]] = {  # case: (why pods with nodes
         job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}})),
     ),
     "a Job that ignores exit codes": (
-        None,
-        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}})),
+        None, job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}})),
     ),
     "a TFJob": (WhyKept.COUNTS_AS_FAILED, other("kubeflow.org/v1", "TFJob")),
     "a StatefulSet": (None, other("apps/v1", "StatefulSet", replicas=4)),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("why", "owner"), BOUND.values(), ids=BOUND)
@@ -256,13 +255,12 @@ DESIRED: dict[str, tuple[int | None, bytes]] = {  # case: (pods it wants, owner)
     "fewer at a time": (2, job(parallelism=2)),
     "a queue of work": (3, job(parallelism=3, completions=None)),
     "a TFJob": (
-        4,
-        other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
+        4, other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
     ),
     "a replica without number": (1, other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
     "a StatefulSet": (4, other("apps/v1", "StatefulSet", replicas=4)),
     "it does not tell": (None, other("apps/v1", "StatefulSet")),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)

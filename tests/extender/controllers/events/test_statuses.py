@@ -260,12 +260,11 @@ WAITING: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {  # ca
     "no PodGroup": ([SMALL, *members(2)], [("False", "InvalidGroup")] * 2),
     "bound": ([SMALL, group_json(), *members(2, nodeName="n1", phase="Running")], []),
     "bound, and told why it waited by a process before": (
-        [SMALL, group_json(), *map(told, members(2, nodeName="n1", phase="Running"))],
-        [("True", "Admitted")] * 2,
+        [SMALL, group_json(), *map(told, members(2, nodeName="n1", phase="Running"))], [("True", "Admitted")] * 2,
     ),
     "ended": ([SMALL, group_json(), *members(2, nodeName="n1", phase="Succeeded")], []),
     "another scheduler's (docs/safety.md S1)": ([SMALL, group_json(), *members(2, scheduler="other")], []),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("objects", "want"), WAITING.values(), ids=WAITING)

@@ -109,14 +109,11 @@ async def test_the_end_of_a_wait_is_told() -> None:
 
 WARNINGS: dict[str, tuple[list[Object], list[str], str, str]] = {  # case: (objects; PodGroups told; pod told; of what)
     "it cannot start": (
-        [group_json(), pod_json("a", group="g"), pod_json("b", group="g")],
-        ["g"],
-        "a",
-        "GangCannotStart",
+        [group_json(), pod_json("a", group="g"), pod_json("b", group="g")], ["g"], "a", "GangCannotStart",
     ),
     "no PodGroup": ([pod_json(f"l-{i}", gang="l", size=2) for i in range(2)], [], "l-0", "GangCannotStart"),
     "the PodGroup has a fault": ([group_json(least=0), pod_json("a", group="g")], ["g"], "a", "GangInvalid"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("objects", "groups", "pod", "reason"), WARNINGS.values(), ids=WARNINGS)
