@@ -87,9 +87,6 @@ def test_jobs_that_are_gone_are_forgotten() -> None:
     assert len(book) == 0
 
 
-# -- demands -----------------------------------------------------------------------------------------------------------
-
-
 class Told:
     def __init__(self, options: MetricOptions = OPTIONS) -> None:
         self.clock = FakeClock()
@@ -119,6 +116,8 @@ def test_only_jobs_that_report_demand() -> None:
     assert told.wish(job) == {}
     told.fall(job)
     assert told.wish(job) == {job.key: 3}
+    assert told.wish(elastic_job("resnet", uid="uid-2")) == {}, "another job of its name"
+    assert asked(told, job) == 3
     assert told.wish(replace(job, wants=Wants.OFF)) == {}
 
 
@@ -134,16 +133,6 @@ def test_a_wish_is_remembered_while_pods_come_and_go() -> None:
     told.clock.advance(300.0)
     told.fall(grown)
     assert told.wish(grown) == {job.key: 4}
-
-
-def test_a_job_of_the_same_name_begins_anew() -> None:
-    told, job = Told(), elastic_job("resnet", workers=2)
-    told.fall(job)
-    assert told.wish(job) == {job.key: 3}
-    assert told.wish(elastic_job("resnet", uid="uid-2")) == {}
-    assert asked(told, job) == 3
-    told.book.forget()
-    assert asked(told, job) is None
 
 
 def test_a_look_is_not_repeated_without_news() -> None:

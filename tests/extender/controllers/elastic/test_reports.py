@@ -126,8 +126,6 @@ async def test_two_jobs_of_one_name_must_be_told_apart() -> None:
     assert (port.kept(kind="Job.batch"), port.kept()) == ([1], [])
 
 
-# -- who may ----------------------------------------------------------------------------------------------------------
-
 CALLERS = {  # case: (authorization, status)
     "nobody": (None, 401),
     "an unknown token": ("Bearer x", 401),
@@ -179,9 +177,6 @@ async def test_a_name_cannot_lead_into_another_namespace() -> None:
     for path in ("/v1/jobs/team/..%2F..%2Fother%2Fresnet/metrics", "/v1/jobs/team%2F..%2Fother/resnet/metrics"):
         assert (await port.send(point(1), path)).status_code in (400, 403, 404)
     assert (port.kept(), port.kept(namespace="other")) == ([], [])
-
-
-# -- how much ---------------------------------------------------------------------------------------------------------
 
 
 async def test_too_many_reports_of_a_job_are_429() -> None:

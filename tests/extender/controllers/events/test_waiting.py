@@ -230,8 +230,6 @@ async def test_an_event_says_it() -> None:
         assert "It is expected to start about" in said
 
 
-# -- waits that are counted --------------------------------------------------------------------------------------------
-
 COUNTED_S = 2.5
 NODES = (node_json("n1", cpu="2"), node_json("n2", cpu="2"))
 
@@ -259,15 +257,10 @@ async def test_a_start_is_counted_once_with_its_wait() -> None:
         assert waits(world) == 1.0
 
 
-async def test_what_ran_before_the_term_is_not_counted() -> None:
+async def test_of_gangs_that_started_before_the_first_look_those_that_it_admitted_are_counted() -> None:
+    """What ran before the term is not."""
     async with running(*NODES) as world:
-        world.gang("g", 2, nodeName="n1", phase="Running")
-        await world.settle(COUNTED_S)
-        assert waits(world) == 0.0
-
-
-async def test_a_gang_that_starts_before_the_first_look_is_counted() -> None:
-    async with running(*NODES) as world:
+        world.gang("ran", 2, cpu="500m", nodeName="n1", phase="Running")
         await world.bind_and_settle(*await world.planned_gang("g", 2))
         await world.settle(COUNTED_S)  # the first look comes after a second
         assert waits(world) == 1.0
