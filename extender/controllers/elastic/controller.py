@@ -232,21 +232,11 @@ def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
     first = gang.members[0]
     jobs = [seen for seen in parts.jobs.all() if pods_job(seen) == first.job]
     about = parts.subject(jobs[-1]) if jobs else pod_subject(first)
-    parts.context.events.post(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
-
-
-def why_none_shrinks(given: ScaleIn) -> str:
-    """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
-
-    >>> from scoring.ids import GangKey, Namespace
-    >>> heavy = JobRefusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
-    >>> why_none_shrinks(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
-    '1 job: the job is heavier than the gang, or as heavy and earlier'
-    """
     counts = Counter(one.reason.value for one in given.refusals)
     reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
     detail = f" ({given.detail})" if given.detail else ""
-    return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
+    note = "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
+    parts.context.events.post(about, Happening.GANG_WAITING, note, f"elastic: {given.reason}")
 
 
 def cause_of(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> ResizeCause:

@@ -69,10 +69,8 @@ def view_of(
 
 
 def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
-    if seen.rests is not None:
-        return seen.rests
-    if gang is None or not gang.actionable:
-        return NotNow.NO_GANG
+    if seen.rests is not None or gang is None or not gang.actionable:
+        return seen.rests or NotNow.NO_GANG
     there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
     return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
@@ -135,11 +133,13 @@ class JobViews:
         view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
         if former is not None:
             view.wish, view.failures, view.again_s = former.wish, former.failures, former.again_s
-        if (seen.claims or seen.asks) and view.job.refusal in list(Unsafe):
+        asked, least = seen.bounds.asked, seen.bounds.least
+        asks = asked is not None and (asked < seen.workers or seen.workers == 0)  # 0: its workers are not known
+        if (seen.claims or asks) and view.job.refusal in list(Unsafe):
             parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.job.refusal}")
-        elif seen.limited:
-            words = f"Its pods have {seen.bounds.source} {seen.bounds.least}: it never has fewer workers than that, so"
-            note = f"{words} annotation {MIN_WORKERS}={seen.bounds.asked} has no effect; lower the label"
+        elif asked is not None and least is not None and asked < least:
+            words = f"Its pods have {seen.bounds.source} {least}: it never has fewer workers than that, so"
+            note = f"{words} annotation {MIN_WORKERS}={asked} has no effect; lower the label"
             parts.post_job_event(seen, Happening.MISTAKE, note)
         if seen.bad_wants:
             words = ", ".join(Wants)

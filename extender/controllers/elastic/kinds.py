@@ -108,18 +108,6 @@ class Seen(msgspec.Struct, frozen=True):
         changed = self.intent is not None and self.intent.stands(self.workers)
         return self.bounds.bad or (least is not None and least < self.workers) or (most or 0) > self.workers or changed
 
-    @property
-    def asks(self) -> bool:
-        """Whether an annotation asks for fewer workers, or for some of a job whose workers are not known."""
-        asked = self.bounds.asked
-        return asked is not None and (asked < self.workers or self.workers == 0)
-
-    @property
-    def limited(self) -> bool:
-        """Whether an annotation asks for fewer workers than the pods' own min-available."""
-        bounds = self.bounds
-        return bounds.asked is not None and bounds.least is not None and bounds.asked < bounds.least
-
 
 Rule = Callable[[Json, Mapping[str, Json]], bool]  # Spec, roles → whether this makes a change unsafe
 
@@ -260,14 +248,9 @@ def _bearer(kind: JobKind, metadata: _Metadata) -> Bearer:
     return Bearer(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
-def annotations_of(thing: Json) -> Json:
-    """Annotations of an object or of a pod template."""
-    return (thing.get("metadata") or {}).get("annotations") or {}
-
-
-def labels_of(thing: Json) -> Json:
-    """Labels of an object or of a pod template."""
-    return (thing.get("metadata") or {}).get("labels") or {}
+def annotations_of(thing: Json, name: str = "annotations") -> Json:
+    """Annotations, or labels, of an object or of a pod template."""
+    return (thing.get("metadata") or {}).get(name) or {}
 
 
 def _workers_of(kind: JobKind, job: Json) -> _Workers:
@@ -287,7 +270,7 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     template = inner.get("template") or {}
     speaks = kind is not JOB_SET or annotations_of(job)
     bounds = own_bounds(job, template) if speaks else WorkerBounds()
-    label = whole_number(labels_of(template).get(_MIN_AVAILABLE), digits=63) if speaks else None
+    label = whole_number(annotations_of(template, "labels").get(_MIN_AVAILABLE), digits=63) if speaks else None
     if label is not None and (bounds.least is None or label > bounds.least):  # the least of all minimums
         bounds = replace(bounds, least=label, source="label min-available")
     workers = count(inner.get("parallelism"), 1) if unsafe is not Unsafe.SEVERAL_WORKER_JOBS else 0
@@ -345,7 +328,7 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
     against = {
         Unsafe.BAD_BOUNDS: workers.bounds.bad,
         Unsafe.MANAGED: manager and manager not in kind.managers,
-        Unsafe.QUEUED: labels_of(job).get(_KUEUE_QUEUE),
+        Unsafe.QUEUED: annotations_of(job, "labels").get(_KUEUE_QUEUE),
         Unsafe.CONTROLLED: any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()),
     }
     return next((why for why, holds in against.items() if holds), workers.unsafe)
