@@ -24,9 +24,6 @@ from scoring.model import Controller
 
 Json: TypeAlias = Mapping[str, Any]
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
-
 
 class WhyKept(StrEnum):
     """Why pods must stay; the value completes "it is not removed, because …"."""
@@ -117,9 +114,12 @@ def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
     per_index = spec.get("backoffLimitPerIndex")
     for pod in counted if per_index is not None else ():
         noted = pod.get("metadata", {}).get("annotations") or {}
-        failures = str(noted.get(_INDEX_FAILURES, ""))  # What the Job controller cannot read counts as none
+        failures = str(
+            noted.get("batch.kubernetes.io/job-index-failure-count", "")
+        )  # What the Job controller cannot read counts as none
         if (int(failures) if failures.isascii() and failures.isdigit() else 0) >= per_index:
-            return NotAllowed(WhyKept.INDEX_LIMIT, f"index {noted.get(_INDEX, '')} has used its {per_index} failures")
+            index = noted.get("batch.kubernetes.io/job-completion-index", "")
+            return NotAllowed(WhyKept.INDEX_LIMIT, f"index {index} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
     if limit is None and per_index is None:
         limit = 6  # The API server's default

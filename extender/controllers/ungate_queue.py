@@ -27,7 +27,6 @@ _PLAIN = ""  # Plain pods take turns as one gang: thousands may be woken at once
 _BURST_S = 0.05  # After a pause, as many patches as the limit allows in this time go at once
 _TICK_S = 1e-4  # Closer to its moment a patch is not waited for: clocks are not that exact
 _RETRY = Backoff(0.2, 30.0)
-_UNPROCESSABLE = 422
 _BELIEVE_S = 5.0  # A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet
 
 
@@ -130,7 +129,10 @@ class UngateQueue:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
         if pod.node is not None or pod.deleting or pod.terminal or not self.context.cache.is_own(pod):
             return None
-        if pod.gated and not self._is_ungated(pod.uid):
+        now_s = self.context.clock.monotonic_s()
+        while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
+            self._ungated.popitem(last=False)
+        if pod.gated and pod.uid not in self._ungated:
             return self.gates.patch_for(pod)
         # Any new value is an update to kube-scheduler; the time also shows people when the last one was.
         return f"{self.context.clock.now_s():.3f}"
@@ -147,7 +149,7 @@ class UngateQueue:
             self._failures.pop(pod.uid, None)
         except (ApiError, ApiUnavailableError) as error:
             self.context.telemetry.nudged(action, "error")
-            if isinstance(error, ApiError) and error.status == _UNPROCESSABLE and action == "ungate":
+            if isinstance(error, ApiError) and error.status == 422 and action == "ungate":
                 self.gates.refused(pod, str(error))
                 return
             failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
@@ -160,10 +162,3 @@ class UngateQueue:
                 self._ungated[pod.uid] = self.context.clock.monotonic_s()
                 self._ungated.move_to_end(pod.uid)
                 self.gates.sent(pod)
-
-    def _is_ungated(self, uid: PodUid) -> bool:
-        """Whether its gate was removed a moment ago: what is to be said to it now is a nudge."""
-        now_s = self.context.clock.monotonic_s()
-        while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
-            self._ungated.popitem(last=False)
-        return uid in self._ungated

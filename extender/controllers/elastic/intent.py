@@ -17,7 +17,6 @@ from scoring.ids import GangKey
 
 LAST_CHANGE = NoteKind.LAST_CHANGE.value
 _HOUR_S = 3600.0
-_MOST_TIMES = 32
 _WHY_CHARS = 500
 
 
@@ -93,7 +92,7 @@ def next_intent(
         back = max(before, back)
     most = max(before, known.most or 0)
     first = before - 1 if one_by_one and after < before else after
-    changes_s = (*(at for at in known.changes_s if at > at_s - _HOUR_S), at_s)[-_MOST_TIMES:]
+    changes_s = (*(at for at in known.changes_s if at > at_s - _HOUR_S), at_s)[-32:]
     intent = Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, most=most, changes_s=changes_s)
     return replace(intent, grow_back_to=back if back > after else None, target=after if first != after else None)
 

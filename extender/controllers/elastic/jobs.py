@@ -19,7 +19,6 @@ from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Options, Wants
 
 OTHERS_EVERY_S = 30.0
-_ASKS = frozenset({"min-workers", "max-workers"})
 
 
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
@@ -48,6 +47,9 @@ def view_of(
     if gang is not None and not KINDS[seen.key.kind].roles:
         least = max(least, gang.min_member - (len(gang.members) - len(workers)))
     most = bounds.most if bounds.most is not None else max(standing, seen.workers)
+    no_gang = None if gang is not None and gang.actionable else NotNow.NO_GANG
+    there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
+    unsettled = None if there == set(range(seen.workers)) else NotNow.UNSETTLED
     job = ElasticJob(
         key=seen.key,
         uid=seen.uid,
@@ -56,7 +58,7 @@ def view_of(
         min_workers=max(least, 1),
         max_workers=max(most, least, 1),
         indexes={pod.uid: pod.index for pod in workers if pod.index is not None},
-        refusal=seen.unsafe or hindrance or _refusal(seen, gang, workers),
+        refusal=seen.unsafe or hindrance or seen.rests or no_gang or unsettled,
         wants=seen.wants or default_wants,
         changed_s=intent.at_s if intent is not None else None,
         changes_s=intent.changes_s if intent is not None else (),
@@ -66,13 +68,6 @@ def view_of(
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
     state = JobState.COMPLETED if seen.rests is NotNow.ENDED else running
     return JobView(seen, gang, hindrance, job, elastic, state)
-
-
-def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
-    if seen.rests is not None or gang is None or not gang.actionable:
-        return seen.rests or NotNow.NO_GANG
-    there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
-    return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
 
 @dataclass(eq=False, repr=False)
@@ -115,7 +110,8 @@ class JobViews:
         known = set(map(pods_job, parts.jobs.all()))
         for gang in parts.context.cache.snapshot().gangs.values():
             first = gang.members[0]
-            if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
+            asks = not {"min-workers", "max-workers"}.isdisjoint(dict(gang.options))
+            if gang.own and first.job not in known and asks:
                 why, owner = "its pods belong to no controller", first.owner
                 if owner is not None:
                     why = f"how jobs of kind {owner.kind} ({owner.api_version}) are resized is not known"

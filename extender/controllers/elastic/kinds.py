@@ -39,9 +39,6 @@ MIN_WORKERS: Final = "netgang.io/min-workers"
 MAX_WORKERS: Final = "netgang.io/max-workers"
 SCALING: Final = "netgang.io/scaling"
 FIXED: Final = "netgang.io/fixed"  # On a JobSet: replicated Jobs that are no workers, separated by commas
-_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-_KUEUE_MINIMUM: Final = "kueue.x-k8s.io/job-min-parallelism"
-_MIN_AVAILABLE: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
 _WORKER: Final = "worker"
 
 
@@ -142,7 +139,6 @@ class JobKind(msgspec.Struct, frozen=True):
         return f"{self.kind}.{self.group}"
 
 
-_JOB_ENDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 _KUBEFLOW = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"), ("Succeeded", "Failed")
 _TF_RULES: tuple[tuple[Unsafe, Rule], ...] = (
     (Unsafe.STATIC_WORKERS, lambda spec, _: spec.get("enableDynamicWorker") is not True),
@@ -157,6 +153,7 @@ _PYTORCH_RULES: tuple[tuple[Unsafe, Rule], ...] = (
 _MPI_RULES: tuple[tuple[Unsafe, Rule], ...] = (
     (Unsafe.LAUNCHER_WORKS, lambda spec, _: bool(spec.get("runLauncherAsWorker"))),
 )
+_JOB_ENDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 JOB = JobKind("batch", "v1", "Job", "jobs", ("kubernetes.io/job-controller",), _JOB_ENDS)
 TF_JOB = JobKind(
     "kubeflow.org", "v1", "TFJob", "tfjobs", *_KUBEFLOW, "tfReplicaSpecs", _TF_RULES, infers=True, one_by_one=True
@@ -270,7 +267,8 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
     template = inner.get("template") or {}
     speaks = kind is not JOB_SET or annotations_of(job)
     bounds = own_bounds(job, template) if speaks else WorkerBounds()
-    label = whole_number(annotations_of(template, "labels").get(_MIN_AVAILABLE), digits=63) if speaks else None
+    least = annotations_of(template, "labels").get("pod-group.scheduling.sigs.k8s.io/min-available")
+    label = whole_number(least, digits=63) if speaks else None
     if label is not None and (bounds.least is None or label > bounds.least):  # the least of all minimums
         bounds = replace(bounds, least=label, source="label min-available")
     workers = count(inner.get("parallelism"), 1) if unsafe is not Unsafe.SEVERAL_WORKER_JOBS else 0
@@ -301,7 +299,7 @@ def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
 def own_bounds(job: Json, template: Json) -> WorkerBounds:
     """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template."""
     said = {**annotations_of(template), **annotations_of(job)}
-    name = MIN_WORKERS if MIN_WORKERS in said else _KUEUE_MINIMUM
+    name = MIN_WORKERS if MIN_WORKERS in said else "kueue.x-k8s.io/job-min-parallelism"
     least, most = said.get(name), said.get(MAX_WORKERS)
     least_n, most_n = (whole_number(text, digits=6) or None for text in (least, most))
     bad = (least is not None and least_n is None) or (most is not None and most_n is None)
@@ -328,7 +326,7 @@ def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
     against = {
         Unsafe.BAD_BOUNDS: workers.bounds.bad,
         Unsafe.MANAGED: manager and manager not in kind.managers,
-        Unsafe.QUEUED: annotations_of(job, "labels").get(_KUEUE_QUEUE),
+        Unsafe.QUEUED: annotations_of(job, "labels").get("kueue.x-k8s.io/queue-name"),
         Unsafe.CONTROLLED: any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()),
     }
     return next((why for why, holds in against.items() if holds), workers.unsafe)

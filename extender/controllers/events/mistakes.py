@@ -149,7 +149,6 @@ class ProbableMistakes(ControlLoop):
 
 AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
-_MOST_EXPLAINED: Final = 5
 _A_STEP: Final = 100  # Events at one look; they are paced anyway
 _NAMED: Final = 5  # Objects of a gang's namespace that its explanation names
 
@@ -216,7 +215,7 @@ class IgnoredNotes(ControlLoop):
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
         uids = {pod.uid for pod in gang.members} | {pod.owner.uid for pod in gang.members if pod.owner}
         ignored = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
-        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:_MOST_EXPLAINED])
+        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:5])
 
 
 class UnreadableWords(ControlLoop):

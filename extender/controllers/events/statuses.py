@@ -39,7 +39,6 @@ _PER_S: Final = 20.0
 _BELIEVE_S: Final = 5.0  # The watch shows a write within this time, or it is taken for lost
 _GROUP_RETRY: Final = Backoff(1.0, 600.0)
 _POD_RETRY: Final = Backoff(15.0, 600.0)
-_JITTER: Final = 0.2
 
 _Key = TypeVar("_Key", GangKey, PodUid)
 _log = logging.getLogger(__name__)
@@ -281,5 +280,5 @@ class PodConditions(StatusWriter[PodUid]):
         else:
             written.key, written.echo_until_s = wanted.key, now_s + _BELIEVE_S
         written.times += 1
-        written.not_before_s = now_s + _POD_RETRY.whole_s(written.times) * (1.0 + _JITTER * self._rng.random())
+        written.not_before_s = now_s + _POD_RETRY.whole_s(written.times) * (1.0 + 0.2 * self._rng.random())
         return True

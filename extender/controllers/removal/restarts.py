@@ -44,10 +44,8 @@ from scoring.queue.weights import bounded_h, hours_of
 from scoring.repair import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
-_NOTES_AGAIN_S = 5.0
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
 SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but its user can be in a hurry then
-_SLOWER = 1.25
 READS_PER_S = 10.0  # How many are looked at, all owners together: each waits its share, however many there are
 SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopped
 _RESUMED: Final = Cause(Happening.RESTARTED, "All its pods have ended: resumed, so that it creates new ones.")
@@ -180,7 +178,7 @@ class Restarts(ControlLoop):
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
-                self._search_at_s = self.context.clock.monotonic_s() + _NOTES_AGAIN_S
+                self._search_at_s = self.context.clock.monotonic_s() + 5.0
             return
         noted: dict[GangKey, list[Controller]] = {}
         recalled: dict[GangKey, Attained] = {}
@@ -230,7 +228,7 @@ class Restarts(ControlLoop):
         try:
             while not await self._finished(key, ref, began_s):
                 had_members, wait_s = self._lives(key), max(pause_s, self._waits / READS_PER_S)
-                pause_s = min(pause_s * _SLOWER, SLOWEST_S)
+                pause_s = min(1.25 * pause_s, SLOWEST_S)
                 looks = ceil(wait_s / POLL_S)
                 for _ in range(looks):  # or until the last member ends, which the API server does not show
                     await asyncio.sleep(wait_s / looks)
