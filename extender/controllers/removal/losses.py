@@ -58,17 +58,17 @@ class Evictions:
             members = await self._as_the_cache_says(key, uids) if self._context.quiet.over else None
             if members is not None:
                 stayed &= {member.pod.uid for member in members}  # others are gone
-                for member in members:
-                    pod = member.pod
-                    try:
-                        await self._context.disruptions.evict(member, _CAUSE, among=members)
-                    except (ApiError, ApiUnavailableError) as error:
-                        why = f"refused: {type(error).__name__}"
-                        self._context.decided(Decision("evict", pod.key, key, reason=why))
-                        continue
-                    stayed.discard(pod.uid)
-                    self._context.telemetry.evicted("partial")
-                    self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
+            for member in members or ():
+                pod = member.pod
+                try:
+                    await self._context.disruptions.evict(member, _CAUSE, among=members or ())
+                except (ApiError, ApiUnavailableError) as error:
+                    why = f"refused: {type(error).__name__}"
+                    self._context.decided(Decision("evict", pod.key, key, reason=why))
+                    continue
+                stayed.discard(pod.uid)
+                self._context.telemetry.evicted("partial")
+                self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
         except (asyncio.CancelledError, GeneratorExit):
             stayed.clear()  # the process ends: nothing may begin because of it
             raise
@@ -96,7 +96,7 @@ class Evictions:
                     vain = "The gang did not become whole, and this pod uses room in vain."
                     note = f"{vain} It is not removed, because {verdict.text}"
                     for one in theirs:
-                        self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
+                        self._context.events.post(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
                 return None
         return theirs
 
