@@ -112,12 +112,11 @@ def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
             return NotAllowed(WhyKept.FAILURE_POLICY, f"a rule that matches says {action}")
     counted = [pod for pod, action in zip(pods, actions, strict=True) if action != "Ignore"]
     per_index = spec.get("backoffLimitPerIndex")
-    for pod in counted if per_index is not None else ():
+    for pod in counted:
         noted = pod.get("metadata", {}).get("annotations") or {}
-        failures = str(
-            noted.get("batch.kubernetes.io/job-index-failure-count", "")
-        )  # What the Job controller cannot read counts as none
-        if (int(failures) if failures.isascii() and failures.isdigit() else 0) >= per_index:
+        text = str(noted.get("batch.kubernetes.io/job-index-failure-count", ""))
+        failures = int(text) if text.isascii() and text.isdigit() else 0  # as the Job controller reads it
+        if per_index is not None and failures >= per_index:
             index = noted.get("batch.kubernetes.io/job-completion-index", "")
             return NotAllowed(WhyKept.INDEX_LIMIT, f"index {index} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
