@@ -80,9 +80,7 @@ class ReportBook:
         return reported.history.last() if reported is not None else None
 
     def add(self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False) -> None:
-        """Append points; `undo`: drop those from the first one's step on before. ValueError: steps do not ascend."""
-        if not points:
-            return
+        """Append points, which ascend, also beyond the last; `undo`: drop those from the first one's step on before."""
         if (reported := self._reported(job, uid)) is None:
             self._jobs.pop(job, None)
             while len(self._jobs) >= self._most_jobs:
@@ -90,15 +88,10 @@ class ReportBook:
                 largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
                 del self._jobs[next(one for one in self._jobs if one.namespace == largest)]
             reported = self._jobs[job] = _Reported(uid, ReportHistory())
-        history = reported.history
         if undo:
-            history.undo(points[0].step)
-        last = history.last()
-        steps = [one.step for one in ((last,) if last is not None else ()) + tuple(points)]
-        if any(one >= other for one, other in pairwise(steps)):
-            raise ValueError(f"{job}: steps do not ascend")
+            reported.history.undo(points[0].step)
         for point in points:
-            history.add(point)
+            reported.history.add(point)
         self._jobs.move_to_end(job)
 
     def keep_only(self, jobs: Collection[JobKey]) -> None:

@@ -49,6 +49,10 @@ class Desk:
     def pod(self, name: str, **fields: object) -> PodUid:
         return self.take(pod_json(name, **fields))  # type: ignore[arg-type]
 
+    async def add(self, uids: list[PodUid], *, for_s: float = 1.0) -> None:
+        self.wakes.add(uids)
+        await asyncio.sleep(for_s)
+
     def take(self, pod: Object) -> PodUid:
         made = pod_from_json(msgspec.json.encode(self.api.add(pod)))
         self.cache.pods.put(made)
@@ -71,9 +75,9 @@ async def test_a_nudge_writes_a_new_value_each_time() -> None:
     async with at_work() as desk:
         uid = desk.pod("p")
         for _ in range(2):
-            for uids in ([uid, uid], [uid], []):
+            for uids in ([uid, uid], []):
                 desk.wakes.add(uids)
-            await asyncio.sleep(1.0)
+            await desk.add([uid])
         assert desk.api.patches == [
             (uid, {NUDGE_ANNOTATION: "1700000000.000"}),
             (uid, {NUDGE_ANNOTATION: "1700000001.000"}),
@@ -85,8 +89,7 @@ async def test_patches_are_few_at_a_time() -> None:
     async with at_work() as desk:
         uids = [desk.pod(f"p{number}") for number in range(40)]
         desk.api.latency_s["patch"] = 1.0
-        desk.wakes.add(uids)
-        await asyncio.sleep(0.5)
+        await desk.add(uids, for_s=0.5)
         assert desk.api.calls["patch"] == 16
         await asyncio.sleep(3.0)
         assert {uid for uid, _ in desk.api.patches} == set(uids)
@@ -96,8 +99,7 @@ async def test_plain_pods_take_one_turn_together() -> None:
     async with at_work() as desk:
         plain = [desk.pod(f"p{number:03}") for number in range(100)]
         members = [desk.pod(f"g{number}", gang="g", size=2) for number in range(2)]
-        desk.wakes.add([*plain, *members])
-        await asyncio.sleep(5.0)
+        await desk.add([*plain, *members], for_s=5.0)
         order = [uid for uid, _ in desk.api.patches]
         assert sorted(order) == sorted([*plain, *members])
         assert max(order.index(uid) for uid in members) < 40
@@ -108,8 +110,7 @@ async def test_a_successor_of_the_same_name_is_not_touched() -> None:
         uid = desk.pod("p")
         desk.api.remove("p")
         desk.api.add(pod_json("p", uid="another"))
-        desk.wakes.add([uid])
-        await asyncio.sleep(1.0)
+        await desk.add([uid])
         assert (desk.api.patches, desk.api.calls["patch"], desk.counted("gone")) == ([], 1, 1.0)
 
 
@@ -117,8 +118,7 @@ async def test_an_error_is_counted_and_ends_nothing() -> None:
     async with at_work() as desk:
         first, second = desk.pod("p"), desk.pod("q")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"))
-        desk.wakes.add([first, second])
-        await asyncio.sleep(1.0)
+        await desk.add([first, second])
         assert [uid for uid, _ in desk.api.patches] == [second, first]
         assert (desk.counted("error"), desk.counted("done")) == (1.0, 2.0)
 
@@ -136,8 +136,7 @@ async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
         desk.wakes.add([desk.pod("p", **fields), PodUid("unknown")])
         going = pod_json("going")
         going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        desk.wakes.add([desk.take(going)])
-        await asyncio.sleep(1.0)
+        await desk.add([desk.take(going)])
         assert desk.api.calls["patch"] == 0
 
 
@@ -161,8 +160,7 @@ async def test_plans_made_during_an_outage_add_no_retries() -> None:
         uid = desk.pod("p", schedulingGates=[{"name": GATE}])
         desk.api.fail_next("admit", ApiUnavailableError("connection refused"), times=10)
         for _ in range(10):
-            desk.wakes.add([uid])
-            await asyncio.sleep(0.05)
+            await desk.add([uid], for_s=0.05)
         await asyncio.sleep(120.0)
         assert desk.api.admitted == ["p"]
         assert desk.api.calls["admit"] == 11
@@ -180,8 +178,7 @@ async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nud
     async with at_work() as desk:
         uid = desk.pod("p", schedulingGates=[{"name": GATE}])
         for _ in range(2):
-            desk.wakes.add([uid])
-            await asyncio.sleep(pause_s)
+            await desk.add([uid], for_s=pause_s)
         assert desk.api.calls["admit"] == removals
         assert [list(fields) for _, fields in desk.api.patches].count([NUDGE_ANNOTATION]) == nudges
 
@@ -190,8 +187,7 @@ async def test_a_pod_that_is_gone_is_not_tried_again() -> None:
     async with at_work() as desk:
         uid = desk.pod("p")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
-        desk.wakes.add([uid])
-        await asyncio.sleep(0.05)
+        await desk.add([uid], for_s=0.05)
         desk.cache.pods.remove("default/p")
         await asyncio.sleep(60.0)
         assert desk.api.calls["patch"] == 1

@@ -48,15 +48,6 @@ def test_what_a_restart_undid_is_dropped() -> None:
     assert steps_of(book) == [0]
 
 
-@pytest.mark.parametrize("steps", [[4], [3], [6, 6], [7, 6]], ids=["the same", "back", "twice", "falling"])
-def test_steps_that_do_not_ascend_are_a_bug_of_ours(steps: list[int]) -> None:
-    book = book_of()
-    book.add(JOB, "u", points([4]))
-    with pytest.raises(ValueError, match="do not ascend"):
-        book.add(JOB, "u", points(steps))
-    assert steps_of(book) == [4]
-
-
 def test_a_namespace_cannot_push_out_others() -> None:
     book = book_of(most_jobs=4)
     quiet = job_key("quiet", namespace="small")

@@ -20,7 +20,7 @@ from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.removal.test_repins import job
 from tests.extender.controllers.removal.test_restarts import NODES as LARGE
-from tests.extender.controllers.removal.test_restarts import RESTART_S, reasons, started
+from tests.extender.controllers.removal.test_restarts import RESTART_S, loses, reasons, started
 from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
@@ -54,8 +54,7 @@ async def test_an_eviction_is_announced_before() -> None:
 async def test_suspending_and_resuming_are_announced_before() -> None:
     async with running(*LARGE) as world, started(world) as operator:
         release = world.api.hold("patch_object")
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert (world.api.calls["patch_object"], operator.suspended) == (1, False)
         assert told(world.api, "GangRestarted") == {"Job/job", "Pod/job-0", "Pod/job-1", "Pod/job-2"}
         assert all("All its pods have ended" not in note for note in world.told("GangRestarted"))
@@ -98,8 +97,7 @@ async def test_what_is_announced_and_refused_is_told() -> None:
 async def test_a_suspension_that_is_refused_is_told() -> None:
     async with running(*LARGE) as world, started(world):
         world.api.fail_next("patch_object", ConflictError(409, "the object has been modified"))
-        world.delete("job-1")
-        await world.settle(RESTART_S + 10.0)
+        await loses(world, for_s=RESTART_S + 10.0)
         assert told(world.api, "DisruptionFailed") == {"Job/job"}
         assert world.api.calls["patch_object"] == 3
 
@@ -254,8 +252,7 @@ async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind
     """A suspended owner removes all its pods: those of another scheduler too, so it is not done, and is told."""
     async with running(*LARGE) as world, started(world, kind=kind) as operator:
         stranger_of(operator)
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert world.api.calls["patch_object"] == 0
         assert "job-ps" in operator.members()
         [note] = set(world.told("DisruptionFailed"))
@@ -271,8 +268,7 @@ async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
             for name in operator.members():
                 world.bind_offered(name) if not world.api.pod(name)["spec"].get("schedulingGates") else None
             await world.settle(3.0)
-            world.delete("job-1")
-            await world.settle(3.0)
+            await loses(world, for_s=3.0)
             world.api.store.silence()
             stranger_of(operator)
             await world.settle(RESTART_S)

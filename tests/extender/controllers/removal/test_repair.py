@@ -11,7 +11,15 @@ from extender.controllers.removal.suspensions import Obstacle
 from extender.errors import ApiError, ApiUnavailableError
 from tests.extender.beside import playing
 from tests.extender.controllers.operator import Operator, schedule
-from tests.extender.controllers.removal.test_restarts import NODES, RESTART_S, SETTLE_S, reasons, restarts, started
+from tests.extender.controllers.removal.test_restarts import (
+    NODES,
+    RESTART_S,
+    SETTLE_S,
+    loses,
+    reasons,
+    restarts,
+    started,
+)
 from tests.extender.scheduling.world import NO_BUDGET, World, key, running
 
 pytestmark = pytest.mark.looptime
@@ -79,8 +87,7 @@ async def test_a_wait_for_room_is_explained() -> None:
         node = world.node_of("job-1")
         assert node is not None
         world.api.remove(node, kind="Node")
-        world.delete("job-1")
-        await world.settle(PATIENCE_S + 5.0)
+        await loses(world, for_s=PATIENCE_S + 5.0)
         assert f"its node {node} is gone" in explained(world)
         assert "takes its place, as soon as there is room beside the others" in explained(world)
         assert len(world.bound()) == operator.size - 1
@@ -101,8 +108,7 @@ async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
 
 async def test_the_default_is_a_setting() -> None:
     async with running(*NODES, repair={"policy": "restart"}) as world, started(world, annotations={}):
-        world.delete("job-1")
-        await world.settle(20.0)
+        await loses(world, for_s=20.0)
         assert restarts(world) == 1
 
 
@@ -121,8 +127,7 @@ async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fiel
         operator.size, operator.ends = 0, False
         uid = operator.owner["metadata"]["uid"]
         operator.put(**{**fields, "metadata": {"name": "job", **fields.get("metadata", {}), "uid": uid}})
-        world.delete("job-1")
-        await world.settle(PATIENCE_S * 2)
+        await loses(world, for_s=PATIENCE_S * 2)
         world.delete("job-2")
         await world.settle(PATIENCE_S * 4)
         assert (world.told("GangBroken"), reasons(world), world.api.calls["patch_object"]) == ([], [], 0)
@@ -132,8 +137,7 @@ async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fiel
 async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
     async with running(*NODES) as world, started(world) as operator:
         world.api.fail_next("patch_object", ApiError(403, "jobs.batch is forbidden"), times=99)
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert len(world.bound()) == operator.size
         assert not operator.suspended
         assert "helm upgrade gives it" in world.explained("g").repair
@@ -161,8 +165,7 @@ async def test_defects_are_counted() -> None:
         world.service.restarts.forget()
         world.api.fail_next("labelled", RuntimeError("a defect"))
         world.api.fail_next("patch_object", RuntimeError("a defect"))
-        world.delete("job-1")
-        await world.settle(RESTART_S + 10.0)
+        await loses(world, for_s=RESTART_S + 10.0)
         assert world.counted("internal_errors_total", place="Restarts") == 1.0
         assert world.counted("internal_errors_total", place="restart") == 1.0
         assert operator.uids().isdisjoint(before)
@@ -174,8 +177,7 @@ async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
         operator.ends = False
         node = world.node_of("job-0")
         assert node is not None
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
+        await loses(world, for_s=SETTLE_S + 4.0)
         assert operator.suspended
         world.node(node, cpu="1500m", ready=False)
         world.delete("job-2")
@@ -203,15 +205,13 @@ async def test_a_job_does_not_wait_for_a_pod_on_a_dead_node() -> None:
         await world.settle(6.0)
         assert not operator.suspended
         operator.ends = True
-        world.delete("job-1")
-        await world.settle(3.0)
+        await loses(world, for_s=3.0)
 
 
 @pytest.mark.parametrize("error", [NO_BUDGET, ApiUnavailableError("timeout")], ids=["budget", "away"])
 async def test_an_eviction_that_is_refused_ends_the_attempt(error: Exception) -> None:
     async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
-        world.delete("job-1")
-        await world.settle(1.0)
+        await loses(world, for_s=1.0)
         world.api.fail_next("evict", error)
         await world.settle(SETTLE_S)
         assert world.api.evictions == []
@@ -241,8 +241,7 @@ async def test_an_owner_of_two_gangs_is_left_alone() -> None:
         stranger["spec"].pop("nodeName")
         stranger["metadata"].pop("resourceVersion")
         world.api.add(stranger)
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert "pods of another gang too, such as other" in world.told("DisruptionFailed")[0]
         assert not operator.annotations_of_owner
         world.delete("other")
@@ -313,8 +312,7 @@ async def test_a_controller_that_has_not_seen_the_switch_is_waited_for() -> None
         async with playing(schedule(world)):
             operator.sync()
             await world.settle(QUIET_S + 3.0)
-            world.delete("job-1")
-            await world.settle(RESTART_S)
+            await loses(world)
             assert operator.suspended
             world.delete("job-0", "job-2")
             await world.settle(20.0)
