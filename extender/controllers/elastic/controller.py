@@ -16,9 +16,8 @@ from dataclasses import KW_ONLY, dataclass, field
 from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import Requester, ResizeCause
-from extender.controllers.elastic.jobs import JobViews
+from extender.controllers.elastic.jobs import JobViews, Rooms, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.kinds import NotNow
-from extender.controllers.elastic.progress import Rooms, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
 from extender.controllers.elastic.reports import ReportBook
 from extender.controllers.elastic.resizes import Resizer

@@ -7,17 +7,18 @@ import pytest
 from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import Intent, Requester
-from extender.controllers.elastic.jobs import gang_key_of, view_of
-from extender.controllers.elastic.kinds import NotNow, Seen, Unsafe, WorkerBounds
-from extender.controllers.elastic.progress import (
+from extender.controllers.elastic.jobs import (
     ARRIVES_S,
     GROWTH_S,
     REMOVAL_S,
     RESERVE_S,
     followed,
+    gang_key_of,
     steps_on,
+    view_of,
 )
-from extender.controllers.elastic.progress import ChangeFacts as Facts
+from extender.controllers.elastic.jobs import ChangeFacts as Facts
+from extender.controllers.elastic.kinds import NotNow, Seen, Unsafe, WorkerBounds
 from extender.controllers.elastic.records import OPEN, Records, Resize, Stage
 from extender.runtime.telemetry import Telemetry
 from scoring.ids import GangKey, Namespace
