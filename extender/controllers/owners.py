@@ -9,7 +9,6 @@ to be not known, and why.
 import asyncio
 import logging
 import math
-from collections import OrderedDict
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -201,7 +200,6 @@ class FinishingJobs(ControlLoop):
 
 TIMEOUT_S: Final = 2.0
 _BELIEVED_S: Final = 10.0
-_MOST_ANSWERS: Final = 200
 _OWNERS: Final = 4
 _PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
 _MOST_KEPT: Final = 3  # DaemonSets of either kind that are named
@@ -212,15 +210,15 @@ class Circumstances:
 
     def __init__(self, context: ControllerContext) -> None:
         self._api, self._clock = context.api, context.clock
-        self._answers: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
-        """gang → when it was read, the gang as it was, what was said"""
+        self._answers: dict[GangKey, tuple[float, Gang, tuple[str, ...]]] = {}
+        """gang that was asked for within `_BELIEVED_S` → when it was read, the gang as it was, what was said"""
 
     async def notes(self, gang: Gang) -> tuple[str, ...]:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
-        read_s, gang_then, notes = self._answers.get(gang.key, (-_BELIEVED_S, None, ()))
-        if gang_then is gang and now_s - read_s < _BELIEVED_S:
-            return notes
+        self._answers = {key: one for key, one in self._answers.items() if now_s - one[0] < _BELIEVED_S}
+        if (known := self._answers.get(gang.key)) is not None and known[1] is gang:
+            return known[2]
         reads = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
             reads.append(_limited(self._quotas(gang), "ResourceQuotas"))
@@ -228,9 +226,6 @@ class Circumstances:
             reads.append(_limited(self._budgets(gang), "disruption budgets"))
         notes = tuple(note for part in await asyncio.gather(*reads) for note in part)
         self._answers[gang.key] = (now_s, gang, notes)
-        self._answers.move_to_end(gang.key)
-        if len(self._answers) > _MOST_ANSWERS:
-            self._answers.popitem(last=False)
         return notes
 
     async def _deadlines(self, gang: Gang) -> Sequence[str]:

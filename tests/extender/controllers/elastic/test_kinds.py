@@ -34,22 +34,9 @@ def job(
     status: Mapping[str, Any] | None = None,
     **metadata: Any,
 ) -> bytes:
-    own = {
-        "name": "low",
-        "namespace": "a",
-        "uid": "u1",
-        "resourceVersion": "7",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    return json.dumps(
-        {
-            "apiVersion": KINDS[kind].api_version,
-            "kind": KINDS[kind].kind,
-            "metadata": {**own, "annotations": dict(annotations or {}), **metadata},
-            "spec": spec,
-            "status": status or {},
-        }
-    ).encode()
+    own = {"name": "low", "namespace": "a", "uid": "u1", "resourceVersion": "7", "annotations": dict(annotations or {})}
+    named = {"apiVersion": KINDS[kind].api_version, "kind": KINDS[kind].kind, "metadata": {**own, **metadata}}
+    return json.dumps({**named, "spec": spec, "status": status or {}}).encode()
 
 
 def tf(*, specs: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:

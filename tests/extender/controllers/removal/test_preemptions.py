@@ -270,6 +270,13 @@ async def says_since_when(world: World) -> None:
 
 
 @asynccontextmanager
+async def long_left() -> AsyncIterator[tuple[World, Operator, Operator]]:
+    """A long gang has left for a short one."""
+    async with long_one(**SUSPENDABLE) as (world, stack, long):
+        yield world, long, await arrives(world, stack, 2, name="short", priority=0)
+
+
+@asynccontextmanager
 async def long_one(
     settings: dict[str, Any] = LEVELS, age_s: float = AGE_S, **runs: Any
 ) -> AsyncIterator[tuple[World, AsyncExitStack, Operator]]:
@@ -281,8 +288,7 @@ async def long_one(
 
 async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
     """What it has had is noted on its owner, so that it does not take the place back before the short one has ended."""
-    async with long_one(**SUSPENDABLE) as (world, stack, long):
-        short = await arrives(world, stack, 2, name="short", priority=0)
+    async with long_left() as (world, long, short):
         assert running_gangs(world) == {"short": 2}
         assert world.waits_for("long") is Reason.NO_ROOM
         said = world.told_to("GangPreempted")["long-0"]
@@ -330,8 +336,7 @@ async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
 
 
 async def test_what_a_tenant_wrote_does_not_count() -> None:
-    async with long_one(**SUSPENDABLE) as (world, stack, long):
-        await arrives(world, stack, 2, name="short", priority=0)
+    async with long_left() as (world, long, _):
         api, note = world.api, long.annotations_of_owner["netgang.io/attained"]
     wrong = {"metadata": {"annotations": {"netgang.io/attained": note.replace('"hours":0.1', '"hours":0.0')}}}
     api.store.merge_patch(long.resource, "default", "long", wrong)
@@ -341,8 +346,7 @@ async def test_what_a_tenant_wrote_does_not_count() -> None:
 
 
 async def test_another_job_of_the_name_has_had_nothing() -> None:
-    async with long_one(**SUSPENDABLE) as (world, stack, long):
-        await arrives(world, stack, 2, name="short", priority=0)
+    async with long_left() as (world, long, _):
         assert key("long") in world.service.cache.snapshot().attained_h
         long.reference = world.owner("other")
         world.delete(*long.members())
