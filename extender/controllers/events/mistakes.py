@@ -170,6 +170,7 @@ class _Ignored(msgspec.Struct):
     kind: NoteKind
     flaw: Flaw
     posted_s: float | None = None
+    due: bool = False  # It is to get an Event
 
     @property
     def words(self) -> str:
@@ -182,30 +183,23 @@ class IgnoredNotes(ControlLoop):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()  # (uid, kind) → what is wrong with it
-        self._due: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
         self._logged_s: deque[float] = deque(maxlen=LINES_AN_HOUR)
 
     def heard(self, kind: NoteKind, bearer: Bearer, flaw: Flaw) -> None:
         """A note was read and ignored."""
         self.context.telemetry.note_ignored(kind.removeprefix("netgang.io/"))
         key, now_s = (bearer.uid, kind), self.context.clock.monotonic_s()
-        ignored = self._book.get(key)
-        if ignored is None or ignored.flaw is not flaw:
-            posted_s = ignored.posted_s if ignored is not None else None
-            ignored = self._book[key] = _Ignored(bearer, kind, flaw, posted_s)
+        ignored = self._book.setdefault(key, _Ignored(bearer, kind, flaw))
+        ignored.flaw = flaw
+        ignored.due |= ignored.posted_s is None or now_s - ignored.posted_s >= AGAIN_S
         self._book.move_to_end(key)
-        if ignored.posted_s is None or now_s - ignored.posted_s >= AGAIN_S:
-            self._due[key] = None
         if len(self._book) > MOST_KEPT:
-            gone, _ = self._book.popitem(last=False)
-            self._due.pop(gone, None)
+            self._book.popitem(last=False)
 
     def look(self) -> None:
-        """Write the Events that are due."""
-        for _ in range(min(_A_STEP, len(self._due))):
-            key, _ = self._due.popitem(last=False)
-            one = self._book[key]
-            one.posted_s, about = self.context.clock.monotonic_s(), one.bearer
+        """Write the Events that are due. Cost: O(notes that are ignored), which are bounded."""
+        for one in [each for each in self._book.values() if each.due][:_A_STEP]:
+            one.due, one.posted_s, about = False, self.context.clock.monotonic_s(), one.bearer
             self.context.events.post(about, Happening.MISTAKE, one.words, one.kind)
             if len(self._logged_s) < LINES_AN_HOUR or one.posted_s - self._logged_s[0] >= AGAIN_S:
                 self._logged_s.append(one.posted_s)
