@@ -68,14 +68,11 @@ class UngateQueue:
         for uid in uids:
             if (retry := self._retries.pop(uid, None)) is not None:
                 retry.cancel()
-            if uid in self._queued:
-                continue
-            pod = self.context.cache.pod(uid)
-            if pod is None:
+            if (pod := self.context.cache.pod(uid)) is None:
                 self._failures.pop(uid, None)
-                continue
-            self._queued.add(uid)
-            self._turns.setdefault(pod.group.key if pod.group is not None else _PLAIN, deque()).append(uid)
+            elif uid not in self._queued:
+                self._queued.add(uid)
+                self._turns.setdefault(pod.group.key if pod.group is not None else _PLAIN, deque()).append(uid)
         if self._turns:
             self._ready.set()
 

@@ -39,15 +39,6 @@ def test_another_job_of_the_same_name_begins_anew() -> None:
     assert (steps_of(book, uid="new"), steps_of(book, uid="old")) == ([1], [])
 
 
-def test_what_a_restart_undid_is_dropped() -> None:
-    book = book_of()
-    book.add(JOB, "u", points([1, 2, 3, 4]))
-    book.add(JOB, "u", points([3, 5]), undo=True)
-    assert steps_of(book) == [1, 2, 3, 5]
-    book.add(JOB, "u", points([0]), undo=True)
-    assert steps_of(book) == [0]
-
-
 def test_a_namespace_cannot_push_out_others() -> None:
     book = book_of(most_jobs=4)
     quiet = job_key("quiet", namespace="small")
@@ -64,18 +55,6 @@ def test_who_reports_again_is_not_forgotten_first() -> None:
     for job, step in (("a", 1), ("b", 1), ("a", 2), ("c", 1)):
         book.add(job_key(job), "u", points([step]))
     assert [len(book.points(job_key(job), "u")) for job in "abc"] == [2, 0, 1]
-
-
-def test_jobs_that_are_gone_are_forgotten() -> None:
-    book = book_of(most_jobs=2)
-    for job in "ab":
-        book.add(job_key(job), "u", points([1]))
-    book.keep_only([job_key("b")])
-    assert [len(book.points(job_key(job), "u")) for job in "ab"] == [0, 1]
-    book.add(job_key("c"), "u", points([1]))
-    assert len(book) == 2
-    book.forget()
-    assert len(book) == 0
 
 
 class Told:

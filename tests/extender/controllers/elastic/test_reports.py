@@ -91,6 +91,8 @@ async def test_steps_go_back_only_after_a_restart() -> None:
     assert "points[0].step: 20 is not above 30" in answer.json()["detail"]
     assert (await port.send(point(20, restarted=True))).status_code == 200
     assert port.kept() == [10, 20]
+    assert (await port.send(point(0, restarted=True))).status_code == 200
+    assert port.kept() == [0]
 
 
 UNKNOWN = {  # case: (path, status)
@@ -257,8 +259,9 @@ async def test_a_standby_keeps_nothing() -> None:
 async def test_jobs_that_are_gone_are_forgotten() -> None:
     port = Port(view("resnet"), view("vgg"))
     assert await port.statuses(1) == [200]
+    assert await port.statuses(1, path="/v1/jobs/team/vgg/metrics") == [200]
     gone = port.jobs.pop(job_key("resnet"))
     port.reports.tidy()
-    assert len(port.book) == 0
+    assert (port.kept(), len(port.book)) == ([], 1)
     port.jobs[gone.job.key] = gone
     assert await port.statuses(*range(20)) == [200] * 20
