@@ -5,8 +5,8 @@ own annotations on the job win over the same on the pod template, and both over 
 in and values or patches go out. What the table relies on:
 
 - Indexed Job (Kubernetes 1.31 and later): `completions` may change only together with `parallelism` and to the same
-  value; then the pods with the highest indexes go and count as no failure. The gang's minimum in the pods (label
-  `min-available`) or in a PodGroup that people made is a limit for us; where nothing else is said it is the minimum.
+  value (alone, the Job controller would choose): then the pods with the highest indexes go and count as no failure. The
+  gang's minimum in the pods (label `min-available`) or in a PodGroup is a limit for us, or else the minimum.
 - JobSet (0.12 with its gate ElasticJobSet): elastic by our annotation alone, and with exactly one replicated Job of one
   replica that is not named in `netgang.io/fixed`; without the gate the patch is refused, which is then said.
 - Kubeflow's jobs (training-operator 1.8 and 1.9, mpi-operator 0.8): defaults and the spelling of roles are only in the
@@ -14,9 +14,9 @@ in and values or patches go out. What the table relies on:
   operators write the PodGroup's minMember at each sync, schedulingPolicy.minAvailable or else all replicas: so a job
   that is resized gets its minimum there, in the same patch.
 - TFJob: a worker that is stopped while it runs counts as failed, and the job with it, unless enableDynamicWorker is
-  set; a chief gets no cluster in that mode. Workers must leave one by one: while a higher index still ends, the
-  operator takes a lower one that is gone for missing, and then asks for the address of a worker that the job does not
-  have, and crashes (1.8.1, seen).
+  set; a chief gets no cluster in that mode. Worker 0 decides success. Workers must leave one by one: while a higher
+  index still ends, the operator takes a lower one that is gone for missing, then asks for the address of a worker that
+  the job does not have, and crashes (1.8.1, seen).
 - PyTorchJob: failed pods count only when fewer run than are wanted. Without elasticPolicy torchrun's nodes are fixed.
 - MPIJob: only a launcher that reads its hosts again survives; the object does not say, so our annotation must.
 """

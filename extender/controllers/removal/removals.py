@@ -121,9 +121,11 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
     """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
-    runs = ((*gang.members, *gang.earlier, *gang.later), (one.pod for one in fresh))
-    known, now = ({(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods} for pods in runs)
-    return known == now
+
+    def looks(pods: Iterable[Pod]) -> set[tuple[object, ...]]:
+        return {(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods}
+
+    return looks((*gang.members, *gang.earlier, *gang.later)) == looks(one.pod for one in fresh)
 
 
 def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
