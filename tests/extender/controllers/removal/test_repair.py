@@ -44,7 +44,6 @@ async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:
 async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
     async with running(*NODES, node_lost_s=LOST_S) as world, started(world, kind=kind, annotations={}) as operator:
         assert explained(world) == ""
-        before = operator.uids()
         node = await silenced(world, operator)
         assert f"waiting for node {node} to be removed or to come back" in explained(world)
         await world.settle(60.0)
@@ -52,7 +51,7 @@ async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
         assert node in world.told("GangBroken")[0]
         world.node(node, cpu="1500m")
         await world.settle(3.0)
-        assert (explained(world), operator.uids()) == ("", before)
+        assert (explained(world), operator.uids()) == ("", operator.first)
         assert (world.api.evictions, world.api.calls["patch_object"]) == ([], 0)
 
 
@@ -161,14 +160,13 @@ async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, ask
 
 async def test_defects_are_counted() -> None:
     async with running(*NODES) as world, started(world) as operator:
-        before = operator.uids()
         world.service.restarts.forget()
         world.api.fail_next("labelled", RuntimeError("a defect"))
         world.api.fail_next("patch_object", RuntimeError("a defect"))
         await loses(world, for_s=RESTART_S + 10.0)
         assert world.counted("internal_errors_total", place="Restarts") == 1.0
         assert world.counted("internal_errors_total", place="restart") == 1.0
-        assert operator.uids().isdisjoint(before)
+        assert operator.uids().isdisjoint(operator.first)
 
 
 async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
