@@ -13,8 +13,7 @@ from msgspec.structs import asdict
 
 from extender import schemas
 from extender.controllers.elastic.records import JobView, Records, Resize
-from extender.controllers.elastic.reported import ReportBook
-from extender.controllers.elastic.reports import find_jobs
+from extender.controllers.elastic.reports import ReportBook, find_jobs
 from extender.runtime.slices import next_slice
 from extender.scheduling.planner_loop import Planner
 from scoring.explain.queue_report import QueuedGang, report

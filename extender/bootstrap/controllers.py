@@ -8,8 +8,7 @@ from extender.bootstrap.feeds import Feeds
 from extender.controllers.context import ControllerContext, ControlLoop
 from extender.controllers.elastic.controller import Elastic
 from extender.controllers.elastic.records import ElasticParts, Records
-from extender.controllers.elastic.reported import ReportBook
-from extender.controllers.elastic.reports import Reports
+from extender.controllers.elastic.reports import ReportBook, Reports
 from extender.controllers.events.mistakes import GangFaults, IgnoredNotes, ProbableMistakes, UnreadableWords
 from extender.controllers.events.nodes import NetworkAlarms, Overcommits
 from extender.controllers.events.statuses import GroupStatuses, PodConditions

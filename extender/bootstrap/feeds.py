@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from extender.cache.unreadable import UnreadableObjects
-from extender.controllers.elastic.followed import FollowedJobs, reduce_by, target_from_json
 from extender.controllers.elastic.kinds import KINDS
+from extender.controllers.elastic.records import FollowedJobs, reduce_by, target_from_json
 from extender.kube.calls import AUTOSCALERS
 from extender.kube.reflector import Reflector
 from extender.notes import NoteReader

@@ -1,7 +1,7 @@
-"""What controllers are, loops of their own beside each other, and what they work with.
+"""What controllers are, loops beside each other, and what they work with.
 
-Level-triggered: each turn derives what is to be done from the plan and the cache as they are, so a bug in one turn, or
-a lost patch, is made good by the next. Rule: an error ends that turn alone; it is logged and counted.
+Level-triggered: each turn derives what is to be done from plan and cache, so a bug in one turn, or a lost patch, is
+made good by the next. Rule: an error ends that turn alone; it is logged and counted.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from extender.cache import ClusterCache
-from extender.controllers.events.recorder import Events, Happening, Subject, group_subject, owner_subject, pod_subject
+from extender.controllers.events.recorder import Events, Happening, group_subject, owner_subject, pod_subject
 from extender.controllers.removal.removals import Disruptions, Quiet
 from extender.notes import Notes
 from extender.ports import Clock, ClusterApi, CurrentPlan
@@ -51,15 +51,8 @@ class ControllerContext(msgspec.Struct, frozen=True):
         """A line in the log of decisions, as of now."""
         self.log.log_decision(decision, now_s=self.clock.monotonic_s())
 
-    def post_event(self, about: Subject, what: Happening, note: str, topic: str = "") -> None:
-        """Post an Event soon; see `Events.post`."""
-        self.events.post(about, what, note, topic)
-
     def post_gang_event(self, gang: Gang, what: Happening, note: str, topic: str = "", *, pods: Sequence[Pod]) -> None:
-        """Post the same Event soon on the gang's PodGroup, where it has one, on these pods and on what owns them.
-
-        Without pods, on the owner of a member. Owners: the job is what its author describes.
-        """
+        """Post an Event on the gang's PodGroup, on these pods and on their owners; without pods on a member's owner."""
         seen = self.cache.pod_groups.of(gang)
         about = [group_subject(gang.key, seen.uid)] if seen is not None else []
         owners = {pod.owner: pod.namespace for pod in pods or gang.members[:1] if pod.owner is not None}

@@ -1,20 +1,17 @@
 """What owners of pods say: whether they recreate them, what a removal costs, how many they want; and budgets (S10).
 
-Why: a removed pod that its owner counts as a failure may fail the whole job, and one without an owner never comes
-back. Rule: what is not known is not allowed. Pure: raw JSON of owner and pods in, a verdict out.
+Rule: what is not known is not allowed. Pure: raw JSON in, a verdict out.
 
 - Job (Kubernetes 1.36, pkg/controller/job): a pod that is deleted before it succeeded counts as failed, at once or,
-  with a podFailurePolicy or podReplacementPolicy Failed, when the pod garbage collector has ended it. It does not
-  count if the first rule of the policy that matches says Ignore; the Eviction API gives the pod the condition
-  DisruptionTarget for such rules. The Job fails when more than backoffLimit pods failed; with backoffLimitPerIndex the
-  index fails instead, and the pod carries how often it failed before. restartPolicy makes no difference to pods that
-  never ran; one that ran ends with an exit code, which rules may match.
+  with a podFailurePolicy or podReplacementPolicy Failed, when the pod garbage collector has ended it; unless the
+  policy's first rule that matches says Ignore (the Eviction API adds the condition DisruptionTarget). The Job fails
+  beyond backoffLimit; with backoffLimitPerIndex the index, whose pod carries how often it failed. A pod that ran ends
+  with an exit code, which rules may match.
 - Kubeflow's training jobs: pending pods are counted nowhere and created again by the next sync; one that runs while it
   is being deleted counts as failed, and Failed is final.
 - StatefulSet, ReplicaSet, LeaderWorkerSet: they create what is missing, without counting.
-- PodDisruptionBudgets are not left to the Eviction API: a gang that is suspended is removed by its owner, which no
-  budget stops, and one that is evicted member by member may be stopped in the middle. All or nothing; a budget whose
-  status is behind its spec, or that cannot be read, forbids.
+- PodDisruptionBudgets: no budget stops an owner that is suspended, and evictions one by one may stop in the middle. So
+  all or nothing; a budget whose status is behind its spec, or that cannot be read, forbids.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +23,6 @@ import msgspec
 from scoring.model import Controller
 
 Json: TypeAlias = Mapping[str, Any]
-
-_INDEX = "batch.kubernetes.io/job-completion-index"
-_INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
-_BACKOFF_LIMIT = 6  # The API server's default of spec.backoffLimit; without limit where backoffLimitPerIndex is set
 
 
 class WhyKept(StrEnum):
@@ -52,14 +45,14 @@ OVER = frozenset({WhyKept.DELETED, WhyKept.SUSPENDED, WhyKept.ENDED})  # netgang
 
 
 class NotAllowed(msgspec.Struct, frozen=True):
-    """The pods must stay. `detail` is for people."""
+    """The pods must stay."""
 
     reason: WhyKept
     detail: str = ""
 
     @property
     def text(self) -> str:
-        """Why, for people, to complete "…, because "."""
+        """For people, to complete "…, because "."""
         return f"{self.reason} ({self.detail})" if self.detail else self.reason
 
 
@@ -69,11 +62,6 @@ def controller_of(pod: bytes) -> Controller | None:
         if one.get("controller"):
             return Controller(one["apiVersion"], one["kind"], one["name"], one["uid"])
     return None
-
-
-def uid_of(raw: bytes) -> str:
-    """The uid of any API object; empty: it has none. ValueError: `raw` is no API object."""
-    return str(decoded(raw).get("metadata", {}).get("uid", ""))
 
 
 class OwnerKind(msgspec.Struct, frozen=True):
@@ -88,11 +76,6 @@ class OwnerKind(msgspec.Struct, frozen=True):
     """Its pods' names are: one that never ends is in its successor's way. Kubeflow's operators also take a running pod
     that is being deleted for a failed one as soon as they are resumed."""
 
-    @property
-    def switch(self) -> tuple[str, ...]:
-        """Where it is suspended and resumed."""
-        return (*self.run, "suspend")
-
 
 def can_suspend(owner: Controller) -> bool:
     """Whether its kind has suspend and resume."""
@@ -100,10 +83,7 @@ def can_suspend(owner: Controller) -> bool:
 
 
 def budget(owner: bytes, removed: Sequence[bytes]) -> int | NotAllowed:
-    """How many failures the owner counts when it recreates the pods `removed`, all evicted now; or why they must stay.
-
-    ValueError: not API objects.
-    """
+    """Failures that the owner counts when it recreates the evicted `removed`, or why not. ValueError: no API object."""
     content = decoded(owner)
     ref = Controller(str(content.get("apiVersion", "")), str(content.get("kind", "")), "", "")
     kind = KINDS.get(ref.group_kind)
@@ -132,13 +112,16 @@ def _job(job: Json, pods: Sequence[Json]) -> int | NotAllowed:
             return NotAllowed(WhyKept.FAILURE_POLICY, f"a rule that matches says {action}")
     counted = [pod for pod, action in zip(pods, actions, strict=True) if action != "Ignore"]
     per_index = spec.get("backoffLimitPerIndex")
-    if per_index is not None:
-        worn = [_annotation(pod, _INDEX) for pod in counted if _index_failures(pod) >= per_index]
-        if worn:
-            return NotAllowed(WhyKept.INDEX_LIMIT, f"index {worn[0]} has used its {per_index} failures")
+    for pod in counted:
+        noted = pod.get("metadata", {}).get("annotations") or {}
+        text = str(noted.get("batch.kubernetes.io/job-index-failure-count", ""))
+        failures = int(text) if text.isascii() and text.isdigit() else 0  # as the Job controller reads it
+        if per_index is not None and failures >= per_index:
+            index = noted.get("batch.kubernetes.io/job-completion-index", "")
+            return NotAllowed(WhyKept.INDEX_LIMIT, f"index {index} has used its {per_index} failures")
     limit = spec.get("backoffLimit")
     if limit is None and per_index is None:
-        limit = _BACKOFF_LIMIT
+        limit = 6  # The API server's default
     uncounted = (status.get("uncountedTerminatedPods") or {}).get("failed") or ()
     failed = int(status.get("failed") or 0) + len(uncounted)
     if counted and limit is not None and failed + len(counted) > limit:
@@ -217,11 +200,7 @@ def runs_left(job: bytes) -> int | None:
 
 
 def _action(rules: Sequence[Json], pod: Json) -> str:
-    """What the first matching rule says of an evicted pod; "Count" when none matches.
-
-    Rules on exit codes match no pod that never ran; which code one that runs will end with is not known, so it is
-    taken for the worst. The condition that the Eviction API adds counts as there.
-    """
+    """What the first matching rule says of an evicted pod, else "Count"; of exit codes the worst is assumed."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     has = {(one["type"], one["status"]) for one in conditions if one["type"] != "DisruptionTarget"}
     has.add(("DisruptionTarget", "True"))
@@ -238,19 +217,15 @@ def _may_run(pod: Json) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
-def _index_failures(pod: Json) -> int:
-    """How often the pod's index failed before; what the Job controller cannot read counts as none."""
-    text = _annotation(pod, _INDEX_FAILURES)
-    return int(text) if text.isascii() and text.isdigit() else 0
-
-
-def _annotation(pod: Json, name: str) -> str:
-    return str((pod.get("metadata", {}).get("annotations") or {}).get(name, ""))
-
-
 def forbidding(budgets: Sequence[bytes], pods: Sequence[bytes]) -> str | None:
     """The first budget that forbids the loss of all of `pods` now; `None`: none does. ValueError: not API objects."""
-    labels = [(pod.get("metadata") or {}).get("labels") or {} for pod in map(decoded, pods) if _takes_room(pod)]
+    labels = [
+        pod["metadata"].get("labels") or {}
+        for pod in map(decoded, pods)
+        if _may_run(pod)
+        and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+        and not pod["metadata"].get("deletionTimestamp")
+    ]
     for budget in sorted(map(decoded, budgets), key=lambda one: str(one["metadata"]["name"])):
         selector = (budget.get("spec") or {}).get("selector")
         hit = sum(matches(selector, one) for one in labels)
@@ -269,22 +244,14 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
     if any(labels.get(key) != value for key, value in exact.items()):
         return False
     for requirement in selector.get("matchExpressions") or ():
-        key, values, operator = requirement["key"], requirement.get("values") or (), requirement["operator"]
-        if operator in ("In", "NotIn"):
-            holds = labels.get(key) in values
-        elif operator in ("Exists", "DoesNotExist"):
-            holds = key in labels
-        else:
+        key, operator = requirement["key"], requirement["operator"]
+        listed = labels.get(key) in (requirement.get("values") or ())
+        holds = {"In": listed, "NotIn": not listed, "Exists": key in labels, "DoesNotExist": key not in labels}
+        if operator not in holds:
             raise ValueError(f"{operator} is no operator of a label selector")
-        if holds is (operator in ("NotIn", "DoesNotExist")):
+        if not holds[operator]:
             return False
     return True
-
-
-def _takes_room(pod: Json) -> bool:
-    ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    going = bool((pod.get("metadata") or {}).get("deletionTimestamp"))
-    return bool((pod.get("spec") or {}).get("nodeName")) and not ended and not going
 
 
 def true_condition(status: Json, *types: str) -> str:
@@ -294,7 +261,7 @@ def true_condition(status: Json, *types: str) -> str:
 
 
 def value_at(content: Json, path: Sequence[str]) -> Any:
-    """What stands there; `None`: nothing."""
+    """What stands there, if anything."""
     value: Any = content
     for part in path:
         value = (value or {}).get(part)

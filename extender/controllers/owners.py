@@ -1,16 +1,14 @@
 """Read what owners of gangs say of them: for the order of the queue, and for explanations.
 
-Why read and not watch: a watch would be one for each kind of job there is, cached for as long as the cluster lives,
-for numbers that seldom change. Rule: only kinds that we may read anyway before a pod is removed; no decision waits.
-
-For /v1/explain alone also what stands in a gang's way outside the planner's view: deadlines, quotas, budgets, room for
-DaemonSets. Rules: a few reads for each gang, a time limit for all together, and no second read within seconds; what
-cannot be read is said to be not known, with the reason, and the explanation goes out without it.
+Why not watch: that would be a watch for each kind of job, cached forever, for numbers that seldom change. Rules: only
+kinds that we may read anyway before a pod is removed; no decision waits; for /v1/explain alone also deadlines, quotas
+and budgets: a few reads for each gang within a time limit, none again within seconds, and what cannot be read is said
+to be not known, and why.
 """
 
 import asyncio
 import logging
-from collections import OrderedDict
+import math
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
@@ -43,24 +41,20 @@ _AT_ONCE = 100  # Owners read in one round: the first seconds of a full cluster 
 _TOGETHER = 8  # Reads under way at the same time
 _UNREAD_AGAIN_S = 300.0  # After an owner could not be read
 _WAITS, _RUNS = 0, 1
-_LENGTH = f"netgang.io/{EXPECTED_DURATION}"
 
 
-class _Answers(msgspec.Struct):
-    """What owners say, by uid."""
-
+class _Answers(msgspec.Struct):  # by uid
     created_s: dict[str, float] = {}
     counts: dict[str, int] = {}
     says: dict[str, JobSays] = {}
 
 
 class OwnerReader(ControlLoop):
-    """Owners that are to be read for their age, counts and lengths. Bounded by the gangs that exist.
+    """Owners that are to be read for their age, counts and lengths, once each. Bounded by the gangs that exist.
 
-    Once each, a few at a time: those of gangs that wait, then those of gangs that run, which are left after a restart.
-    A gang is planned with its PodGroup's or its oldest pod's creation meanwhile, which differs only for jobs that were
-    suspended or whose pods were lost (docs/safety.md S14); two Jobs under one name count as two runs until it is known
-    that neither is one by itself (docs/safety.md S23). What cannot be read is asked for again after minutes.
+    Those of gangs that wait come first. Until then a gang has its PodGroup's or its oldest pod's creation, which
+    differs only for jobs that were suspended or whose pods were lost (docs/safety.md S14), and two Jobs under one name
+    count as two runs (docs/safety.md S23).
     """
 
     leads_only = False
@@ -81,7 +75,7 @@ class OwnerReader(ControlLoop):
             pass
 
     async def _read_some(self) -> bool:
-        """Read owners that are new, and hand them to the cache at once; whether some of waiting gangs are left."""
+        """Whether some of waiting gangs are left."""
         answers = _Answers()
         all_wanted, waiting = await in_slices(self._wanted())
         wanted = all_wanted[:_AT_ONCE]
@@ -93,10 +87,7 @@ class OwnerReader(ControlLoop):
         return waiting > _AT_ONCE
 
     def _wanted(self) -> Steps[tuple[list[tuple[str, Controller]], int]]:
-        """Namespace and owner of gangs that wait, then of those that run, the oldest gang's first; and how many wait.
-
-        Cost: O(gangs + pods of changed ones).
-        """
+        """Namespace and owner of gangs that wait, then of those that run, the oldest first; and how many wait."""
         now_s = self.context.clock.monotonic_s()
         before, self._seen = self._seen, {}
         for gang in self.context.cache.snapshot().gangs.values():
@@ -104,7 +95,9 @@ class OwnerReader(ControlLoop):
                 known = before.get(gang.key)
                 if known is None or known[0] is not gang:
                     owners = (pod.owner for pod in (*gang.members, *gang.later) if pod.owner is not None)
-                    known = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, _turn(gang)
+                    turn = _RUNS if any(not pod.terminal for pod in gang.placed) else None
+                    turn = _WAITS if gang.pending or gang.later else turn
+                    known = gang, {one.uid: one for one in owners if one.group_kind in KINDS}, turn
                 self._seen[gang.key] = known
             yield
         yield
@@ -144,28 +137,17 @@ class OwnerReader(ControlLoop):
             answers.says[owner.uid] = says
 
 
-def _turn(gang: Gang) -> int | None:
-    """When its owners are read: those of gangs that wait first; `None`: of one that has ended, not at all."""
-    if gang.pending or gang.later:
-        return _WAITS
-    return _RUNS if any(not pod.terminal for pod in gang.placed) else None
-
-
 def said_length(owner: bytes) -> JobSays | None:
     """What an owner itself says of its length: its annotation and its deadline; `None`: nothing. ValueError: no object.
 
-    Why beside its pods: the template's annotations reach them, but people write on the object that they submit. What is
-    no text or no number is as if it were not there.
+    Why beside its pods: people write on the object that they submit. What is no text or number is ignored.
 
     >>> said_length(b'{"metadata":{"annotations":{"netgang.io/expected-duration":"90m"}},"spec":{}}')
     JobSays(expected='90m', limit_s=None)
-    >>> said_length(b'{"spec":{"runPolicy":{"activeDeadlineSeconds":600}}}'), said_length(b'{"spec":null}')
-    (JobSays(expected='', limit_s=600.0), None)
     """
-    found = decoded(owner)
-    text = ((found.get("metadata") or {}).get("annotations") or {}).get(_LENGTH)
-    expected = text[: OPTION_CHARS + 1] if isinstance(text, str) else ""
-    limit = _deadline_s(found)
+    content = decoded(owner)
+    text = ((content.get("metadata") or {}).get("annotations") or {}).get(f"netgang.io/{EXPECTED_DURATION}")
+    expected, limit = text[: OPTION_CHARS + 1] if isinstance(text, str) else "", _deadline_s(content)
     limit_s = float(min(limit, MOST_S)) if isinstance(limit, int | float) and limit >= 1 else None
     return JobSays(expected, limit_s) if expected or limit_s is not None else None
 
@@ -179,10 +161,9 @@ def _deadline_s(owner: Mapping[str, Any]) -> Any:
 class FinishingJobs(ControlLoop):
     """How many members a gang needs by now whose Job finishes, while another member of it is lost (docs/safety.md S8).
 
-    Why ask the owner: a pod that has succeeded counts permanently, but with its node it is collected, and an Indexed
-    Job does not run its index again. The gang then has fewer pods than its minimum, and the successor of another lost
-    member would wait for those that never come. Rules: asked only of gangs that wait for pods, of batch Jobs of which
-    some pods have succeeded, and now and then; every other gang's minimum is what their labels or PodGroup say.
+    Why ask the owner: with its node a pod that has succeeded is collected, and an Indexed Job does not run its index
+    again: the successor of another lost member would wait for pods that never come. Asked now and then, of batch Jobs
+    whose gangs wait for pods.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -197,12 +178,10 @@ class FinishingJobs(ControlLoop):
         now_s = self.context.clock.monotonic_s()
         waiting = [key for key, one in plan.waiting.items() if one.reason is Reason.INCOMPLETE]
         self._ask_at_s = {key: self._ask_at_s.get(key, now_s + PATIENCE_S) for key in waiting}
-        if due := sorted((at_s, key) for key, at_s in self._ask_at_s.items() if at_s <= now_s):
-            key = due[0][1]
-            self._ask_at_s[key] = now_s + AGAIN_S
-            await self._ask(key)
-
-    async def _ask(self, key: GangKey) -> None:
+        at_s, key = min(((at_s, key) for key, at_s in self._ask_at_s.items()), default=(math.inf, GangKey("")))
+        if at_s > now_s:
+            return
+        self._ask_at_s[key] = now_s + AGAIN_S
         gang = self.context.cache.gang(key)
         owners = {pod.owner for pod in gang.members} if gang is not None else set()
         owner = owners.pop() if len(owners) == 1 else None
@@ -221,10 +200,8 @@ class FinishingJobs(ControlLoop):
 
 TIMEOUT_S: Final = 2.0
 _BELIEVED_S: Final = 10.0
-_MOST_ANSWERS: Final = 200
 _OWNERS: Final = 4
 _PAGE: Final = 100  # Quotas or budgets of a namespace that are looked at
-_PREFIX: Final = "requests."
 _MOST_KEPT: Final = 3  # DaemonSets of either kind that are named
 
 
@@ -233,15 +210,15 @@ class Circumstances:
 
     def __init__(self, context: ControllerContext) -> None:
         self._api, self._clock = context.api, context.clock
-        self._answers: OrderedDict[GangKey, tuple[float, Gang, tuple[str, ...]]] = OrderedDict()
-        """gang → when it was read, the gang as it was, what was said"""
+        self._answers: dict[GangKey, tuple[float, Gang, tuple[str, ...]]] = {}
+        """gang that was asked for within `_BELIEVED_S` → when it was read, the gang as it was, what was said"""
 
     async def notes(self, gang: Gang) -> tuple[str, ...]:
         """What stands in the gang's way. Takes `TIMEOUT_S` at most."""
         now_s = self._clock.monotonic_s()
-        read_s, gang_then, notes = self._answers.get(gang.key, (-_BELIEVED_S, None, ()))
-        if gang_then is gang and now_s - read_s < _BELIEVED_S:
-            return notes
+        self._answers = {key: one for key, one in self._answers.items() if now_s - one[0] < _BELIEVED_S}
+        if (known := self._answers.get(gang.key)) is not None and known[1] is gang:
+            return known[2]
         reads = [_limited(self._deadlines(gang), "active deadline")]
         if quorum_of(gang).incomplete:
             reads.append(_limited(self._quotas(gang), "ResourceQuotas"))
@@ -249,13 +226,9 @@ class Circumstances:
             reads.append(_limited(self._budgets(gang), "disruption budgets"))
         notes = tuple(note for part in await asyncio.gather(*reads) for note in part)
         self._answers[gang.key] = (now_s, gang, notes)
-        self._answers.move_to_end(gang.key)
-        if len(self._answers) > _MOST_ANSWERS:
-            self._answers.popitem(last=False)
         return notes
 
     async def _deadlines(self, gang: Gang) -> Sequence[str]:
-        """Owners that fail after a time, whether their pods have started or not."""
         owners = {pod.owner for pod in gang.members if pod.owner is not None and pod.owner.group_kind in KINDS}
         notes: list[str] = []
         for owner in sorted(owners, key=lambda owner: owner.uid)[:_OWNERS]:
@@ -272,9 +245,9 @@ class Circumstances:
         if not (budgets := await self._first_page(gang, "/apis/policy/v1", "poddisruptionbudgets")):
             return ()
         members = of_this_run(gang, await read_members(self._api, gang.key, gang.source))
-        name = forbidding(budgets, [member.raw for member in members])
-        text = f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole"
-        return (text,) if name is not None else ()
+        if (name := forbidding(budgets, [member.raw for member in members])) is None:
+            return ()
+        return (f"PodDisruptionBudget {name} does not let its members be removed, so it is not restarted as a whole",)
 
     async def _first_page(self, gang: Gang, root: str, plural: str) -> Sequence[bytes]:
         namespace = quote(gang.key.partition("/")[0], safe="")
@@ -308,8 +281,7 @@ def deadline_notes(owner: Controller, content: Mapping[str, Any], *, now_s: floa
         return []
     left_s = seconds(datetime.fromisoformat(started)) + limit - now_s
     when = f"fails in {duration_text(left_s)}" if left_s > 0.0 else "is past its time"
-    text = f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"
-    return [text]
+    return [f"{owner.kind} {owner.name} {when} whether it has started or not: activeDeadlineSeconds {limit}"]
 
 
 def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
@@ -319,7 +291,7 @@ def quota_notes(content: Mapping[str, Any], like: Resources) -> list[str]:
     name = (content.get("metadata") or {}).get("name", "")
     notes: list[str] = []
     for key in sorted(hard):
-        resource = str(key).removeprefix(_PREFIX)
+        resource = str(key).removeprefix("requests.")
         asked = 1 if resource == "pods" else next((part for what, part in like if what == resource), 0)
         left = amount(resource, hard[key]) - amount(resource, used.get(key, "0"))
         if asked > left:
@@ -340,14 +312,14 @@ def kept_notes(kept: Sequence[RoomForDaemons], *, now_s: float) -> tuple[str, ..
     """
     keep = sorted((one for one in kept if one.nodes), key=lambda one: -len(one.nodes))[:_MOST_KEPT]
     over = sorted((one for one in kept if one.overdue), key=lambda one: -one.overdue)[:_MOST_KEPT]
-    texts = [
+    now = (
         f"{some(one.nodes)} {'keeps' if len(one.nodes) == 1 else 'keep'} room free for the pod of DaemonSet "
         f"{one.daemon_set}, for another {duration_text(one.until_s - now_s)} at most"
         for one in keep
-    ]
-    texts += [
+    )
+    past = (
         f"DaemonSet {one.daemon_set} has had no pod on {counted(one.overdue, 'node')} in the time kept for it: "
         "no room is kept free for it there"
         for one in over
-    ]
-    return tuple(texts)
+    )
+    return (*now, *past)

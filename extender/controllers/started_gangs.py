@@ -1,22 +1,18 @@
 """Keep the gangs that have started in netgang's ConfigMap, so that the next process knows them (docs/safety.md S23).
 
-Why: a started gang that loses members is given successors, one that never started is evicted when it stays partial, and
-what distinguishes them is that all of the minimum once had nodes. A process that saw that knows; one that starts with
-the gang broken has only what was written before. Why one object and not a note on pods: a patch of a pod costs the API
-server twice a Binding. The ConfigMap is in the manifests, empty: a right to create them cannot be limited to a name.
+Why: a started gang that loses members is given successors, one that never started is evicted when it stays partial; a
+process that starts with the gang broken has only what was written before. Why not a note on pods: a patch of a pod
+costs the API server twice a Binding. The ConfigMap is in the manifests: a right to create cannot be limited to a name.
 
-What is in it: a hash of eight bytes for each noted member, over its gang's name and its uid, one behind the other: a
-gang of the same name with other pods is another one, and a pod that is labelled into another gang proves nothing there.
-uids are the API server's, so no tenant can choose a pod that has a hash of the list, and none may write ConfigMaps of
-netgang's namespace. Bounds: 11 characters a member in at most `MOST_TEXT`, so 47,000 members: 8 of each of 5,900 gangs,
-fewer of each where there are more gangs, and one of each of 47,000; of more gangs the oldest are left out.
+What is in it: a hash of eight bytes for each noted member, over its gang's name and its uid, one behind the other. uids
+are the API server's, so no tenant can choose a pod whose hash is there, and none may write in netgang's namespace. At
+most `MOST_TEXT`, so 47,000 members: 8 of each of 5,900 gangs, fewer of each of more; of over 47,000 gangs the oldest
+are left out.
 
-Rules: what is in it counts; it is read before the first plan, when a term begins and once a minute; only the replica
-that acts writes it, all starts of the last seconds at once and with the version that was read, so after a conflict it
-is read first; a process puts back what another client took out. The members noted of a gang are spread over its order,
-so that some of them outlive a lost node or rack; when half of those have gone, others take their places. That pods end
-is no reason to write: they are left out when the next gang starts. What cannot be read or written is said (log,
-`/readyz`) and tried again; then a gang counts as started if this process saw that, and nothing else stops.
+Rules: it is read before the first plan, when a term begins and once a minute; only the replica that acts writes it,
+with the version that was read; a process puts back what another client took out. The members noted of a gang are spread
+over its order, so that some outlive a lost node or rack; others take their places when half have gone. That pods end is
+no reason to write. What cannot be read or written is said (log, `/readyz`) and tried again; nothing else stops.
 """
 
 import logging
@@ -77,7 +73,12 @@ class StartedGangsConfigMap(ControlLoop):
                 if stored is None:
                     return self._failed(f"there is no ConfigMap {self._store.place}: apply the manifests again")
                 if self._stored is None or stored.resource_version != self._stored.resource_version:
-                    await self._adopt(stored)
+                    self._written, self.problem = _marks_in(stored.text), ""
+                    if len(stored.text) > MOST_TEXT:
+                        why = f"it is longer than {MOST_TEXT} characters"
+                        self._written, self.problem = frozenset(), f"ConfigMap {self._store.place} is not used: {why}"
+                    elif self._written:
+                        self._cache.note_starts(await in_slices(self._members()))
                 self._stored, self._read_s = stored, self.context.clock.monotonic_s() + READ_EACH_S
             if self.context.acting() and (text := await in_slices(self.to_write())) is not None:
                 self._stored = await self._store.write(text, self._stored)
@@ -93,10 +94,7 @@ class StartedGangsConfigMap(ControlLoop):
         return max(WRITE_EACH_S, len(self._stored.text) / CHARS_A_SECOND)
 
     def to_write(self) -> Steps[str | None]:
-        """The text to be written, of the gangs as they are now; `None`: what is there has all of it.
-
-        Cost: O(gangs + members that changed), and O(gangs log gangs) if anything is to be written.
-        """
+        """The text to be written; `None`: what is there has all. O(gangs + changed members), O(g log g) if due."""
         before, noted = self._noted, dict[GangKey, tuple[Gang, Marks]]()
         for key, gang in self._cache.snapshot().gangs.items():
             yield
@@ -115,18 +113,8 @@ class StartedGangsConfigMap(ControlLoop):
         if not self.problem and all(self._written.issuperset(list(marks.values())[:most]) for _, marks in gangs):
             return None
         yield
-        return "".join(
-            mark for _, marks in sorted(gangs, key=lambda one: one[0].key) for mark in list(marks.values())[:most]
-        )
-
-    async def _adopt(self, stored: StoredText) -> None:
-        """Gangs that are in it have started."""
-        try:
-            self._written, self.problem = _marks_in(stored.text), ""
-        except ValueError as error:
-            self._written, self.problem = frozenset(), f"ConfigMap {self._store.place} is not used: {error}"
-        if self._written:
-            self._cache.note_starts(await in_slices(self._members()))
+        gangs.sort(key=lambda one: one[0].key)
+        return "".join(mark for _, marks in gangs for mark in list(marks.values())[:most])
 
     def _members(self) -> Steps[dict[PodUid, GangKey]]:
         """Members of gangs that this process has not seen start, and that are noted. Cost: O(their members)."""
@@ -154,29 +142,23 @@ class StartedGangsConfigMap(ControlLoop):
 
 
 def mark_of(gang: GangKey, uid: PodUid) -> str:
-    """What stands for this member of this gang.
+    """What stands for this member of this gang: another run, or a pod labelled into another gang, has another.
 
     >>> len(mark_of(GangKey("team/g"), PodUid("u"))) == CHARS
     True
-    >>> mark_of(GangKey("team/g"), PodUid("u")) == mark_of(GangKey("team/h"), PodUid("u"))
-    False
     """
     digest = blake2b(f"{gang}\0{uid}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return urlsafe_b64encode(digest)[:CHARS].decode()
 
 
 def _marks_in(text: str) -> frozenset[str]:
-    """The marks in it. ValueError: it is too long."""
-    if len(text) > MOST_TEXT:
-        raise ValueError(f"it is longer than {MOST_TEXT} characters")
     return frozenset(text[begin : begin + CHARS] for begin in range(0, len(text), CHARS))
 
 
 def _marks_of(gang: Gang, before: Marks) -> Marks:
     """The members to be noted: of those that were, the ones that are there, and others once half of them have gone."""
     alive = [pod.uid for pod in gang.members if counts(pod) and not pod.terminal]
-    there = set(alive)
-    left = {uid: text for uid, text in before.items() if uid in there}
+    left = {uid: before[uid] for uid in alive if uid in before}
     if len(left) >= min(NOTED // 2, len(alive)) and before:
         return left
     bare = [uid for uid in alive if uid not in left]
@@ -189,8 +171,6 @@ def spread(uids: Sequence[PodUid], count: int) -> list[PodUid]:
     >>> spread("abcdefg", 3), spread("ab", 3), spread("abc", 1)
     (['a', 'd', 'g'], ['a', 'b'], ['a'])
     """
-    if count >= len(uids):
-        return list(uids)
-    if count <= 1:
-        return list(uids[:1])
+    if count >= len(uids) or count <= 1:
+        return list(uids[: max(count, 1)])
     return [uids[round(number * (len(uids) - 1) / (count - 1))] for number in range(count)]

@@ -1,12 +1,9 @@
 """Start pods: remove the gate of those that wait at it, wake those that kube-scheduler has parked. One patch each.
 
-Why one path for both: they are the same promise (the plan has a place for the pod now) to pods in two states, and need
-the same order, budget and retries. A changed annotation wakes parked pods (`extender.scheduling.answered_pods`).
-
-Rules: what to send is derived when its turn comes, so nothing outdated is sent; a pod is queued at most once; gangs
-take turns, so a gang of a thousand delays others by a turn and not by a thousand patches; the patch carries the pod's
-uid, so a replaced pod of the same name is never touched; only own pods are patched (docs/safety.md S1). What fails is
-tried again, later each time, while the pod still needs it.
+Why one path for both: the same promise (the plan has a place now), order, budget and retries. A changed annotation
+wakes parked pods (`extender.scheduling.answered_pods`). Rules: what to send is derived when its turn comes; gangs take
+turns, so a gang of a thousand delays others by a turn; the patch carries the pod's uid; only own pods are patched
+(docs/safety.md S1); what fails is tried again, later each time, while the pod still needs it.
 """
 
 import asyncio
@@ -30,7 +27,6 @@ _PLAIN = ""  # Plain pods take turns as one gang: thousands may be woken at once
 _BURST_S = 0.05  # After a pause, as many patches as the limit allows in this time go at once
 _TICK_S = 1e-4  # Closer to its moment a patch is not waited for: clocks are not that exact
 _RETRY = Backoff(0.2, 30.0)
-_UNPROCESSABLE = 422
 _BELIEVE_S = 5.0  # A pod whose gate was removed counts as ungated for this long, although the watch may not show it yet
 
 
@@ -41,10 +37,10 @@ class GateKeeper(Protocol):
         """The patch that removes the pod's gate; `None`: not now."""
 
     def sent(self, pod: Pod) -> None:
-        """It was sent."""
+        """It was."""
 
     def refused(self, pod: Pod, why: str) -> None:
-        """The API server will never accept this pod's patch."""
+        """The API server will never accept it."""
 
 
 @dataclass(eq=False, repr=False)
@@ -72,14 +68,11 @@ class UngateQueue:
         for uid in uids:
             if (retry := self._retries.pop(uid, None)) is not None:
                 retry.cancel()
-            if uid in self._queued:
-                continue
-            pod = self.context.cache.pod(uid)
-            if pod is None:
+            if (pod := self.context.cache.pod(uid)) is None:
                 self._failures.pop(uid, None)
-                continue
-            self._queued.add(uid)
-            self._turns.setdefault(pod.group.key if pod.group is not None else _PLAIN, deque()).append(uid)
+            elif uid not in self._queued:
+                self._queued.add(uid)
+                self._turns.setdefault(pod.group.key if pod.group is not None else _PLAIN, deque()).append(uid)
         if self._turns:
             self._ready.set()
 
@@ -110,7 +103,14 @@ class UngateQueue:
             if early_s > _TICK_S:
                 await asyncio.sleep(early_s)
                 continue  # another task may have used the moment
-            uid = self._next()
+            key, pods = next(iter(self._turns.items()))
+            uid = pods.popleft()
+            self._left -= 1
+            if not pods or self._left <= 0:
+                self._left = _TURN
+                self._turns.move_to_end(key)
+            if not pods:
+                del self._turns[key]
             try:
                 pod = self.context.cache.pod(uid)
                 patch = self._patch(pod) if pod is not None else None
@@ -122,23 +122,14 @@ class UngateQueue:
             finally:
                 self._queued.discard(uid)
 
-    def _next(self) -> PodUid:
-        key, pods = next(iter(self._turns.items()))
-        uid = pods.popleft()
-        self._left -= 1
-        if not pods:
-            del self._turns[key]
-            self._left = _TURN
-        elif self._left <= 0:
-            self._turns.move_to_end(key)
-            self._left = _TURN
-        return uid
-
     def _patch(self, pod: Pod) -> bytes | str | None:
         """The patch of a gated pod, the annotation's value for a parked one, `None` for one that needs neither."""
         if pod.node is not None or pod.deleting or pod.terminal or not self.context.cache.is_own(pod):
             return None
-        if pod.gated and not self._is_ungated(pod.uid):
+        now_s = self.context.clock.monotonic_s()
+        while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
+            self._ungated.popitem(last=False)
+        if pod.gated and pod.uid not in self._ungated:
             return self.gates.patch_for(pod)
         # Any new value is an update to kube-scheduler; the time also shows people when the last one was.
         return f"{self.context.clock.now_s():.3f}"
@@ -155,10 +146,12 @@ class UngateQueue:
             self._failures.pop(pod.uid, None)
         except (ApiError, ApiUnavailableError) as error:
             self.context.telemetry.nudged(action, "error")
-            if isinstance(error, ApiError) and error.status == _UNPROCESSABLE and action == "ungate":
+            if isinstance(error, ApiError) and error.status == 422 and action == "ungate":
                 self.gates.refused(pod, str(error))
-            else:
-                self._again_later(pod)
+                return
+            failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
+            pause_s = _RETRY.delay_s(failures, rng=self.rng)
+            self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))
         else:
             self.context.telemetry.nudged(action, "done")
             self._failures.pop(pod.uid, None)
@@ -166,15 +159,3 @@ class UngateQueue:
                 self._ungated[pod.uid] = self.context.clock.monotonic_s()
                 self._ungated.move_to_end(pod.uid)
                 self.gates.sent(pod)
-
-    def _is_ungated(self, uid: PodUid) -> bool:
-        """Whether its gate was removed a moment ago: what is to be said to it now is a nudge."""
-        now_s = self.context.clock.monotonic_s()
-        while self._ungated and now_s - next(iter(self._ungated.values())) >= _BELIEVE_S:
-            self._ungated.popitem(last=False)
-        return uid in self._ungated
-
-    def _again_later(self, pod: Pod) -> None:
-        failures = self._failures[pod.uid] = self._failures.get(pod.uid, 0) + 1
-        pause_s = _RETRY.delay_s(failures, rng=self.rng)
-        self._retries[pod.uid] = asyncio.get_running_loop().call_later(pause_s, self.add, (pod.uid,))

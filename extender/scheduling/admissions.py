@@ -118,7 +118,7 @@ class Lapses:
         why = f": kube-scheduler says of {refused[0].key}: {refused[0].refusal.rstrip('.')}" if refused else ""
         note = f"Gang {key} was admitted and did not come to bind in time{why}; tried again in {pause_s:.0f} s"
         for pod in gang.pending[:1]:
-            self.context.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
+            self.context.events.post(pod_subject(pod), Happening.ADMISSION_LAPSED, note)
         self.context.decided(Decision(what="lapse", gang=key))
 
     def revoked(self, key: GangKey) -> None:
@@ -301,7 +301,7 @@ class Admissions:
         self._refusals[gang.key] = (gang, why)
         self.context.decided(Decision("ungate", pod.key, gang.key, reason=why))
         note = f"The API server refuses to admit the pod: {why}"
-        self.context.post_event(pod_subject(pod), Happening.ADMISSION_LAPSED, note, "refused")
+        self.context.events.post(pod_subject(pod), Happening.ADMISSION_LAPSED, note, "refused")
         self._open.pop(gang.key, None)
         self.context.cache.set_commitment(gang.key, {})
         self.lapses.refused(gang.key)

@@ -1,17 +1,10 @@
 """Carry out what `scoring.scaling` decides about running jobs: the only place from which jobs are resized.
 
-Rounds, each from what is true then (K7: level-triggered):
-
-1. Look at every job (`jobs`).
-2. Take up changes of a former process that are still under way, from the notes on the jobs (`progress`).
-3. Follow the changes under way, and reserve room for their beneficiaries (`progress`).
-4. Unless workers are being removed for a gang: one pass of `scoring.scaling.grow.adjust`, whose changes are made. If
-   what was removed turns out too little for the gang, it is decided on once more.
-
-Rules: nothing is changed in the quiet time after start, take-over or new lists (docs/safety.md S11), nor while another
-replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a gang that did
-not use the room that was freed for it, or lost it to another client, is not served again before its pods change. What
-the cluster does not show is remembered for these rules, and to rest after a pass (docs/safety.md S15), alone.
+Rounds, each from what is true then (K7: level-triggered): look at every job; take up changes of a former process from
+the notes on the jobs; follow the changes under way; then, unless workers are being removed for a gang, make the changes
+of one pass of `scoring.scaling.grow.adjust`. Rules: nothing is changed in the quiet time (docs/safety.md S11), nor
+while another replica leads; one job has one change at a time; at most one gang at a time has workers removed for it; a
+gang that did not use the room freed for it, or lost it to another client, is not served again before its pods change.
 """
 
 import asyncio
@@ -19,17 +12,14 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from extender.controllers.elastic.intent import Requester, ResizeCause
-from extender.controllers.elastic.jobs import JobViews
+from extender.controllers.elastic.jobs import JobViews, Rooms, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.kinds import NotNow
-from extender.controllers.elastic.progress import Rooms, by_others, facts_of, followed, from_note, steps_on
 from extender.controllers.elastic.records import ElasticParts, Records, Resize, Stage, pods_job
-from extender.controllers.elastic.reported import ReportBook
+from extender.controllers.elastic.reports import ReportBook
 from extender.controllers.elastic.resizes import Resizer
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import in_slices, in_timed_slices
@@ -45,18 +35,7 @@ _AGAIN_S = 5.0  # Time alone ends cool-downs, and a job's report wakes no round
 _SETTLES_S = 3.0  # After the last removed pod is gone, a gang that fits has places in the plan by then
 _STRETCH = 5.0  # Pause after a look at the jobs, or a decision, in its own lengths (docs/safety.md S15)
 
-_ALL_STAY: Final = frozenset({No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE})
-"""Reasons for which a gang waits on although there are elastic jobs"""
-
 _log = logging.getLogger(__name__)
-
-
-class _Pass(msgspec.Struct, frozen=True):
-    """The last pass: another one could come to something if it is not too soon, and not from the same facts again."""
-
-    facts: object = None  # What it was made from, if it came to nothing
-    not_before_s: float = 0.0  # Monotonic, as `again_s`
-    again_s: float = 0.0  # When there may be another from the same facts
 
 
 @dataclass(eq=False, repr=False)
@@ -70,21 +49,19 @@ class Elastic:
     ready: Callable[[], bool]  # Whether all jobs have been read once
     synced: Callable[[], Awaitable[None]]  # Wait until they have been
     _recovered: bool = field(default=False, init=False)  # Whether this term has taken up the notes on the jobs
-    _pass: _Pass = field(default_factory=_Pass, init=False)
+    _not_before_s: float = field(default=0.0, init=False)  # No other pass before (monotonic)
+    _vain: object = field(default=None, init=False)  # The facts that the last pass was made from, if it came to nothing
+    _vain_until_s: float = field(default=0.0, init=False)  # No other pass from the same facts before
     _unused: dict[GangKey, frozenset[PodUid]] = field(default_factory=dict, init=False)
     """gang → its pods when it did not use the room that was freed for it"""
     _due: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def __post_init__(self) -> None:
-        self._records, self._cache, self._planner = (
-            self.parts.records,
-            self.parts.context.cache,
-            self.parts.context.planner,
-        )
-        self._rooms = Rooms(self.parts)
-        self._resizes = Resizer(self.parts, self.options.dry_run)
-        self._views = JobViews(self.parts, self.options)
-        self.parts.jobs.on_change = self._due.set
+        parts = self.parts
+        self._records, self._cache, self._planner = parts.records, parts.context.cache, parts.context.planner
+        self._rooms, self._resizes = Rooms(parts), Resizer(parts, self.options.dry_run)
+        self._views = JobViews(parts, self.options)
+        parts.jobs.on_change = self._due.set
 
     async def run(self) -> None:
         """Once all jobs are known, one round after each change of a job, and each `EVERY_S`, until cancelled."""
@@ -105,10 +82,7 @@ class Elastic:
             await asyncio.sleep(pause_s)
 
     def recover(self) -> None:
-        """Take up what a former process, or leader, has started; before the first plan of a term is made.
-
-        Why so early: that plan would give the room, which the removed pods are just leaving, to any gang.
-        """
+        """Take up what a former process, or leader, has started; the first plan would give that room to any gang."""
         if not self.ready():  # the first round will do it
             return
         for seen in self.parts.jobs.all():
@@ -119,7 +93,7 @@ class Elastic:
 
     def forget(self) -> None:
         """Know nothing of changes under way, as after a restart; the next round takes them up again."""
-        self._rooms.forget()
+        self._rooms.agree_with(())
         self._unused.clear()
         for view in self._records.views.values():
             view.succeeded()
@@ -141,19 +115,14 @@ class Elastic:
         for change in self._follow():
             await self._resizes.step(change)
         served, ready = self._served()
-        now_s, last = self.parts.context.clock.monotonic_s(), self._pass
-        due = now_s >= last.not_before_s and (now_s >= last.again_s or self._facts() != last.facts)
+        now_s = self.parts.context.clock.monotonic_s()
+        due = now_s >= self._not_before_s and (now_s >= self._vain_until_s or self._facts() != self._vain)
         if self.parts.may_change() and ready and due:
             await self._adjust(served)
         return took_s
 
-    # -- changes under way --------------------------------------------------------------------------------------------
-
     def _follow(self) -> Sequence[Resize]:
-        """Bring each change under way up to date, and reserve room for those that wait for it.
-
-        Gives those whose next worker is to leave.
-        """
+        """Bring each change under way up to date, and reserve room for it; those whose next worker is to leave."""
         parts, now_s = self.parts, self.parts.context.clock.now_s()
         next_ones: list[Resize] = []
         for change in self._records.open_changes():
@@ -172,10 +141,10 @@ class Elastic:
         return next_ones
 
     def _served(self) -> tuple[GangKey | None, bool]:
-        """The gang for which room is being made, and whether anything may be decided beside.
+        """The gang for which room is being made, and whether anything may be decided.
 
-        If all removed pods are gone and the gang still waits for room, it is decided on once more, and nothing else is:
-        a former process may have died, or been refused, in the middle of a plan.
+        If all removed pods are gone and the gang still waits for room, it alone is decided on once more: a former
+        process may have died, or been refused, in the middle of a plan.
         """
         changes = [one for one in self._records.open_changes() if one.shrinks and one.intent.beneficiary is not None]
         if not changes:
@@ -185,8 +154,6 @@ class Elastic:
         waiting = self._planner.current.waiting.get(key) if key is not None else None
         gone = all(one.stage is Stage.FREED and (one.gone_s or late_s) <= late_s for one in changes)
         return key, gone and waiting is not None and waiting.reason in WANTS_ROOM
-
-    # -- new changes --------------------------------------------------------------------------------------------------
 
     def _facts(self) -> object:
         """What decisions are made from, but for the time and what the jobs' metrics say."""
@@ -210,8 +177,8 @@ class Elastic:
         facts, policy, at_s = self._facts(), planner.policy, clock.now_s()
         decided = await planner.ask(adjust, snapshot, planner.current, jobs, demands, policy, self.options, now_s=at_s)
         now_s = clock.monotonic_s()
-        same = facts if not decided.changes else None
-        self._pass = _Pass(same, now_s + _STRETCH * (now_s - began_s), now_s + _AGAIN_S)
+        self._vain = facts if not decided.changes else None
+        self._not_before_s, self._vain_until_s = now_s + _STRETCH * (now_s - began_s), now_s + _AGAIN_S
         remember(self._records, decided)
         post_why_none_shrinks(parts, decided.scale_in)
         if served in (None, decided.scale_in.beneficiary):
@@ -245,9 +212,6 @@ def _uids(gang: Gang | None) -> frozenset[PodUid]:
     return frozenset(pod.uid for pod in gang.members) if gang is not None else frozenset()
 
 
-# -- in words for people ----------------------------------------------------------------------------------------------
-
-
 def remember(records: Records, decided: Adjustment) -> None:
     """Record why each job keeps its size, and why no job shrinks for the first waiting gang. O(jobs)."""
     given = records.verdict = decided.scale_in
@@ -260,33 +224,18 @@ def remember(records: Records, decided: Adjustment) -> None:
 
 
 def post_why_none_shrinks(parts: ElasticParts, given: ScaleIn) -> None:
-    """An Event on the waiting gang's job (on one of its pods, if that is no job we know) when no job shrinks for it.
-
-    Once for each reason in a while; nothing while room is on its way to it. Cost: O(jobs).
-    """
+    """An Event on the waiting gang's job, or else a pod of it, when no job shrinks for it. Cost: O(jobs)."""
     gang = parts.context.cache.gang(given.beneficiary) if given.beneficiary is not None else None
-    if gang is None or given.reason not in _ALL_STAY:
+    if gang is None or given.reason not in (No.NO_JOB, No.NOT_ENOUGH, No.GIVEN_TO_OTHERS, No.TOO_WIDE):
         return
     first = gang.members[0]
-    about = pod_subject(first)
-    for seen in parts.jobs.all() if first.job is not None else ():
-        if pods_job(seen) == first.job:
-            about = parts.subject(seen)
-    parts.context.post_event(about, Happening.GANG_WAITING, why_none_shrinks(given), f"elastic: {given.reason}")
-
-
-def why_none_shrinks(given: ScaleIn) -> str:
-    """Why no running job gives up workers for the first waiting gang, with how many jobs keep theirs for which reason.
-
-    >>> from scoring.ids import GangKey, Namespace
-    >>> heavy = JobRefusal(JobKey(Namespace("a"), "Job.batch", "j"), No.NOT_LIGHTER, "ω′ 2, the gang's 1")
-    >>> why_none_shrinks(ScaleIn(GangKey("a/g"), reason=No.NO_JOB, refusals=(heavy,))).partition("; ")[2]
-    '1 job: the job is heavier than the gang, or as heavy and earlier'
-    """
+    jobs = [seen for seen in parts.jobs.all() if pods_job(seen) == first.job]
+    about = parts.subject(jobs[-1]) if jobs else pod_subject(first)
     counts = Counter(one.reason.value for one in given.refusals)
     reasons = [f"{count} job{'s' if count > 1 else ''}: {reason}" for reason, count in sorted(counts.items())]
     detail = f" ({given.detail})" if given.detail else ""
-    return "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
+    note = "; ".join([f"No running job gives up workers for it: {given.reason}{detail}", *reasons])
+    parts.context.events.post(about, Happening.GANG_WAITING, note, f"elastic: {given.reason}")
 
 
 def cause_of(one: Change, job: ElasticJob, demands: Mapping[JobKey, int]) -> ResizeCause:

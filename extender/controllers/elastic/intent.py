@@ -1,9 +1,7 @@
 """The last change of a job, as an annotation on the job itself: what survives us (docs/safety.md S11, K7).
 
-Why on the job and in the same patch as the worker count: a reader finds both or neither, so a change is never half
-known, and no database of ours can disagree with the cluster. Rules: an intent counts only with our signature for this
-very job (docs/safety.md S22), and while the job still has the worker count that it names; after another client's
-change it is history, and that change stands.
+Why on the job and in the same patch as the worker count: a reader finds both or neither. Rules: an intent counts only
+with our signature for this very job (docs/safety.md S22), and while the job still has the worker count that it names.
 """
 
 from collections.abc import Mapping
@@ -19,7 +17,6 @@ from scoring.ids import GangKey
 
 LAST_CHANGE = NoteKind.LAST_CHANGE.value
 _HOUR_S = 3600.0
-_MOST_TIMES = 32
 _WHY_CHARS = 500
 
 
@@ -38,30 +35,20 @@ class ResizeCause(msgspec.Struct, frozen=True):
     beneficiary: GangKey | None = None
 
 
-_NAMES = {
-    # field → in the annotation; others go by their own names
-    "before": "from",
-    "after": "to",
-    "at_s": "at",
-    "requester": "who",
-    "beneficiary": "for",
-    "grow_back_to": "growBackTo",
-    "changes_s": "changes",
-}
-
-
-class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
+class Intent(msgspec.Struct, frozen=True):
     """What we last made of a job's worker count, and the annotation's JSON. Times are Unix seconds."""
 
-    before: int
-    after: int
-    at_s: float
-    requester: Requester
+    before: int = msgspec.field(name="from")
+    after: int = msgspec.field(name="to")
+    at_s: float = msgspec.field(name="at")
+    requester: Requester = msgspec.field(name="who")
     why: str = ""
-    beneficiary: GangKey | None = None  # The gang that workers were taken away for
-    grow_back_to: int | None = None  # Workers before the first were taken away; `None`: it has them again
+    beneficiary: GangKey | None = msgspec.field(name="for", default=None)  # The gang that workers were taken away for
+    grow_back_to: int | None = msgspec.field(name="growBackTo", default=None)
+    """Workers before the first were taken away; `None`: it has them again"""
     most: int | None = None  # Workers it was submitted with: its maximum where it names none
-    changes_s: tuple[float, ...] = ()  # Our changes within the hour before `at_s` and at it, oldest first
+    changes_s: tuple[float, ...] = msgspec.field(name="changes", default=())
+    """Our changes within the hour before `at_s` and at it, oldest first"""
     target: int | None = None  # Where `after` is a step on the way: to how many; `None`: it is the end
 
     @property
@@ -87,7 +74,7 @@ class Intent(msgspec.Struct, frozen=True, rename=_NAMES):
 def next_intent(
     last: Intent | None, *, cause: ResizeCause, before: int, after: int, at_s: float, one_by_one: bool = False
 ) -> Intent:
-    """The intent of one more change. `last` is the job's own; it is left out of account unless it stood at `before`.
+    """The intent of one more change; `last` is the job's own, and counts if it stood at `before`.
 
     `one_by_one`: workers leave one after the other, so this is the first step to `after`.
 
@@ -99,18 +86,15 @@ def next_intent(
     >>> grown.grow_back_to, grown.most, grown.changes_s
     (None, 6, (9.0, 11.0))
     """
-    known = last if last is not None and last.stands(before) else None
-    back = known.grow_back_to if known is not None else None
+    known = last if last is not None and last.stands(before) else Intent(before, before, at_s, cause.requester)
+    back = known.grow_back_to or 0
     if after < before and cause.beneficiary is not None:
-        back = max(before, back or 0)
-    if back is not None and after >= back:
-        back = None
-    most = max(before, known.most or 0) if known is not None else before
-    times = tuple(at for at in (known.changes_s if known is not None else ()) if at > at_s - _HOUR_S)
+        back = max(before, back)
+    most = max(before, known.most or 0)
     first = before - 1 if one_by_one and after < before else after
-    target = after if first != after else None
-    changes_s = (*times, at_s)[-_MOST_TIMES:]
-    return Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, back, most, changes_s, target)
+    changes_s = (*(at for at in known.changes_s if at > at_s - _HOUR_S), at_s)[-32:]
+    intent = Intent(before, first, at_s, cause.requester, cause.why, cause.beneficiary, most=most, changes_s=changes_s)
+    return replace(intent, grow_back_to=back if back > after else None, target=after if first != after else None)
 
 
 def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
@@ -125,15 +109,7 @@ def encoded(intent: Intent, bearer: Bearer, notes: Notes) -> str:
 
 
 def intent_of(annotations: Mapping[str, Any], bearer: Bearer, notes: NoteReader) -> Intent | None:
-    """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one).
-
-    >>> notes, job = Notes(b"k" * 32), Bearer("batch/v1", "Job", "a", "j", "u")
-    >>> one = Intent(6, 2, 9.5, Requester.QUEUE, "why", GangKey("a/h"), 6, 6, (1.0, 9.5))
-    >>> intent_of({LAST_CHANGE: encoded(one, job, notes)}, job, notes) == one
-    True
-    >>> intent_of({LAST_CHANGE: "by hand"}, job, notes) is None
-    True
-    """
+    """Read a job's annotation; `None`: it has none, or one that is not ours (people may edit it, or write one)."""
     text = annotations.get(LAST_CHANGE)
     content = notes.read(NoteKind.LAST_CHANGE, bearer, text) if isinstance(text, str) else None
     return note_from_json(_INTENT, content)

@@ -1,26 +1,32 @@
-"""Jobs as decisions and people see them: what each object says, joined with its pods, its gang, and what others do.
+"""Jobs as decisions see them: what each object says, joined with its pods, its gang, and what others do.
 
-Rules: whatever is in doubt makes a text, and a job with a text is left alone; a job that claims to be elastic and must
-be left alone for good gets an Event with it. What looks as it did at the last look is not looked at more closely,
-because a cluster has thousands of jobs and few of them change within a second.
+And how far their changes have come, with the room that is reserved meanwhile (docs/safety.md S13). Rules: whatever is
+in doubt makes a text, and a job with a text is left alone; a job that claims to be elastic and must be left alone for
+good gets an Event with it; of thousands of jobs only those that look different are looked at closely. Level-triggered,
+so a missed event, a restart in the middle and a slow kubelet all come to the same end; every stage ends. What is
+reserved follows from the changes under way alone, as if the removed pods were gone.
 """
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+from msgspec.structs import replace
+
 from extender.controllers.elastic.kinds import KINDS, MIN_WORKERS, NotNow, Seen, Unsafe
-from extender.controllers.elastic.records import ElasticParts, JobView, pods_job
+from extender.controllers.elastic.records import ElasticParts, JobView, Resize, Stage, pods_job, runs
 from extender.controllers.events.recorder import Happening, pod_subject
 from extender.runtime.slices import Steps
-from scoring.ids import GangKey
+from scoring.ids import GangKey, NodeName, PodUid
 from scoring.model import Gang, Phase, Pod, Role
+from scoring.model.snapshot import Reservation
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, Options, Wants
+from scoring.scaling.shrink import without_workers
 
 OTHERS_EVERY_S = 30.0
-_ASKS = frozenset({"min-workers", "max-workers"})
 
 
 def gang_key_of(pods: Sequence[Pod]) -> GangKey | None:
@@ -39,50 +45,37 @@ def view_of(
 ) -> JobView:
     """The job's view, from all pods that carry its name and the gang that they form. Cost: O(pods).
 
-    `hindrance`: what else is known that speaks against a change.
+    What is not said of the bounds is as it is now. `hindrance`: what else is known that speaks against a change.
     """
     workers = [pod for pod in pods if pod.role is Role.WORKER and pod.index is not None]
-    least, most = _bounds(seen, gang, workers)
-    intent = seen.intent
+    intent, bounds, standing = seen.intent, seen.bounds, 0
+    if intent is not None and intent.stands(seen.workers):
+        standing = intent.most or 0
+    least = bounds.least if bounds.least is not None else seen.workers
+    if gang is not None and not KINDS[seen.key.kind].roles:
+        least = max(least, gang.min_member - (len(gang.members) - len(workers)))
+    most = bounds.most if bounds.most is not None else max(standing, seen.workers)
+    no_gang = None if gang is not None and gang.actionable else NotNow.NO_GANG
+    there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
+    unsettled = None if there == set(range(seen.workers)) else NotNow.UNSETTLED
     job = ElasticJob(
         key=seen.key,
         uid=seen.uid,
         gang=gang.key if gang is not None else GangKey(""),
         workers=seen.workers,
-        min_workers=least,
-        max_workers=most,
+        min_workers=max(least, 1),
+        max_workers=max(most, least, 1),
         indexes={pod.uid: pod.index for pod in workers if pod.index is not None},
-        refusal=seen.unsafe or hindrance or _refusal(seen, gang, workers),
+        refusal=seen.unsafe or hindrance or seen.rests or no_gang or unsettled,
         wants=seen.wants or default_wants,
         changed_s=intent.at_s if intent is not None else None,
         changes_s=intent.changes_s if intent is not None else (),
         grow_back_to=intent.grow_back_to if intent is not None and intent.stands(seen.workers) else None,
     )
-    elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not seen.bounds.bad
+    elastic = gang is not None and seen.claims and seen.rests is not NotNow.ENDED and not bounds.bad
     running = JobState.RUNNING if any(pod.phase is Phase.RUNNING for pod in workers) else JobState.WAITING
     state = JobState.COMPLETED if seen.rests is NotNow.ENDED else running
     return JobView(seen, gang, hindrance, job, elastic, state)
-
-
-def _bounds(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> tuple[int, int]:
-    """Least and most workers: what is said, within what the gang allows; what is not said is as it is now."""
-    least = seen.bounds.least if seen.bounds.least is not None else seen.workers
-    if gang is not None and not KINDS[seen.key.kind].roles:
-        others = len(gang.members) - len(workers)
-        least = max(least, gang.min_member - others)
-    intent = seen.intent
-    submitted = intent.most if intent is not None and intent.stands(seen.workers) else None
-    most = seen.bounds.most if seen.bounds.most is not None else max(submitted or 0, seen.workers)
-    return max(least, 1), max(most, least, 1)
-
-
-def _refusal(seen: Seen, gang: Gang | None, workers: Sequence[Pod]) -> NotNow | None:
-    if seen.rests is not None:
-        return seen.rests
-    if gang is None or not gang.actionable:
-        return NotNow.NO_GANG
-    there = {pod.index for pod in workers if not pod.deleting and pod.phase is not Phase.FAILED}
-    return None if there == set(range(seen.workers)) else NotNow.UNSETTLED
 
 
 @dataclass(eq=False, repr=False)
@@ -116,10 +109,7 @@ class JobViews:
         parts.records.views = views
 
     def look_for_others(self) -> None:
-        """Write an Event for each gang that asks to be elastic, and whose pods belong to no job that we know.
-
-        An annotation that does nothing looks like a fault of the cluster. Cost: O(gangs), each `OTHERS_EVERY_S`.
-        """
+        """An Event for each gang that asks to be elastic and is no job we know. O(gangs), each `OTHERS_EVERY_S`."""
         parts, now_s = self.parts, self.parts.context.clock.monotonic_s()
         if now_s < self._others_at_s:
             self._others_at_s = min(self._others_at_s, now_s + OTHERS_EVERY_S)
@@ -128,33 +118,188 @@ class JobViews:
         known = set(map(pods_job, parts.jobs.all()))
         for gang in parts.context.cache.snapshot().gangs.values():
             first = gang.members[0]
-            if gang.own and first.job not in known and any(name in _ASKS for name, _ in gang.options):
-                why = "its pods belong to no controller"
-                if first.owner is not None:
-                    kind = f"{first.owner.kind} ({first.owner.api_version})"
-                    why = f"how jobs of kind {kind} are resized is not known"
+            asks = not {"min-workers", "max-workers"}.isdisjoint(dict(gang.options))
+            if gang.own and first.job not in known and asks:
+                why, owner = "its pods belong to no controller", first.owner
+                if owner is not None:
+                    why = f"how jobs of kind {owner.kind} ({owner.api_version}) are resized is not known"
                 note = f"It is not resized, because {why}"
-                parts.context.post_event(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
+                parts.context.events.post(pod_subject(first), Happening.JOB_NOT_RESIZED, note, "kind")
 
     def _same_or_new(self, seen: Seen, former: JobView | None, hindrance: Unsafe | NotNow | None) -> JobView:
         parts, cache = self.parts, self.parts.context.cache
-        if former is not None and former.seen is seen and former.hindrance == hindrance:
-            gang = former.gang
-            if gang is not None and cache.gang(gang.key) is gang:  # its members are those that they were
-                return former
+        gang = former.gang if former is not None and former.seen is seen and former.hindrance == hindrance else None
+        if gang is not None and cache.gang(gang.key) is gang and former is not None:
+            return former  # its members are those that they were
         pods = cache.pods.of_job(pods_job(seen))
         key = gang_key_of(pods)
         gang = cache.gang(key) if key is not None else None
         view = view_of(seen, pods, gang, hindrance, default_wants=self.options.metrics.default)
         if former is not None:
             view.wish, view.failures, view.again_s = former.wish, former.failures, former.again_s
-        if (seen.claims or seen.asks) and view.job.refusal in list(Unsafe):
+        asked, least = seen.bounds.asked, seen.bounds.least
+        asks = asked is not None and (asked < seen.workers or seen.workers == 0)  # 0: its workers are not known
+        if (seen.claims or asks) and view.job.refusal in list(Unsafe):
             parts.post_job_event(seen, Happening.JOB_NOT_RESIZED, f"It is not resized, because {view.job.refusal}")
-        elif seen.limited:
-            words = f"Its pods have {seen.bounds.source} {seen.bounds.least}: it never has fewer workers than that, so"
-            note = f"{words} annotation {MIN_WORKERS}={seen.bounds.asked} has no effect; lower the label"
+        elif asked is not None and least is not None and asked < least:
+            words = f"Its pods have {seen.bounds.source} {least}: it never has fewer workers than that, so"
+            note = f"{words} annotation {MIN_WORKERS}={asked} has no effect; lower the label"
             parts.post_job_event(seen, Happening.MISTAKE, note)
         if seen.bad_wants:
             words = ", ".join(Wants)
             parts.post_job_event(seen, Happening.MISTAKE, f"Annotation netgang.io/scaling is none of {words}")
         return view
+
+
+ARRIVES_S = 30.0  # A patch that the watch does not show after this long never took effect
+REMOVAL_S = 600.0  # How long it may take until removed pods are gone
+RESERVE_S = 120.0  # Until the gang runs: twice as long as an admitted one may take to come to bind
+GROWTH_S = 300.0  # Until added workers have nodes; others may grow there afterwards
+
+
+class ChangeFacts(msgspec.Struct, frozen=True):
+    """What can be seen now of one change."""
+
+    seen: Seen | None  # The job; `None`: it is gone
+    left: int  # Removed pods that still take room
+    ending: int  # Of them those that the job has to remove by now
+    bound: int  # Workers on nodes
+    waits: bool  # The beneficiary exists and does not run yet
+    runs: bool  # The beneficiary runs
+
+
+def followed(change: Resize, facts: ChangeFacts, *, now_s: float) -> Resize:
+    """The change as it is now; the same object if nothing is new."""
+    stage = _stage(change, facts, now_s=now_s)
+    if stage is change.stage:
+        return change
+    if stage is Stage.FREED:
+        return replace(change, stage=stage, gone_s=now_s)
+    gone_s = now_s if change.shrinks and facts.left == 0 and change.gone_s is None else change.gone_s
+    return replace(change, stage=stage, intent=replace(change.intent, target=None), gone_s=gone_s, ended_s=now_s)
+
+
+def by_others(change: Resize, facts: ChangeFacts) -> bool:
+    """Whether another client gave the job another worker count meanwhile."""
+    seen, wanted = facts.seen, change.intent.after
+    if seen is None or seen.uid != change.uid or seen.workers == wanted:
+        return False
+    intent, former = seen.intent, change.intent.before if change.stepped_s is None else wanted + 1
+    # our note says that the last patch took effect, whatever the worker count is by now
+    arrived = intent is not None and (intent.at_s, intent.after) == (change.intent.at_s, wanted)
+    return arrived or seen.workers != former
+
+
+def steps_on(change: Resize, facts: ChangeFacts) -> bool:
+    """Whether it is time to remove the next worker, where they leave one by one."""
+    seen, intent = facts.seen, change.intent
+    due = change.stage is Stage.REMOVING and intent.target is not None and facts.ending == 0
+    return due and seen is not None and seen.workers == intent.after
+
+
+def _stage(change: Resize, facts: ChangeFacts, *, now_s: float) -> Stage:
+    seen, intent = facts.seen, change.intent
+    if seen is None or seen.uid != change.uid or seen.rests in (NotNow.ENDED, NotNow.DELETED):
+        return Stage.OVERRULED
+    age_s = now_s - (change.stepped_s if change.stepped_s is not None else intent.at_s)
+    if seen.workers != intent.after:
+        on_the_way = not by_others(change, facts) and age_s <= ARRIVES_S
+        return change.stage if on_the_way else Stage.OVERRULED
+    if not change.shrinks:
+        if facts.bound >= intent.goal:
+            return Stage.DONE
+        return change.stage if age_s <= GROWTH_S else Stage.GIVEN_BACK
+    gone = facts.left == 0 and intent.target is None
+    in_time = change.stage if age_s <= REMOVAL_S else Stage.GIVEN_BACK
+    if intent.beneficiary is None:
+        return Stage.DONE if gone else in_time
+    if facts.runs:
+        return Stage.DONE
+    if not facts.waits:
+        return Stage.GIVEN_BACK
+    if change.stage is Stage.REMOVING:
+        return Stage.FREED if gone else in_time
+    return change.stage if now_s - (change.gone_s or intent.at_s) <= RESERVE_S else Stage.GIVEN_BACK
+
+
+def from_note(parts: ElasticParts, seen: Seen) -> Resize | None:
+    """The last change of a job; `None`: it has no note of ours, or is not as that says. Cost: O(its pods).
+
+    One for a gang that still waits is under way, and one without a beneficiary whose pods are still going.
+    """
+    intent, now_s = seen.intent, parts.context.clock.now_s()
+    if intent is None or not intent.stands(seen.workers):
+        return None
+    change = Resize(seen.key, seen.uid, intent, Stage.REMOVING)
+    gang = parts.beneficiary(change)
+    steps = intent.before - intent.goal if intent.target is not None else 1
+    waits = gang is not None and not runs(gang) and now_s - intent.at_s < steps * REMOVAL_S + RESERVE_S
+    if change.shrinks and (waits or (intent.beneficiary is None and parts.surplus(seen, intent.goal))):
+        return replace(change, stepped_s=now_s if intent.target is not None else None)
+    return replace(change, intent=replace(intent, target=None), stage=Stage.DONE)
+
+
+def facts_of(parts: ElasticParts, change: Resize) -> ChangeFacts:
+    """What can be seen of a change now. Cost: O(pods of the job)."""
+    seen, beneficiary = parts.jobs.get(change.job), parts.beneficiary(change)
+    running = beneficiary is not None and runs(beneficiary)
+    workers, left, ending = (
+        [pod for pod in parts.surplus(seen, least) if pod.node is not None] if seen is not None else []
+        for least in (0, change.intent.goal, change.intent.after)
+    )
+    return ChangeFacts(
+        seen=seen,
+        left=len(left),
+        ending=len(ending),
+        bound=sum(1 for pod in workers if not pod.deleting),
+        waits=beneficiary is not None and not running,
+        runs=running,
+    )
+
+
+class Rooms:
+    """The claims that we have set."""
+
+    def __init__(self, parts: ElasticParts) -> None:
+        self._parts, self._cache = parts, parts.context.cache
+        self._mine: dict[GangKey, Reservation] = {}
+
+    def keep(self, gang: GangKey, places: Mapping[PodUid, NodeName], givers: Iterable[GangKey]) -> None:
+        """Reserve room for the gang from now on."""
+        self._mine[gang] = Reservation(gang, dict(places), tuple(sorted(set(givers))))
+        self._cache.set_claim(self._mine[gang])
+
+    def release(self, gang: GangKey) -> None:
+        """Reserve none for it any more."""
+        if self._mine.pop(gang, None) is not None:
+            self._cache.clear_claim(gang)
+
+    def agree_with(self, changes: Sequence[Resize]) -> None:
+        """Reserve room for the gangs that wait for these open changes, and for no others."""
+        wanted: dict[GangKey, list[Resize]] = {}
+        for change in changes:
+            gang = self._parts.beneficiary(change)
+            if gang is not None and change.shrinks and not runs(gang):
+                wanted.setdefault(gang.key, []).append(change)
+        for key in self._mine.keys() - wanted.keys():
+            self.release(key)
+        for key, theirs in wanted.items():
+            claim, waiting = self._mine.get(key), self._cache.gang(key)
+            uids = {pod.uid for pod in waiting.members} if waiting is not None else set()
+            if claim is None or not uids.issuperset(claim.assignment):
+                jobs = [(seen, one) for one in theirs if (seen := self._parts.jobs.get(one.job)) is not None]
+                going = [pod for seen, one in jobs for pod in self._parts.surplus(seen, one.intent.goal)]
+                places = self._places(key, [pod for pod in going if pod.node is not None])
+                givers = [gang_key_of(self._cache.pods.of_job(pods_job(seen))) for seen, _ in jobs]
+                if places is not None:
+                    self.keep(key, places, (giver for giver in givers if giver is not None))
+
+    def _places(self, key: GangKey, going: Sequence[Pod]) -> Mapping[PodUid, NodeName] | None:
+        """Where the gang's minimum goes once these pods are gone; `None`: nowhere. Cost: one placement."""
+        snapshot, planner = self._cache.snapshot(), self._parts.context.planner
+        gang, plan = snapshot.gangs.get(key), planner.current
+        if gang is None or (key not in plan.waiting and planner.snapshot is not None):
+            return None
+        now_s = self._parts.context.clock.now_s()
+        placed = without_workers(snapshot, plan, gang, planner.policy, now_s=now_s, cache=planner.cache).place(going)
+        return placed.nodes if placed is not None else None

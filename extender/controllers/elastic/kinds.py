@@ -1,26 +1,23 @@
 """The kinds of jobs whose worker count may be changed: a table, how a job is read, and the patch that resizes it.
 
-Why one record for all: the code that decides and patches need not know a TFJob from an Indexed Job. Rules: a kind is
-here or it is left alone; what is not said is never guessed, so a job without a minimum is not elastic; whatever makes a
-change unsafe is one of a closed set of texts; own annotations on the job win over the same on the pod template, and
-both over what the framework says. Raw JSON comes in and values or patches go out. What the table relies on:
+Rules: a kind is here or it is left alone; what is not said is never guessed, so a job without a minimum is not elastic;
+own annotations on the job win over the same on the pod template, and both over what the framework says. Raw JSON comes
+in and values or patches go out. What the table relies on:
 
 - Indexed Job (Kubernetes 1.31 and later): `completions` may change only together with `parallelism` and to the same
-  value; then the pods with the highest indexes go and count as no failure. Reducing `parallelism` alone would let the
-  Job controller choose others. The gang's minimum is written in the pods (label `min-available`) or in a PodGroup that
-  people made: both are limits for us and never changed. Where nothing else is said, the label is the minimum.
+  value (alone, the Job controller would choose): then the pods with the highest indexes go and count as no failure. The
+  gang's minimum in the pods (label `min-available`) or in a PodGroup is a limit for us, or else the minimum.
 - JobSet (0.12 with its gate ElasticJobSet): elastic by our annotation alone, and with exactly one replicated Job of one
   replica that is not named in `netgang.io/fixed`; without the gate the patch is refused, which is then said.
 - Kubeflow's jobs (training-operator 1.8 and 1.9, mpi-operator 0.8): defaults and the spelling of roles are only in the
-  operator's memory, so roles are compared without regard to case, a missing `replicas` is 1, and the patch uses the key
-  as it is stored. The operators write the PodGroup's minMember at each sync: schedulingPolicy.minAvailable, else all
-  replicas. So a job that is resized gets its minimum there, in the same patch.
+  operator's memory, so roles are compared without regard to case, and the patch uses the key as it is stored. The
+  operators write the PodGroup's minMember at each sync, schedulingPolicy.minAvailable or else all replicas: so a job
+  that is resized gets its minimum there, in the same patch.
 - TFJob: a worker that is stopped while it runs counts as failed, and the job with it, unless enableDynamicWorker is
   set; a chief gets no cluster in that mode. Worker 0 decides success. Workers must leave one by one: while a higher
-  index still ends, the operator takes a lower one that is gone for missing, and in dynamic mode it then asks for the
-  address of a worker that the job does not have, and crashes (1.8.1, seen).
-- PyTorchJob: failed pods count only when fewer run than are wanted, so shrinking is safe. Without elasticPolicy
-  torchrun has a fixed number of nodes.
+  index still ends, the operator takes a lower one that is gone for missing, then asks for the address of a worker that
+  the job does not have, and crashes (1.8.1, seen).
+- PyTorchJob: failed pods count only when fewer run than are wanted. Without elasticPolicy torchrun's nodes are fixed.
 - MPIJob: only a launcher that reads its hosts again survives; the object does not say, so our annotation must.
 """
 
@@ -42,13 +39,7 @@ MIN_WORKERS: Final = "netgang.io/min-workers"
 MAX_WORKERS: Final = "netgang.io/max-workers"
 SCALING: Final = "netgang.io/scaling"
 FIXED: Final = "netgang.io/fixed"  # On a JobSet: replicated Jobs that are no workers, separated by commas
-_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-_KUEUE_MINIMUM: Final = "kueue.x-k8s.io/job-min-parallelism"
-_MIN_AVAILABLE: Final = "pod-group.scheduling.sigs.k8s.io/min-available"
 _WORKER: Final = "worker"
-_COUNT_DIGITS: Final = 6
-_LABEL_CHARS: Final = 63
-_MOST: Final = 2**31 - 1  # the API's counts are int32
 
 
 class Unsafe(StrEnum):
@@ -85,7 +76,7 @@ class NotNow(StrEnum):
 
 
 class WorkerBounds(msgspec.Struct, frozen=True):
-    """Least and most workers; `source` says where the minimum is from. `None`: not said."""
+    """Least and most workers, and where the minimum is from. `None`: not said."""
 
     least: int | None = None
     most: int | None = None
@@ -102,7 +93,7 @@ class Seen(msgspec.Struct, frozen=True):
     workers: int
     bounds: WorkerBounds
     unsafe: Unsafe | None
-    rests: NotNow | None  # Suspended, restarting, deleted or ended; `None`: it runs, or is about to
+    rests: NotNow | None  # `None`: it runs, or is about to
     intent: Intent | None = None  # What we last made of it
     wants: Wants | None = None  # `None`: it does not say
     bad_wants: bool = False  # What it says is not one of the words
@@ -113,18 +104,6 @@ class Seen(msgspec.Struct, frozen=True):
         least, most = self.bounds.least, self.bounds.most
         changed = self.intent is not None and self.intent.stands(self.workers)
         return self.bounds.bad or (least is not None and least < self.workers) or (most or 0) > self.workers or changed
-
-    @property
-    def asks(self) -> bool:
-        """Whether an annotation asks for fewer workers, or for some of a job whose workers are not known."""
-        asked = self.bounds.asked
-        return asked is not None and (asked < self.workers or self.workers == 0)
-
-    @property
-    def limited(self) -> bool:
-        """Whether an annotation asks for fewer workers than the pods' own min-available."""
-        bounds = self.bounds
-        return bounds.asked is not None and bounds.least is not None and bounds.asked < bounds.least
 
 
 Rule = Callable[[Json, Mapping[str, Json]], bool]  # Spec, roles → whether this makes a change unsafe
@@ -152,7 +131,7 @@ class JobKind(msgspec.Struct, frozen=True):
     @property
     def collection(self) -> str:
         """URL path of all of them."""
-        return f"/apis/{self.group}/{self.version}/{self.plural}"
+        return f"/apis/{self.api_version}/{self.plural}"
 
     @property
     def name(self) -> str:
@@ -160,7 +139,6 @@ class JobKind(msgspec.Struct, frozen=True):
         return f"{self.kind}.{self.group}"
 
 
-_JOB_ENDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 _KUBEFLOW = ("kubeflow.org/training-operator", "kubeflow.org/mpi-operator"), ("Succeeded", "Failed")
 _TF_RULES: tuple[tuple[Unsafe, Rule], ...] = (
     (Unsafe.STATIC_WORKERS, lambda spec, _: spec.get("enableDynamicWorker") is not True),
@@ -175,6 +153,7 @@ _PYTORCH_RULES: tuple[tuple[Unsafe, Rule], ...] = (
 _MPI_RULES: tuple[tuple[Unsafe, Rule], ...] = (
     (Unsafe.LAUNCHER_WORKS, lambda spec, _: bool(spec.get("runLauncherAsWorker"))),
 )
+_JOB_ENDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet")
 JOB = JobKind("batch", "v1", "Job", "jobs", ("kubernetes.io/job-controller",), _JOB_ENDS)
 TF_JOB = JobKind(
     "kubeflow.org", "v1", "TFJob", "tfjobs", *_KUBEFLOW, "tfReplicaSpecs", _TF_RULES, infers=True, one_by_one=True
@@ -183,14 +162,8 @@ PYTORCH_JOB = JobKind(
     "kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", *_KUBEFLOW, "pytorchReplicaSpecs", _PYTORCH_RULES, infers=True
 )
 MPI_JOB = JobKind("kubeflow.org", "v2beta1", "MPIJob", "mpijobs", *_KUBEFLOW, "mpiReplicaSpecs", _MPI_RULES)
-JOB_SET = JobKind(
-    "jobset.x-k8s.io",
-    "v1alpha2",
-    "JobSet",
-    "jobsets",
-    ("jobset.sigs.k8s.io/jobset-controller",),
-    ("Completed", "Failed"),
-)
+_JOB_SET_BY = "jobset.sigs.k8s.io/jobset-controller"
+JOB_SET = JobKind("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets", (_JOB_SET_BY,), ("Completed", "Failed"))
 KINDS: Mapping[str, JobKind] = {kind.name: kind for kind in (JOB, TF_JOB, PYTORCH_JOB, MPI_JOB, JOB_SET)}
 
 
@@ -235,10 +208,7 @@ def read(kind: JobKind, raw: bytes, *, notes: NoteReader = NO_NOTES) -> Seen:
 
 
 def resize_patch(kind: JobKind, raw: bytes, intent: Intent, *, notes: Notes) -> bytes:
-    """A merge patch that makes the very job `raw`, at this version, have `intent.after` workers, and notes it.
-
-    ValueError: no note can be written on it.
-    """
+    """A merge patch of this version of the job: `intent.after` workers, and the note. ValueError: none can be made."""
     job = decoded(raw)
     given = job["metadata"]
     bearer = _bearer(kind, msgspec.convert(given, _Metadata))
@@ -275,14 +245,9 @@ def _bearer(kind: JobKind, metadata: _Metadata) -> Bearer:
     return Bearer(kind.api_version, kind.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
-def annotations_of(thing: Json) -> Json:
-    """Annotations of an object or of a pod template."""
-    return (thing.get("metadata") or {}).get("annotations") or {}
-
-
-def labels_of(thing: Json) -> Json:
-    """Labels of an object or of a pod template."""
-    return (thing.get("metadata") or {}).get("labels") or {}
+def annotations_of(thing: Json, name: str = "annotations") -> Json:
+    """Annotations, or labels, of an object or of a pod template."""
+    return (thing.get("metadata") or {}).get(name) or {}
 
 
 def _workers_of(kind: JobKind, job: Json) -> _Workers:
@@ -301,7 +266,11 @@ def _workers_of(kind: JobKind, job: Json) -> _Workers:
         unsafe = Unsafe.UNEQUAL
     template = inner.get("template") or {}
     speaks = kind is not JOB_SET or annotations_of(job)
-    bounds = _limited(own_bounds(job, template), template) if speaks else WorkerBounds()
+    bounds = own_bounds(job, template) if speaks else WorkerBounds()
+    least = annotations_of(template, "labels").get("pod-group.scheduling.sigs.k8s.io/min-available")
+    label = whole_number(least, digits=63) if speaks else None
+    if label is not None and (bounds.least is None or label > bounds.least):  # the least of all minimums
+        bounds = replace(bounds, least=label, source="label min-available")
     workers = count(inner.get("parallelism"), 1) if unsafe is not Unsafe.SEVERAL_WORKER_JOBS else 0
     return _Workers(workers, template, spec, bounds, unsafe)
 
@@ -320,41 +289,23 @@ def _by_roles(kind: JobKind, job: Json, spec: Json) -> _Workers:
     run = spec.get("runPolicy") or {}
     minimum = (run.get("schedulingPolicy") or {}).get("minAvailable")
     bounds = own_bounds(job, template)
-    return _Workers(
-        count=count(roles[_WORKER].get("replicas"), 1) if _WORKER in roles else 0,
-        template=template,
-        policy=run,
-        bounds=_inferred(bounds, spec.get("elasticPolicy") or {}, minimum, others=others) if kind.infers else bounds,
-        unsafe=next((why for why, holds in kind.rules if holds(spec, roles)), None),
-        others=others,
-        gang_minimum=count(minimum, 0) or None,
-    )
+    if kind.infers:
+        bounds = _inferred(bounds, spec.get("elasticPolicy") or {}, minimum, others=others)
+    workers = count(roles[_WORKER].get("replicas"), 1) if _WORKER in roles else 0
+    unsafe = next((why for why, holds in kind.rules if holds(spec, roles)), None)
+    return _Workers(workers, template, run, bounds, unsafe, others, gang_minimum=count(minimum, 0) or None)
 
 
 def own_bounds(job: Json, template: Json) -> WorkerBounds:
-    """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template.
-
-    >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "2"}}}, {})
-    WorkerBounds(least=2, most=None, source='annotation netgang.io/min-workers', bad=False, asked=2)
-    >>> own_bounds({"metadata": {"annotations": {MIN_WORKERS: "5", MAX_WORKERS: "4"}}}, {}).bad
-    True
-    """
+    """What our annotations say, and Kueue's for the minimum, on the job or else on its workers' template."""
     said = {**annotations_of(template), **annotations_of(job)}
-    name = MIN_WORKERS if MIN_WORKERS in said else _KUEUE_MINIMUM
+    name = MIN_WORKERS if MIN_WORKERS in said else "kueue.x-k8s.io/job-min-parallelism"
     least, most = said.get(name), said.get(MAX_WORKERS)
-    least_n, most_n = (whole_number(text, digits=_COUNT_DIGITS) or None for text in (least, most))
+    least_n, most_n = (whole_number(text, digits=6) or None for text in (least, most))
     bad = (least is not None and least_n is None) or (most is not None and most_n is None)
     bad = bad or (least_n is not None and most_n is not None and least_n > most_n)
     asked = least_n if name == MIN_WORKERS else None
     return WorkerBounds(least_n, most_n, f"annotation {name}" if least is not None else "", bad, asked)
-
-
-def _limited(bounds: WorkerBounds, template: Json) -> WorkerBounds:
-    """With the pods' own min-available as the least of all minimums, and as the minimum where none is said."""
-    label = whole_number(labels_of(template).get(_MIN_AVAILABLE), digits=_LABEL_CHARS)
-    if label is None or (bounds.least is not None and label <= bounds.least):
-        return bounds
-    return replace(bounds, least=label, source="label min-available")
 
 
 def _inferred(bounds: WorkerBounds, policy: Json, minimum: Any, *, others: int) -> WorkerBounds:
@@ -372,33 +323,30 @@ def _inferred(bounds: WorkerBounds, policy: Json, minimum: Any, *, others: int) 
 
 def _unsafe(kind: JobKind, job: Json, workers: _Workers) -> Unsafe | None:
     manager = workers.policy.get("managedBy")
-    if workers.bounds.bad:
-        return Unsafe.BAD_BOUNDS
-    if manager and manager not in kind.managers:
-        return Unsafe.MANAGED
-    if labels_of(job).get(_KUEUE_QUEUE):
-        return Unsafe.QUEUED
-    if any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()):
-        return Unsafe.CONTROLLED
-    return workers.unsafe
+    against = {
+        Unsafe.BAD_BOUNDS: workers.bounds.bad,
+        Unsafe.MANAGED: manager and manager not in kind.managers,
+        Unsafe.QUEUED: annotations_of(job, "labels").get("kueue.x-k8s.io/queue-name"),
+        Unsafe.CONTROLLED: any(one.get("controller") for one in job["metadata"].get("ownerReferences") or ()),
+    }
+    return next((why for why, holds in against.items() if holds), workers.unsafe)
 
 
 def _rests(job: Json, ends: Collection[str], *, suspended: bool) -> NotNow | None:
-    """The first that applies of deleted, ended, suspended, restarting."""
     held = {one["type"] for one in (job.get("status") or {}).get("conditions") or () if one.get("status") == "True"}
-    if job["metadata"].get("deletionTimestamp"):
-        return NotNow.DELETED
-    if not held.isdisjoint(ends):
-        return NotNow.ENDED
-    if suspended or "Suspended" in held:
-        return NotNow.SUSPENDED
-    return NotNow.RESTARTING if "Restarting" in held else None
+    rests = {
+        NotNow.DELETED: job["metadata"].get("deletionTimestamp"),
+        NotNow.ENDED: not held.isdisjoint(ends),
+        NotNow.SUSPENDED: suspended or "Suspended" in held,
+        NotNow.RESTARTING: "Restarting" in held,
+    }
+    return next((why for why, holds in rests.items() if holds), None)
 
 
 def count(value: Any, default: int) -> int:
     """A count of the spec; missing: the API's default. ValueError: it is no whole number."""
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:  # int32 in the API
         raise ValueError(f"not a count: {value if isinstance(value, int) else type(value).__name__}")
     return value

@@ -1,28 +1,31 @@
-"""Elastic jobs, their changes, and the cluster that they are in: what the parts of the controller share.
+"""Elastic jobs as the API server shows them, and their changes: what the parts of the controller share.
 
-Rule: changes are values; `Records` holds a bounded number of them in memory, and only the controller adds to it. The
-last change of each job is also an annotation on the job (`intent`), which is what a restart goes by. A change has many
-ends, and the records have all of them, so metrics are counted from them alone.
+Beside the cache, as nothing here is an input of the plan. Rule: `Records` holds a bounded number of changes; a restart
+goes by the annotations on the jobs (`intent`). The records have all ends, so metrics are counted from them alone.
 """
 
 import math
 import random
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 import msgspec
 
 from extender.controllers.context import ControllerContext
-from extender.controllers.elastic.followed import FollowedJobs
 from extender.controllers.elastic.intent import Intent
-from extender.controllers.elastic.kinds import KINDS, Seen
+from extender.controllers.elastic.kinds import KINDS, JobKind, NotNow, Seen, read
 from extender.controllers.events.recorder import Happening, Subject
+from extender.controllers.failure_budget import decoded
+from extender.notes import NoteReader
 from extender.runtime.clock import Backoff
 from extender.runtime.decision_lines import Decision
 from extender.runtime.telemetry import Telemetry
 from scoring.feasibility.quorum import quorum_of
 from scoring.ids import JobKey as PodsJob
+from scoring.ids import Namespace
 from scoring.model import Gang, Pod, Role
 from scoring.queue.states import JobState
 from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
@@ -30,6 +33,97 @@ from scoring.scaling.job import ElasticJob, JobKey, ScaleIn
 MOST_CHANGES = 1000  # Changes kept of all jobs together
 MOST_CHANGES_A_JOB = 20
 _RETRY = Backoff(1.0, 300.0)
+
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False, repr=False)
+class Followed(Generic[T]):
+    """The objects of one kind; an `extender.kube.reflector.Sink`."""
+
+    key: Callable[[T], str]
+    on_change: Callable[[], None]  # Called when an object is another than before; must only take note
+    items: dict[str, T] = field(default_factory=dict, init=False)  # `namespace/name` → what is kept of it
+
+    def list_begun(self, keys: Set[str]) -> None:
+        """See `Sink`."""
+        for gone in self.items.keys() - keys:
+            self.remove(gone)
+
+    def list_ended(self) -> None:
+        """See `Sink`."""
+
+    def put(self, item: T) -> None:
+        """See `Sink`."""
+        key = self.key(item)
+        if self.items.get(key) != item:
+            self.items[key] = item
+            self.on_change()
+
+    def remove(self, key: str) -> None:
+        """See `Sink`."""
+        if self.items.pop(key, None) is not None:
+            self.on_change()
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What a HorizontalPodAutoscaler scales."""
+
+    name: str  # Its own, `namespace/name`
+    job: JobKey
+
+
+class FollowedJobs:
+    """All that is followed; `on_change` as in `Followed`."""
+
+    def __init__(self) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self.autoscalers: Followed[Target] = Followed(lambda one: one.name, lambda: self.on_change())
+        self._of_kind: dict[str, Followed[Seen]] = {}
+
+    def sink(self, kind: JobKind) -> Followed[Seen]:
+        """Where the reflector of this kind puts what it reads."""
+        return self._of_kind.setdefault(
+            kind.name, Followed(lambda seen: f"{seen.key.namespace}/{seen.key.name}", lambda: self.on_change())
+        )
+
+    def get(self, key: JobKey) -> Seen | None:
+        """The job as it was seen last."""
+        held = self._of_kind.get(key.kind)
+        return held.items.get(f"{key.namespace}/{key.name}") if held is not None else None
+
+    def all(self) -> Sequence[Seen]:
+        """By kind, then as they were read. Cost: O(n)."""
+        return [one for held in self._of_kind.values() for one in held.items.values()]
+
+
+def reduce_by(kind: JobKind, notes: NoteReader) -> Callable[[bytes], Seen | None]:
+    """How a reflector reduces jobs of this kind: those that are over, and of no interest, are not kept."""
+
+    def reduce(raw: bytes) -> Seen | None:
+        seen = read(kind, raw, notes=notes)
+        return seen if seen.rests is not NotNow.ENDED or seen.intent is not None else None
+
+    return reduce
+
+
+def target_from_json(raw: bytes) -> Target:
+    """What an autoscaling/v2 HorizontalPodAutoscaler scales. ValueError: it cannot be read.
+
+    >>> ref = b'"scaleTargetRef":{"apiVersion":"kubeflow.org/v1","kind":"PyTorchJob","name":"j"}'
+    >>> str(target_from_json(b'{"metadata":{"name":"h","namespace":"a"},"spec":{' + ref + b"}}").job)
+    'PyTorchJob.kubeflow.org/a/j'
+    """
+    try:
+        found = decoded(raw)
+        metadata, ref = found["metadata"], found["spec"]["scaleTargetRef"]
+        group = str(ref.get("apiVersion", "")).rpartition("/")[0]
+        namespace = str(metadata["namespace"])
+        key = JobKey(Namespace(namespace), f"{ref['kind']}.{group}", str(ref["name"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a HorizontalPodAutoscaler: {error!r}") from error
+    return Target(f"{namespace}/{metadata['name']}", key)
 
 
 class Stage(StrEnum):
@@ -72,10 +166,7 @@ class Resize(msgspec.Struct, frozen=True):
 
     @property
     def lost_pod_s(self) -> float | None:
-        """Removed workers times the seconds from decision to start: room that worked for neither job.
-
-        `None`: nothing was removed, or the change has not ended.
-        """
+        """Removed workers × seconds from decision to end, worked for no job; `None`: nothing removed, or not ended."""
         if not self.shrinks or self.ended_s is None:
             return None
         return (self.intent.before - self.intent.after) * max(self.ended_s - self.intent.at_s, 0.0)
@@ -83,9 +174,8 @@ class Resize(msgspec.Struct, frozen=True):
     @property
     def took_s(self) -> float | None:
         """Seconds from decision to start; `None`: it has not come to that."""
-        if self.stage is not Stage.DONE or self.ended_s is None:
-            return None
-        return max(self.ended_s - self.intent.at_s, 0.0)
+        ended_s = self.ended_s if self.stage is Stage.DONE else None
+        return max(ended_s - self.intent.at_s, 0.0) if ended_s is not None else None
 
 
 class JobView(msgspec.Struct):
@@ -115,19 +205,14 @@ class Records:
     """Changes and views; only the controller writes. Bounded: see MOST_CHANGES; views by the jobs there are."""
 
     def __init__(self, telemetry: Telemetry, *, most: int = MOST_CHANGES, most_a_job: int = MOST_CHANGES_A_JOB) -> None:
-        self._telemetry = telemetry
-        self._most = most
-        self._most_a_job = most_a_job
+        self._telemetry, self._most, self._most_a_job = telemetry, most, most_a_job
         self._changes: OrderedDict[tuple[str, float], Resize] = OrderedDict()
         """(uid of the job, moment of the decision) → its change, the oldest first"""
         self.views: Mapping[JobKey, JobView] = {}  # Every job of a kind that we know
         self.verdict = ScaleIn(None)  # Of the last pass: for which gang jobs shrink, or why none does
 
     def put(self, change: Resize) -> None:
-        """Add a change, or replace it: a change is known by its job and the moment of its decision.
-
-        Its end is counted, once; that of one of a former process, which has no moment, is not. Cost: O(n).
-        """
+        """Add a change, or replace that of the same job and moment of decision. Its end is counted once. Cost: O(n)."""
         key = (change.uid, change.intent.at_s)
         before = self._changes.get(key)
         if before is None:
@@ -137,7 +222,7 @@ class Records:
             elif len(self._changes) >= self._most:
                 self._changes.popitem(last=False)
         self._changes[key] = change
-        ended = change.stage is Stage.DRY_RUN or change.ended_s is not None
+        ended = change.stage is Stage.DRY_RUN or change.ended_s is not None  # a former process's has no moment
         if ended and (before is None or before.stage is not change.stage):
             self._telemetry.resized(change.job.kind, "in" if change.shrinks else "out", change.stage.value)
 
@@ -180,7 +265,7 @@ class ElasticParts(msgspec.Struct, frozen=True):
 
     def post_job_event(self, seen: Seen, what: Happening, note: str) -> None:
         """An Event about the job; the same note is repeated only after a while."""
-        self.context.post_event(self.subject(seen), what, note, note)
+        self.context.events.post(self.subject(seen), what, note, note)
 
     def record(self, change: Resize) -> None:
         """Keep a change, and write it into the log of decisions."""

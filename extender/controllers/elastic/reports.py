@@ -1,33 +1,36 @@
-"""Take what jobs report, if it can be true, is not too much, and is of a job that there is.
+"""Take what jobs report, if it can be true and is of a job that there is; and what the jobs ask for by it.
 
-Why so strict: reports come from other people's programs and end in decisions about worker counts; a NaN, a step that
-goes back or a clock in milliseconds would be a wrong curve that no person notices. Rules:
+Why so strict: a NaN, a step that goes back or a clock in milliseconds would be a wrong curve that no person notices.
+Why only in memory: a write to etcd per report would be abuse; until a new leader has enough reports the queue alone
+decides the jobs' sizes. Rules:
 
-- A report, one point or several, is taken whole or not at all; a mistake is a BadRequestError that begins with the
-  field.
-- Steps ascend. Only a report that says `restarted` (its process restarted, perhaps from an older checkpoint) may go
-  back; the points from its first step on were undone, and are forgotten.
-- The number of reports has a bound per job, per namespace and for all, so that reports never keep the scheduler from
-  its work, nor one namespace the jobs of others from being heard.
-- A report changes nothing but its own job's series; whether anything follows is up to the job's annotations, minimum
-  and maximum, and the queue.
+- A report is taken whole or not at all; steps ascend, and only a report that says `restarted` may go back: the points
+  from its first step on are forgotten; reports are bounded per job, per namespace and for all.
+- Of each job as much is kept as `scoring.scaling.series` says; of too many jobs the one that reported longest ago is
+  forgotten, in the namespace that has the most.
+- A job is looked at again when it reported, when it changed, or ten seconds after the last look.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
 
 from extender.controllers.elastic.records import JobView, Records
-from extender.controllers.elastic.reported import ReportBook
 from extender.errors import BadRequestError
 from extender.ports import Clock
-from scoring.scaling.job import JobKey
-from scoring.scaling.series import Point
+from extender.runtime.slices import Steps
+from scoring.scaling.job import ElasticJob, JobKey, MetricOptions
+from scoring.scaling.metrics import WorkerDemand, worker_demand
+from scoring.scaling.series import NOTHING, Point, ReportHistory, Series
 
+MOST_JOBS: Final = 1000  # Series kept at a time; with as many points of each as may be, 100 MB in all
+_AGAIN_S: Final = 10.0
 MOST_POINTS: Final = 256  # Points of one report
 AHEAD_S: Final = 60.0  # How much a job's clock may be ahead of ours
 BEHIND_S: Final = 7 * 86400.0  # How old a point may be
@@ -41,6 +44,94 @@ LIMITS: Final[Mapping[str, tuple[float, float]]] = {
 }
 _FIELDS: Final = (*LIMITS, "time")
 _WHOLE: Final = frozenset({"step", "workers"})
+
+
+class _Evaluated(msgspec.Struct, frozen=True):
+    job: ElasticJob
+    series: Series
+    at_s: float
+    demand: WorkerDemand
+
+
+class _Reported(msgspec.Struct):
+    uid: str
+    history: ReportHistory
+    look: _Evaluated | None = None  # The last one
+
+
+class ReportBook:
+    """What all jobs reported. One writer: the reports."""
+
+    def __init__(self, options: MetricOptions, clock: Clock, *, most_jobs: int = MOST_JOBS) -> None:
+        self._options, self._clock, self._most_jobs = options, clock, most_jobs
+        self._jobs: OrderedDict[JobKey, _Reported] = OrderedDict()  # The one that reported longest ago comes first
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def points(self, job: JobKey, uid: str) -> Sequence[Point]:
+        """What this very job reported, by ascending step; empty: nothing."""
+        reported = self._reported(job, uid)
+        return reported.history.points() if reported is not None else ()
+
+    def last(self, job: JobKey, uid: str) -> Point | None:
+        """The newest point of this very job."""
+        reported = self._reported(job, uid)
+        return reported.history.last() if reported is not None else None
+
+    def add(self, job: JobKey, uid: str, points: Sequence[Point], *, undo: bool = False) -> None:
+        """Append points, which ascend, also beyond the last; `undo`: drop those from the first one's step on before."""
+        if (reported := self._reported(job, uid)) is None:
+            self._jobs.pop(job, None)
+            while len(self._jobs) >= self._most_jobs:
+                jobs_in = Counter(one.namespace for one in self._jobs)
+                largest = min(jobs_in, key=lambda namespace: (-jobs_in[namespace], namespace))
+                del self._jobs[next(one for one in self._jobs if one.namespace == largest)]
+            reported = self._jobs[job] = _Reported(uid, ReportHistory())
+        if undo:
+            reported.history.undo(points[0].step)
+        for point in points:
+            reported.history.add(point)
+        self._jobs.move_to_end(job)
+
+    def keep_only(self, jobs: Collection[JobKey]) -> None:
+        """Forget jobs that are gone. Cost: O(jobs that reported)."""
+        for job in [job for job in self._jobs if job not in jobs]:
+            del self._jobs[job]
+
+    def forget(self) -> None:
+        """Forget everything, as after a restart."""
+        self._jobs.clear()
+
+    def demands_in_steps(self, jobs: Sequence[ElasticJob]) -> Steps[Mapping[JobKey, int]]:
+        """Job → workers that its metrics ask for now, if any. O(jobs); for those that reported as `worker_demand`."""
+        now_s = self._clock.now_s()
+        demands: dict[JobKey, int] = {}
+        for job in jobs:
+            reported = self._reported(job.key, job.uid)
+            if reported is not None and (demand := self._demand(job, reported, now_s)).workers is not None:
+                demands[job.key] = demand.workers
+            yield
+        return demands
+
+    def demand(self, job: ElasticJob) -> WorkerDemand | None:
+        """What the job asked for at the last look; `None`: it has not been looked at since it reported."""
+        reported = self._reported(job.key, job.uid)
+        if reported is None:
+            return worker_demand(job, NOTHING, None, self._options, now_s=self._clock.now_s())
+        return reported.look.demand if reported.look is not None else None
+
+    def _demand(self, job: ElasticJob, reported: _Reported, now_s: float) -> WorkerDemand:
+        series, last = reported.history.series(), reported.look
+        if last is not None and last.series is series and last.job == job and 0.0 <= now_s - last.at_s < _AGAIN_S:
+            return last.demand
+        demand = worker_demand(job, series, last.demand if last is not None else None, self._options, now_s=now_s)
+        reported.look = _Evaluated(job, series, now_s, demand)
+        return demand
+
+    def _reported(self, job: JobKey, uid: str) -> _Reported | None:
+        reported = self._jobs.get(job)
+        return reported if reported is not None and reported.uid == uid else None
 
 
 class ReportAnswer(msgspec.Struct, frozen=True):
@@ -72,20 +163,15 @@ class Reports:
         self._in: dict[str, _Tokens] = {}  # namespace → the same of all its jobs
 
     def take(self, namespace: str, name: str, body: bytes, *, kind: str | None = None) -> ReportAnswer:
-        """Keep a report of the job `name`. Errors: BadRequestError for a body that is none, naming the field.
-
-        Cost: O(jobs) to find it, and O(points).
-        """
+        """Keep a report of the job `name`. Errors: BadRequestError, naming the field. Cost: O(jobs + points)."""
         views = find_jobs(self._records.views, namespace, name, kind=kind)
         if not views:
-            return ReportAnswer(
-                HTTPStatus.NOT_FOUND, f"no job {namespace}/{name} of a kind that netgang resizes is known"
-            )
+            detail = f"no job {namespace}/{name} of a kind that netgang resizes is known"
+            return ReportAnswer(HTTPStatus.NOT_FOUND, detail)
         if len(views) > 1:
             kinds = ", ".join(view.job.key.kind for view in views)
-            return ReportAnswer(
-                HTTPStatus.CONFLICT, f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
-            )
+            detail = f"several jobs are named {namespace}/{name}: add ?kind= one of {kinds}"
+            return ReportAnswer(HTTPStatus.CONFLICT, detail)
         job = views[0].job
         wait_s = self._wait_s(job.key)
         if wait_s > 0.0:
@@ -156,14 +242,9 @@ def find_jobs(
 ) -> Sequence[JobView]:
     """The jobs of this name, by kind; `kind` in any case, with or without its API group. Cost: O(jobs)."""
     wanted = None if kind is None else kind.lower()
-    found = [
-        view
-        for key, view in jobs.items()
-        if key.name == name
-        and key.namespace == namespace
-        and wanted in (None, key.kind.lower(), key.kind.lower().partition(".")[0])
-    ]
-    return sorted(found, key=lambda view: view.job.key)
+    named = [(key, view) for key, view in jobs.items() if (key.namespace, key.name) == (namespace, name)]
+    kinds = [(key.kind.lower(), view) for key, view in sorted(named, key=itemgetter(0))]
+    return [view for its, view in kinds if wanted in (None, its, its.partition(".")[0])]
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -188,8 +269,13 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
         document = json.loads(body)  # NaN and infinities, which many programs write, become numbers to refuse
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"body: no JSON: {error}") from error
-    given, beside = _parts(document)
-    restarted = beside.get("restarted", False)
+    given, restarted = document, False
+    if isinstance(document, dict):
+        given, restarted = document.get("points"), document.pop("restarted", False)
+        if "points" not in document:
+            given = [document]
+        elif unknown := document.keys() - {"points"}:
+            raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
     if not isinstance(restarted, bool):
         raise BadRequestError("restarted: must be true or false")
     if not isinstance(given, list) or not 0 < len(given) <= MOST_POINTS:
@@ -204,21 +290,7 @@ def read_report(body: bytes, *, now_s: float, workers: int | None = None) -> Rep
     return Report(points, restarted)
 
 
-def _parts(document: Any) -> tuple[Any, Mapping[str, Any]]:
-    """What stands for the points, and what stands beside them."""
-    match document:
-        case {"points": points}:
-            if unknown := document.keys() - {"points", "restarted"}:
-                raise BadRequestError(f"{min(unknown)}: no such field beside points; there is restarted")
-            return points, document
-        case dict():
-            return [{key: value for key, value in document.items() if key != "restarted"}], document
-        case _:
-            return document, {}
-
-
 def _read_point(given: Any, where: str, *, now_s: float, workers: int | None) -> Point:
-    """One point, of which people would speak as `where`. Errors: BadRequestError, whose text begins with the field."""
     if not isinstance(given, dict):
         raise BadRequestError(f"{where}: must be an object with step, time and loss")
     if unknown := given.keys() - set(_FIELDS):
@@ -229,9 +301,16 @@ def _read_point(given: Any, where: str, *, now_s: float, workers: int | None) ->
         raise BadRequestError(f"{where}.{'step' if step is None else 'loss'}: must be given")
     speed, accuracy = (_number(given, field, where) for field in ("samples_per_second", "accuracy"))
     reported = _number(given, "workers", where)
+    time = now_s if given.get("time") is None else given["time"]
+    number = isinstance(time, int | float) and not isinstance(time, bool)
+    if not number or not now_s - BEHIND_S <= time <= now_s + AHEAD_S:
+        raise BadRequestError(
+            f"{where}.time: must be Unix seconds, at most {BEHIND_S / 86400.0:g} days ago and {AHEAD_S:g} s ahead of "
+            f"netgang's clock ({now_s:.0f}), not {repr(time)[:40]}"
+        )
     return Point(
         step=int(step),
-        time_s=_time_s(given.get("time"), where, now_s=now_s),
+        time_s=float(time),
         loss=float(loss),
         samples_per_second=float(speed) if speed is not None else None,
         accuracy=float(accuracy) if accuracy is not None else None,
@@ -248,20 +327,5 @@ def _number(given: Mapping[str, Any], field: str, where: str) -> float | None:
     whole = field not in _WHOLE or isinstance(value, int) or (number and value.is_integer())
     if not number or not low <= value <= high or not whole:
         kind = "whole number" if field in _WHOLE else "number"
-        shown = repr(value)[:40]
-        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {shown}")
+        raise BadRequestError(f"{where}.{field}: must be a {kind} from {low:g} to {high:g}, not {repr(value)[:40]}")
     return value  # type: ignore[no-any-return]
-
-
-def _time_s(value: Any, where: str, *, now_s: float) -> float:
-    """Unix seconds near now; those of now if nothing is said."""
-    if value is None:
-        return now_s
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not now_s - BEHIND_S <= value <= now_s + AHEAD_S:
-        shown = repr(value)[:40]
-        raise BadRequestError(
-            f"{where}.time: must be Unix seconds, at most {BEHIND_S / 86400.0:g} days ago and {AHEAD_S:g} s ahead of "
-            f"netgang's clock ({now_s:.0f}), not {shown}"
-        )
-    return float(value)

@@ -1,11 +1,10 @@
 """Give jobs other worker counts: read each, check that it is still the same job, announce, patch, record.
 
-Why so careful: the patch makes an operator delete running pods. Rules (docs/safety.md S1, S11): job and pods are read
-from the API server just before; whatever looks different, or a pod of another scheduler that would go, ends the
-attempt; the patch names uid and resourceVersion, so an edit in between is a conflict and wins. All changes of one
-decision are prepared before the first is sent, so a failure that can be foreseen costs no job a worker. Nothing is
-repeated as it was: the next round decides again, and a job that could not be changed is left alone for a while
-(PAPERS K7). A dry run only records and writes Events.
+Rules (docs/safety.md S1, S11): job and pods are read just before; whatever looks different, or a pod of another
+scheduler that would go, ends the attempt; the patch names uid and resourceVersion, so an edit in between wins. All
+changes of one decision are prepared before the first is sent, so a failure that can be foreseen costs no job a worker.
+Nothing is repeated as it was: the next round decides again, and a job that could not be changed is left alone for a
+while (PAPERS K7). A dry run only records and writes Events.
 """
 
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ from scoring.scaling.job import Change
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A change that may be sent: the job as it was read, and what it is to be."""
+    """A change that may be sent."""
 
     decided: Change
     raw: bytes
@@ -71,19 +70,15 @@ class Resizer:
         return prepared if len(prepared) == len(changes) else ()
 
     async def send(self, prepared: Sequence[Prepared]) -> None:
-        """Patch the jobs, and record it.
-
-        A patch that is refused after others took effect ends it: further jobs would give up workers for nothing.
-        """
+        """Patch the jobs, and record it; one refused ends it: further jobs would give up workers for nothing."""
         try:
             for one in prepared:
                 if not self.parts.may_change():
                     return
                 answered = await self._patch(one)
-                shrinks = one.decided.removed > 0
-                stage = Stage.REMOVING if shrinks else Stage.GROWING
+                stage = Stage.REMOVING if one.decided.removed > 0 else Stage.GROWING
                 self.parts.record(Resize(one.decided.job, one.decided.uid, one.intent, stage))
-                if not shrinks:  # that it shrinks was announced before
+                if stage is Stage.GROWING:  # that it shrinks was announced before
                     unsure = "" if answered else " (no answer of the API server)"
                     self.parts.post_job_event(one.seen, Happening.JOB_RESIZED, f"{one.note}{unsure}")
         except _NotSentError as error:
@@ -104,10 +99,7 @@ class Resizer:
             self._failed(error)
 
     async def _prepare(self, decided: Change, of: ResizeCause | Resize) -> Prepared | None:
-        """Read job and gang now; `None`: the gang is not known any more. Errors: _NotSentError.
-
-        `of`: the cause of a new change, or the change of which this is one more step.
-        """
+        """Read job and gang now, for a new change or one more step of one; `None`: the gang is gone. _NotSentError."""
         context, key, kind = self.parts.context, decided.job, KINDS[decided.job.kind]
         view = self.parts.records.views.get(key)
         gang = context.cache.gang(view.gang.key) if view is not None and view.gang is not None else None
@@ -148,10 +140,7 @@ class Resizer:
         return Prepared(decided, raw, seen, intent, note, going)
 
     async def _patch(self, one: Prepared) -> bool:
-        """Patch the job; that it shrinks is announced before. Whether the API server answered. Errors: _NotSentError.
-
-        Without an answer the patch may or may not have taken effect: the watch shows which.
-        """
+        """Patch the job; whether the API server answered: else the watch shows if it took effect. _NotSentError."""
         context, kind = self.parts.context, KINDS[one.decided.job.kind]
         job, answered, not_sent = self.parts.subject(one.seen), True, partial(_NotSentError, one.decided)
         try:
@@ -161,10 +150,8 @@ class Resizer:
                 await context.disruptions.change_owner(job, patch, cause, going=one.going)
             else:
                 await context.disruptions.restore_owner(job, patch)
-        except ConflictError as error:
-            raise not_sent(_CHANGED) from error
-        except NotFoundError as error:
-            raise not_sent("it is gone") from error
+        except (ConflictError, NotFoundError) as error:
+            raise not_sent(_CHANGED if isinstance(error, ConflictError) else "it is gone") from error
         except ApiError as error:
             raise not_sent(f"the API server refuses: {error.message}", refused=True) from error
         except (NotAnnouncedError, ValueError) as error:
@@ -193,11 +180,9 @@ class Resizer:
         outcome = (decided.before, decided.after, cause.beneficiary)
         if last is not None and (last.before, last.after, last.beneficiary) == outcome:
             return
-        intent = next_intent(
-            None, cause=cause, before=decided.before, after=decided.after, at_s=parts.context.clock.now_s()
-        )
+        before, after, at_s = decided.before, decided.after, parts.context.clock.now_s()
+        intent = next_intent(None, cause=cause, before=before, after=after, at_s=at_s)
         parts.record(Resize(decided.job, decided.uid, intent, Stage.DRY_RUN))
-        seen = parts.jobs.get(decided.job)
-        if seen is not None:
-            note = f"Dry run: from {decided.before} to {decided.after} workers: {cause.why}"
+        if (seen := parts.jobs.get(decided.job)) is not None:
+            note = f"Dry run: from {before} to {after} workers: {cause.why}"
             parts.post_job_event(seen, Happening.JOB_RESIZED, note)

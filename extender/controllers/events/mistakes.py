@@ -1,14 +1,12 @@
 """What is wrong with tenants' objects, as Events: labels and names that pods carry, objects and notes left out.
 
 Why: a gang with a misspelt label, or of a scheduler that does not exist, starts pod by pod, or never, and Kubernetes
-accepts it without a word. The owner of an object that is left out (docs/safety.md S21) sees a gang that waits for a
-PodGroup which is there, or a pod that waits without end; a gang that does not resume may have been suspended by an
-earlier netgang, or by one whose keys are lost, and only a person can repair that.
+accepts it without a word; so would an object that is left out (docs/safety.md S21), or a note whose key is lost.
 
-Rules: only said, for /v1/explain too; what is quoted was bounded where it was read (docs/safety.md S1); one Event for
-each object that cannot be read, one object at each look, so that a thousand bad ones of one tenant do not keep the
-Events of all others waiting; every note that is ignored is counted, each kind gets one Event an hour on an object, and
-logs are a few lines an hour, however many write notes; each record is bounded, and drops the oldest first.
+Rules: only said, for /v1/explain too; what is quoted was bounded where it was read (docs/safety.md S1); one object at
+each look, so that a thousand bad ones of one tenant do not keep the Events of all others waiting; every note that is
+ignored is counted, each kind gets one Event an hour on an object, and logs are a few lines an hour; each record is
+bounded, and drops the oldest first.
 """
 
 import logging
@@ -48,9 +46,8 @@ class _GangFault(msgspec.Struct):
 class GangFaults(ControlLoop):
     """Each gang's fault, if its labels or annotations have one. Bounded by the gangs that exist.
 
-    Why on a pod: that is what people describe when a job does not start; a PodGroup, if there is one, gets it too.
-    Where members name different schedulers, one pod of each gets it, running ones too, because each may have another
-    owner. Rule: a fault gets one Event, after it has stood for a while: pods and PodGroup arrive one after the other.
+    Rule: a fault gets one Event, after it has stood for a while: pods and PodGroup arrive one after the other. On a
+    pod, too: that is what people describe.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -70,11 +67,10 @@ class GangFaults(ControlLoop):
                 if fault is None or fault.event != event:
                     self._faults[key] = fault = _GangFault(gang, event, now_s)
                 fault.gang = gang
-            if fault.event is not None and fault.open and now_s - fault.since_s >= PATIENCE_S:
-                pods = _pods_about(gang, fault.event[0], self.context.cache.is_own)
-                if pods:
-                    fault.open = False
-                    self.context.post_gang_event(gang, *fault.event, "labels", pods=pods)
+            event = fault.event if fault.open and now_s - fault.since_s >= PATIENCE_S else None
+            if event is not None and (pods := _pods_about(gang, event[0], self.context.cache.is_own)):
+                fault.open = False
+                self.context.post_gang_event(gang, *event, "labels", pods=pods)
             yield
 
 
@@ -91,11 +87,8 @@ def _fault_of(gang: Gang, policy: Policy, snapshot: Snapshot, unix_s: float) -> 
 
 
 def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> Sequence[Pod]:
-    """The member whose own labels are at fault, else the first that waits.
-
-    A gang that has started runs without the option that it asked for, so one of its pods gets that Event.
-    """
-    if gang.problem is Reason.MIXED_SCHEDULERS:  # the first live member of each; of one, those ours and those not
+    """The member whose labels are at fault, else the first that waits, or runs without an option that it asked for."""
+    if gang.problem is Reason.MIXED_SCHEDULERS:  # the first live one of each: each may have another owner
         first: dict[tuple[str, bool], Pod] = {}
         for pod in gang.members:
             if not pod.deleting and not pod.terminal:
@@ -109,11 +102,7 @@ def _pods_about(gang: Gang, what: Happening, is_own: Callable[[Pod], bool]) -> S
 
 
 class ProbableMistakes(ControlLoop):
-    """Misspelt keys, and names of schedulers that place no pods, which were reported. Bounded; the oldest goes first.
-
-    Rules: one Event for an owner and a mistake, on one of its pods and on the owner, so that a Job of a thousand pods
-    gets two; one mistake at a look, so that a tenant with a thousand does not keep the Events of others waiting.
-    """
+    """Misspelt keys, and names of schedulers that place no pods: one Event on the owner and one on a pod of it."""
 
     def __init__(self, context: ControllerContext, scheduler_names: frozenset[str]) -> None:
         super().__init__(context)
@@ -131,44 +120,37 @@ class ProbableMistakes(ControlLoop):
                 return
             yield
         yield
-        now_s = self.context.clock.now_s()
+        now_s, unix_s = self.context.clock.monotonic_s(), self.context.clock.now_s()
         for key in cache.gangs.foreign():
             pods = (one for one in cache.gangs.pods_of(key) if not (one.node or one.deleting or one.terminal))
             if (pod := next(pods, None)) is not None:
-                mistake = probably_wrong_scheduler(pod, self._scheduler_names, self._schedulers_at_work(), now_s=now_s)
+                if now_s >= self._placing_until_s:
+                    self._placing = frozenset(each.scheduler_name for each in cache.pods if each.node)
+                    self._placing_until_s = now_s + AT_WORK_S
+                mistake = probably_wrong_scheduler(pod, self._scheduler_names, self._placing, now_s=unix_s)
                 if mistake is not None and self._post(pod, mistake):
                     return
             yield
 
-    def _schedulers_at_work(self) -> frozenset[str]:
-        now_s = self.context.clock.monotonic_s()
-        if now_s >= self._placing_until_s:
-            self._placing = frozenset(pod.scheduler_name for pod in self.context.cache.pods if pod.node)
-            self._placing_until_s = now_s + AT_WORK_S
-        return self._placing
-
     def _post(self, pod: Pod, what: str) -> bool:
         """Report it, and whether that is news."""
-        key = (pod.owner.uid if pod.owner is not None else pod.uid, what)
+        owner = owner_subject(pod.namespace, pod.owner) if pod.owner is not None else None
+        key = (owner.uid if owner is not None else pod.uid, what)
         news = key not in self._posted
         self._posted[key] = None
         self._posted.move_to_end(key)
-        if not news:
-            return False
         if len(self._posted) > MOST_KEPT:
             self._posted.popitem(last=False)
-        owner = [owner_subject(pod.namespace, pod.owner)] if pod.owner is not None else []
-        for about in (pod_subject(pod), *owner):
-            self.context.post_event(about, Happening.MISTAKE, f"{what[:1].upper()}{what[1:]}", what)
-        return True
+        for about in (pod_subject(pod), owner) if news else ():
+            if about is not None:
+                self.context.events.post(about, Happening.MISTAKE, f"{what[:1].upper()}{what[1:]}", what)
+        return news
 
 
 AGAIN_S: Final = 3600.0
 LINES_AN_HOUR: Final = 20
-_MOST_EXPLAINED: Final = 5
 _A_STEP: Final = 100  # Events at one look; they are paced anyway
 _NAMED: Final = 5  # Objects of a gang's namespace that its explanation names
-_PREFIX: Final = "netgang.io/"
 
 _FOLLOWS: Final[Mapping[NoteKind, str]] = {
     # kind of note → what that means
@@ -188,6 +170,7 @@ class _Ignored(msgspec.Struct):
     kind: NoteKind
     flaw: Flaw
     posted_s: float | None = None
+    due: bool = False  # It is to get an Event
 
     @property
     def words(self) -> str:
@@ -195,37 +178,29 @@ class _Ignored(msgspec.Struct):
 
 
 class IgnoredNotes(ControlLoop):
-    """The record. `heard` is `Notes.on_ignored`."""
+    """Notes that are ignored. `heard` is `Notes.on_ignored`."""
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._book: OrderedDict[tuple[str, NoteKind], _Ignored] = OrderedDict()  # (uid, kind) → what is wrong with it
-        self._due: OrderedDict[tuple[str, NoteKind], None] = OrderedDict()
         self._logged_s: deque[float] = deque(maxlen=LINES_AN_HOUR)
 
     def heard(self, kind: NoteKind, bearer: Bearer, flaw: Flaw) -> None:
         """A note was read and ignored."""
-        self.context.telemetry.note_ignored(kind.removeprefix(_PREFIX))
+        self.context.telemetry.note_ignored(kind.removeprefix("netgang.io/"))
         key, now_s = (bearer.uid, kind), self.context.clock.monotonic_s()
-        ignored = self._book.get(key)
-        if ignored is None or ignored.flaw is not flaw:
-            posted_s = ignored.posted_s if ignored is not None else None
-            ignored = self._book[key] = _Ignored(bearer, kind, flaw, posted_s)
+        ignored = self._book.setdefault(key, _Ignored(bearer, kind, flaw))
+        ignored.flaw = flaw
+        ignored.due |= ignored.posted_s is None or now_s - ignored.posted_s >= AGAIN_S
         self._book.move_to_end(key)
-        if ignored.posted_s is None or now_s - ignored.posted_s >= AGAIN_S:
-            self._due[key] = None
         if len(self._book) > MOST_KEPT:
-            gone, _ = self._book.popitem(last=False)
-            self._due.pop(gone, None)
+            self._book.popitem(last=False)
 
     def look(self) -> None:
-        """Write the Events that are due."""
-        for _ in range(min(_A_STEP, len(self._due))):
-            key, _ = self._due.popitem(last=False)
-            one = self._book[key]
-            one.posted_s = self.context.clock.monotonic_s()
-            about = one.bearer
-            self.context.post_event(about, Happening.MISTAKE, one.words, one.kind)
+        """Write the Events that are due. Cost: O(notes that are ignored), which are bounded."""
+        for one in [each for each in self._book.values() if each.due][:_A_STEP]:
+            one.due, one.posted_s, about = False, self.context.clock.monotonic_s(), one.bearer
+            self.context.events.post(about, Happening.MISTAKE, one.words, one.kind)
             if len(self._logged_s) < LINES_AN_HOUR or one.posted_s - self._logged_s[0] >= AGAIN_S:
                 self._logged_s.append(one.posted_s)
                 _log.warning("%s %s/%s: %s", about.kind, about.namespace, about.name, one.words)
@@ -234,7 +209,7 @@ class IgnoredNotes(ControlLoop):
         """What is ignored on the gang's pods and on their owners. Cost: O(members)."""
         uids = {pod.uid for pod in gang.members} | {pod.owner.uid for pod in gang.members if pod.owner}
         ignored = [self._book[key] for uid in sorted(uids) for kind in NoteKind if (key := (uid, kind)) in self._book]
-        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:_MOST_EXPLAINED])
+        return tuple(f"{one.bearer.kind} {one.bearer.name}: {one.words}" for one in ignored[:5])
 
 
 class UnreadableWords(ControlLoop):
@@ -249,13 +224,11 @@ class UnreadableWords(ControlLoop):
         """Write one Event. Cost: O(objects that cannot be read), which is bounded."""
         there = {(one.kind, one.namespace, one.name, one.uid): one for one in self._objects}
         self._posted &= there.keys()
-        if (new := next((identity for identity in there if identity not in self._posted), None)) is not None:
-            self._posted.add(new)
-            one = there[new]
+        for identity, one in [each for each in there.items() if each[0] not in self._posted][:1]:
+            self._posted.add(identity)
             subject = Subject(one.api_version, one.kind, one.namespace or "default", one.name, one.uid)
-            self.context.post_event(
-                subject, Happening.UNREADABLE, f"netgang cannot read it and leaves it out: {one.why}"
-            )
+            note = f"netgang cannot read it and leaves it out: {one.why}"
+            self.context.events.post(subject, Happening.UNREADABLE, note)
 
     def of_gang(self, gang: GangKey) -> tuple[str, ...]:
         """Its PodGroup, and what else of its namespace may belong to it."""
@@ -266,9 +239,8 @@ class UnreadableWords(ControlLoop):
 
     def named(self, namespace: str, name: str) -> str | None:
         """What is wrong with the objects of that name; `None`: all that there are can be read."""
-        return (
-            "; ".join(_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name)) or None
-        )
+        texts = (_sentence(one) for one in self._objects if (one.namespace, one.name) == (namespace, name))
+        return "; ".join(texts) or None
 
 
 def _sentence(one: Unreadable) -> str:

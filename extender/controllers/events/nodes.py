@@ -26,11 +26,9 @@ _NAMES: Final = {Metric.LOSS: "packet loss", Metric.DELAY: "one-way delay", Metr
 class Overcommits(ControlLoop):
     """Nodes that two schedulers have over-committed now (docs/how-to/which-scheduler.md); woken by each plan.
 
-    Why: no scheduler can see the Binding that another one sends in the same second, so this cannot be kept from
-    happening where netgang's scheduler and another share nodes; what can be done is to see it, and to say how it is
-    avoided. Rules: only nodes on which a pod of ours is bound; looked at after each plan, because a kubelet rejects one
-    of the pods within a second or two; one Event on a node in ten minutes, few at once. A pod that the kubelet rejects,
-    repair replaces.
+    Why: no scheduler sees the Binding that another one sends in the same second. Rules: only nodes on which a pod of
+    ours is bound; after each plan, because a kubelet rejects one of the pods within a second or two; one Event on a
+    node in ten minutes, few at once.
     """
 
     leads_only = False  # All replicas count; one tells
@@ -66,30 +64,25 @@ class Overcommits(ControlLoop):
         new = [one for one in over if one.node not in before]
         self.context.telemetry.overcommitted(len(new))
         for one in new[:EVENTS_AT_ONCE] if self.context.acting() else ():
-            self.context.post_event(node_subject(one.node), Happening.NODE_OVERCOMMITTED, self._words(one))
-
-    def _words(self, one: Overcommit) -> str:
-        much = ", ".join(
-            f"{quantity(each.resource, each.requested)} {each.resource} of {quantity(each.resource, each.allocatable)}"
-            for each in one.excess
-        )
-        ours = some(pod.key for pod in one.pods if self.context.cache.is_own(pod))
-        others = some(pod.key for pod in one.pods if not self.context.cache.is_own(pod))
-        return (
-            f"Its bound pods request {much}. Of netgang: {ours or 'none'}; of other schedulers: {others or 'none'}. "
-            "Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject a "
-            "pod; a member that is lost so is replaced. Taint netgang.io/only keeps other schedulers' pods off a node."
-        )
+            excess = ((each.resource, each.requested, each.allocatable) for each in one.excess)
+            much = ", ".join(f"{quantity(what, asked)} {what} of {quantity(what, of)}" for what, asked, of in excess)
+            ours = some(pod.key for pod in one.pods if self.context.cache.is_own(pod))
+            others = some(pod.key for pod in one.pods if not self.context.cache.is_own(pod))
+            note = (
+                f"Its bound pods request {much}. Of netgang: {ours or 'none'}; of other schedulers: {others or 'none'}."
+                " Two schedulers have bound to it at the same moment, or it has become smaller. Its kubelet may reject"
+                " a pod; a member that is lost so is replaced."
+                " Taint netgang.io/only keeps other schedulers' pods off a node."
+            )
+            self.context.events.post(node_subject(one.node), Happening.NODE_OVERCOMMITTED, note)
 
 
 class NetworkAlarms(ControlLoop):
     """Links of a node, or inside a zone as a whole, that got bad. Bounded by nodes and zones.
 
-    Why on nodes: that is what people describe when training is slow, and a zone is no object; what is about a zone is
-    written once, on its first node. Rules: each new matrix is looked at once, a large one in a thread, whichever
-    sources gave it; only values within the soft TTL count. When to write is decided by `scoring.network.node_links`;
-    only the leader writes, and one that begins to lead starts without memory. Documents and the page show the last
-    look.
+    Why on nodes: people describe them when training is slow, and a zone is no object: what is about it is written on
+    its first node. Rules: each new matrix is looked at once, a large one in a thread; only values within the soft TTL
+    count; `scoring.network.node_links` says when to write; only the leader writes, without memory of former terms.
     """
 
     every_s = 5.0
@@ -113,8 +106,13 @@ class NetworkAlarms(ControlLoop):
             self.context.telemetry.network_degraded({})
             return
         self._states, alarms = node_links.step(self._states, self._look, now_s=now_s)
+        zones = snapshot.table.zones
         for alarm in alarms:
-            self._post(alarm, snapshot)
+            kind, name = alarm.about
+            rows = zones.get(ZoneName(name), ()) if kind is not SubjectKind.NODE else ()
+            for node in [name] if kind is SubjectKind.NODE else [snapshot.table.names[row] for row in rows[:1]]:
+                what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
+                self.context.events.post(node_subject(node), what, _words(alarm), name)
         bad = [about.kind for about, state in self._states.items() if state.announced_bad]
         self.context.telemetry.network_degraded({kind.value: bad.count(kind) for kind in SubjectKind})
 
@@ -123,15 +121,6 @@ class NetworkAlarms(ControlLoop):
         bad = self._look.degraded if self._look is not None else ()
         bad_first = sorted(bad, key=lambda one: (one.kind == SubjectKind.NODE, -one.bad / one.of, one.name))
         return tuple(bad_first[:_MOST_SHOWN])
-
-    def _post(self, alarm: Alarm, snapshot: Snapshot) -> None:
-        kind, name = alarm.about
-        table = snapshot.table
-        rows = () if kind is SubjectKind.NODE else table.zones.get(ZoneName(name), ())
-        on = name if kind is SubjectKind.NODE else next((table.names[row] for row in rows), None)
-        if on is not None:
-            what = Happening.NETWORK_DEGRADED if alarm.degraded else Happening.NETWORK_RECOVERED
-            self.context.post_event(node_subject(on), what, _words(alarm), name)
 
 
 def _look(snapshot: Snapshot, policy: ScorePolicy) -> LinksLook:

@@ -1,9 +1,8 @@
 """Kubernetes Events about pods and PodGroups: what people have to know and cannot read from the status.
 
-Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute, and the API server is busy
-enough with Bindings. Rules: an object gets the same Event once in ten minutes; the queue is bounded and paced, and what
-does not fit, or is refused, is counted and dropped. Events that announce the removal of pods do not wait
-in the queue: they are posted, and confirmed, before that is done (`announce`; docs/safety.md S1).
+Why so guarded: a cluster full of waiting gangs could produce thousands of Events a minute. Rules: an object gets the
+same Event once in ten minutes; the queue is bounded and paced, and what does not fit, or is refused, is counted and
+dropped; Events that announce a removal are confirmed before it is done (`announce`; docs/safety.md S11).
 """
 
 import asyncio
@@ -30,10 +29,7 @@ _PER_S = 10.0
 _MOST_REMEMBERED = 10_000
 ANNOUNCE_S = 2.0  # Longest time that an act waits for its Events; not confirmed by then, it is put off
 _AT_ONCE = 8  # Events of one announcement that are under way at the same time
-_TOO_MANY = 429
-_SERVER_ERROR = 500  # From here on the API server has not decided: it is asked again
 _NOTE_BYTES = 1024  # The API server's limit (events.k8s.io/v1)
-
 
 _T = TypeVar("_T", bound=Hashable)
 _log = logging.getLogger(__name__)
@@ -46,19 +42,15 @@ class WriteQueue(Generic[_T]):
         self._queue: asyncio.Queue[_T] = asyncio.Queue(most)
         self._queued: set[_T] = set()  # They wait, or their write is under way
         self._pause_s = 1.0 / per_s
+        self.full = self._queue.full  # Whether it takes no more now
 
     def __contains__(self, item: _T) -> bool:
         return item in self._queued
 
-    @property
-    def full(self) -> bool:
-        """Whether it takes no more now."""
-        return self._queue.full()
-
     def add(self, item: _T) -> bool:
         """Have it written soon; whether it will be."""
         if item not in self._queued:
-            if self.full:
+            if self.full():
                 return False
             self._queue.put_nowait(item)
             self._queued.add(item)
@@ -77,7 +69,7 @@ class WriteQueue(Generic[_T]):
 
 
 class Happening(StrEnum):
-    """What happened: the Event's reason, what netgang was doing (`action`), and Warning where people have to act.
+    """An Event's reason, `action` (what netgang was doing), and `type`: Warning where people have to act.
 
     Below each: on which object. What it says.
     """
@@ -169,8 +161,6 @@ def node_subject(name: str) -> Subject:
 
 
 class _News(msgspec.Struct, frozen=True):
-    """One Event that is to be written."""
-
     about: Subject
     what: Happening
     note: str
@@ -202,10 +192,7 @@ class Events:
     """A queue of Events, and the task that posts them."""
 
     def __init__(self, api: ClusterApi, clock: Clock, telemetry: Telemetry, *, instance: str) -> None:
-        self._api = api
-        self._clock = clock
-        self._telemetry = telemetry
-        self._instance = instance
+        self._api, self._clock, self._telemetry, self._instance = api, clock, telemetry, instance
         self._writes = WriteQueue[_News](MOST_QUEUED, _PER_S)
         self._posted_s: OrderedDict[tuple[str, Happening, str], float] = OrderedDict()  # (uid, what, topic) → last
 
@@ -218,9 +205,9 @@ class Events:
             self._telemetry.event_dropped()
 
     async def announce(self, about: Sequence[Subject], what: Happening, note: str, topic: str) -> None:
-        """Post an Event about each object that did not get it lately, and return when the API server has them all.
+        """Post an Event about each object that did not get it lately; those refused for good are logged.
 
-        What it refuses for good is logged and passed over. Errors: NotAnnouncedError: no answer within `ANNOUNCE_S`.
+        Errors: NotAnnouncedError: the API server has not confirmed them within `ANNOUNCE_S`.
         """
         news = [subject for subject in about if not self._was_posted(subject, what, topic)]
         try:
@@ -236,18 +223,16 @@ class Events:
         await self._writes.work_off(self._write)
 
     def _was_posted(self, about: Subject, what: Happening, topic: str) -> bool:
-        now_s = self._clock.monotonic_s()
-        while self._posted_s and (
-            len(self._posted_s) > _MOST_REMEMBERED or now_s - next(iter(self._posted_s.values())) >= REPEAT_S
-        ):
-            self._posted_s.popitem(last=False)
-        return (about.uid, what, topic) in self._posted_s
+        since_s, posted_s = self._clock.monotonic_s() - REPEAT_S, self._posted_s
+        while posted_s and (len(posted_s) > _MOST_REMEMBERED or next(iter(posted_s.values())) <= since_s):
+            posted_s.popitem(last=False)
+        return (about.uid, what, topic) in posted_s
 
     async def _announce_to(self, about: Subject, what: Happening, note: str, topic: str) -> None:
         try:
             await self._create(_News(about, what, note, self._clock.now_s()))
         except ApiError as error:
-            if error.status == _TOO_MANY or error.status >= _SERVER_ERROR:
+            if error.status == 429 or error.status >= 500:  # it has not decided: it is asked again
                 raise
             _log.warning("Event %s about %s/%s is refused: %s", what, about.namespace, about.name, error)
         self._posted_s[about.uid, what, topic] = self._clock.monotonic_s()

@@ -1,13 +1,10 @@
 """Keep what netgang says in statuses true: PodGroups' status, and the condition `netgang.io/Admitted` of their pods.
 
-Why level-triggered: what they should say follows from pods, plan and reasons (`scoring.queue`), so each look compares
-that with what the API server shows, and nothing has to be remembered over a restart. Looking once a second gathers a
-gang's changes into one write; our own changes nothing that is compared, so it starts no further.
+Level-triggered: each look compares what they should say by pods, plan and reasons (`scoring.queue`) with what the API
+server shows; one a second gathers a gang's changes into one write. Rules:
 
-Rules:
 - Own gangs and pods only (docs/safety.md S1), PodGroups on which we wrote before, and on the leader.
-- A patch names the uid, that of a PodGroup the version too; another client's change in between wins, and the next look
-  decides again. Other conditions of a pod are left alone.
+- A patch names the uid, that of a PodGroup the version too: another client's change in between wins.
 - Writes are paced over the whole cluster; what fails is tried again later each time; so is what another client keeps
   overwriting or removing, and a pod that changes its reason again and again.
 """
@@ -42,7 +39,6 @@ _PER_S: Final = 20.0
 _BELIEVE_S: Final = 5.0  # The watch shows a write within this time, or it is taken for lost
 _GROUP_RETRY: Final = Backoff(1.0, 600.0)
 _POD_RETRY: Final = Backoff(15.0, 600.0)
-_JITTER: Final = 0.2
 
 _Key = TypeVar("_Key", GangKey, PodUid)
 _log = logging.getLogger(__name__)
@@ -58,7 +54,7 @@ class StatusWriter(ControlLoop, Generic[_Key]):
         self._writes: WriteQueue[_Key] = WriteQueue(self.most_queued, _PER_S)
 
     async def run(self) -> None:
-        """Look, and write what is queued, until cancelled."""
+        """Look and write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(super().run())
             tasks.create_task(self._writes.work_off(self._write))
@@ -81,10 +77,8 @@ class _Group(msgspec.Struct):
 class GroupStatuses(StatusWriter[GangKey]):
     """The statuses of all PodGroups that are ours. Bounded by the PodGroups that exist.
 
-    - `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, and a
-      new PodGroup is given a moment in which such a controller would show itself. A Deployment's or Lease's name would
-      be a guess, and another right to read; a real writer signs with its name.
-    - What the API server drops of our write (the definition lacks the field) is not wanted any more.
+    `auto`: nothing is written while any PodGroup's `metadata.managedFields` shows another writer of statuses, which a
+    new PodGroup is given a moment for; a Deployment's or Lease's name would be a guess, and another right to read.
     """
 
     most_queued = 10_000
@@ -178,8 +172,6 @@ def _ours(gang: Gang | None, seen: PodGroup) -> bool:
 
 
 class _Told(msgspec.Struct):
-    """A gang, and what its pods are to be told."""
-
     gang: Gang
     why: tuple[str, str] | None  # Why it waits: the cause in CamelCase, and a sentence
     problem: Reason | None
@@ -197,11 +189,9 @@ class _LastCondition(msgspec.Struct):
 class PodConditions(StatusWriter[PodUid]):
     """The conditions of all members that are ours. Bounded by the gangs and waiting pods that exist.
 
-    - A reason is written once it has stood as long as its Event waits, and that a pod was admitted only after a reason:
-      a gang that starts at once costs no patch. A write wakes a pod that waits in kube-scheduler, as its own condition
-      does: one more /filter call for each such pod and reason.
-    - A look costs no more than the queue is long.
-    - Pods that are about to be removed are left alone: a removal names the version of the pod that was decided on.
+    A reason is written once it has stood as long as its Event waits, and that a pod was admitted only after a reason: a
+    gang that starts at once costs no patch. A write wakes a pod that waits in kube-scheduler: one more /filter call.
+    Pods that are about to be removed are left alone: a removal names the version of the pod that was decided on.
     """
 
     most_queued = 200  # What is written in ten seconds: a gang that begins to wait is behind no more than that
@@ -229,7 +219,7 @@ class PodConditions(StatusWriter[PodUid]):
                     moving.append(told)
             yield
         for told in moving:
-            if self._writes.full:
+            if self._writes.full():
                 return
             self._queue_members(told, now_s)
             yield
@@ -254,9 +244,13 @@ class PodConditions(StatusWriter[PodUid]):
             if pod is None or wanted is None or pod.told == wanted.key:
                 continue
             told.at_rest = False
-            if self._writes.full:
+            if self._writes.full():
                 return
-            if self._is_due(pod, wanted, now_s):
+            written = self._written.get(pod.uid)
+            if written is not None and written.key == wanted.key and now_s < written.echo_until_s:
+                continue
+            bound_now = written is not None and wanted.status == "True" and written.key not in ("", wanted.key)
+            if written is None or bound_now or now_s >= written.not_before_s:
                 self._writes.add(pod.uid)
 
     def _wanted(self, pod: Pod, told: _Told) -> AdmittedCondition | None:
@@ -264,15 +258,6 @@ class PodConditions(StatusWriter[PodUid]):
             return None
         written = self._written.get(pod.uid)  # The watch may not show it yet, and does not make the gang a new one
         return admitted_condition(pod, *(told.why or (None, "")), said=pod.told or (written.key if written else ""))
-
-    def _is_due(self, pod: Pod, wanted: AdmittedCondition, now_s: float) -> bool:
-        written = self._written.get(pod.uid)
-        if written is None:
-            return True
-        if written.key == wanted.key and now_s < written.echo_until_s:
-            return False
-        bound_now = wanted.status == "True" and written.key not in ("", wanted.key)
-        return bound_now or now_s >= written.not_before_s
 
     async def _write(self, key: PodUid) -> bool:
         pod = self.context.cache.pod(key)
@@ -295,5 +280,5 @@ class PodConditions(StatusWriter[PodUid]):
         else:
             written.key, written.echo_until_s = wanted.key, now_s + _BELIEVE_S
         written.times += 1
-        written.not_before_s = now_s + _POD_RETRY.whole_s(written.times) * (1.0 + _JITTER * self._rng.random())
+        written.not_before_s = now_s + _POD_RETRY.whole_s(written.times) * (1.0 + 0.2 * self._rng.random())
         return True

@@ -1,10 +1,9 @@
 """Gangs that wait: when they are expected to start, why they wait (Events), and how long those that started waited.
 
 Why an Event beside kube-scheduler's own FailedScheduling: that carries one constant sentence, and a pod at its gate
-gets none. Rules: it is written once per reason, not once per attempt, on the gang's PodGroup and on one of its pods,
-after the reason has stood for a while, again when it changes, and again after a long time, with the numbers of then. A
-gang that got one also gets one when it has started. Explaining costs as much as planning that gang, so a few are
-explained per look, and the rest later.
+gets none. Rules: once per reason, on the gang's PodGroup and one of its pods, when the reason has stood for a while,
+and again after a long time; a gang that got one also gets one when it has started. Explaining costs as much as planning
+that gang, so a few are explained per look.
 """
 
 from collections.abc import Mapping
@@ -27,16 +26,15 @@ from scoring.queue.states import has_started, running_since_s, waiting_since_s
 from scoring.queue.statuses import camel_case
 
 EACH_S: Final = 5.0
-_ANEW_S: Final = 30.0
-"""Without another plan: what outlives its length moves all that waits for it"""
+_ANEW_S: Final = 30.0  # Without another plan: what outlives its length moves all that waits for it
 _STRETCH: Final = 20.0
 
 
 class ExpectedStarts(ControlLoop):
     """The starts of all gangs that wait, for the queue, explanations, the page and Events.
 
-    Why kept and not computed when asked: beside 5,000 nodes 64 gangs take a second. Rule: computed again a few seconds
-    after the plan changed, in a thread, and never for more than a twentieth of the time.
+    Why kept: beside 5,000 nodes 64 gangs take a second. Computed again a few seconds after the plan changed, in a
+    thread, and never for more than a twentieth of the time.
     """
 
     every_s = EACH_S
@@ -73,16 +71,14 @@ class WaitingTimes(ControlLoop):
     """How long each gang waited until it started, counted by namespace. Bounded by the gangs that exist.
 
     Rules: by the leader alone, so that the replicas' counts add up; a gang that had started when this process began to
-    lead is not counted, for its former leader did; one that it admitted itself before its first look is. A wait is
-    measured by times of API objects, so that one that lasted over a change of leader is counted whole.
+    lead is not counted, unless this process admitted it; by times of API objects, which outlive a change of leader.
     """
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._gangs: dict[GangKey, tuple[Gang, bool]] | None = None
         """gang → as it was, and whether it had started; `None`: this term has not looked yet"""
-        self._admitted_s: dict[GangKey, float] = {}
-        """gang that the plan admits → since when, Unix seconds"""
+        self._admitted_s: dict[GangKey, float] = {}  # gang that the plan admits → since when, Unix seconds
 
     def plan_made(self, plan: Plan) -> None:
         """Note when gangs are admitted. Cost: O(admitted gangs)."""
@@ -107,9 +103,14 @@ class WaitingTimes(ControlLoop):
                 continue
             started = has_started(gang)
             after[key] = gang, started
-            new = key in self._admitted_s if before is None else old is None or not old[1]
-            if started and new:
-                self._started(gang)
+            if started and (key in self._admitted_s if before is None else old is None or not old[1]):
+                metrics, since_s = self.context.telemetry.gang_metrics, running_since_s(gang)
+                until_s = self.context.clock.now_s() if since_s is None else since_s
+                waiting_s = waiting_since_s(gang)
+                waited_s = until_s - (gang.created_s if waiting_s is None else waiting_s)
+                metrics.waited(namespace_of(gang), max(waited_s, 0.0))
+                if (admitted_s := self._admitted_s.pop(key, None)) is not None:
+                    metrics.started_after(max(until_s - admitted_s, 0.0))
         if not self.context.acting():
             return
         for key in self._admitted_s.keys() - after.keys():
@@ -120,14 +121,6 @@ class WaitingTimes(ControlLoop):
         """Know nothing, as after a restart."""
         self._gangs = None
         self._admitted_s.clear()
-
-    def _started(self, gang: Gang) -> None:
-        metrics, since_s = self.context.telemetry.gang_metrics, running_since_s(gang)
-        until_s = self.context.clock.now_s() if since_s is None else since_s
-        waiting_s = waiting_since_s(gang)
-        metrics.waited(namespace_of(gang), max(until_s - (gang.created_s if waiting_s is None else waiting_s), 0.0))
-        if (admitted_s := self._admitted_s.pop(gang.key, None)) is not None:
-            metrics.started_after(max(until_s - admitted_s, 0.0))
 
 
 PATIENCE_S = 5.0
@@ -178,7 +171,13 @@ class WaitReasons(ControlLoop):
             if gang is not None and len(gang.placed) < gang.min_member:
                 self._waits[key] = wait  # admitted, and not bound yet
             elif gang is not None and wait.posted_s is not None:
-                self._post_started(gang, now_s - wait.began_s)
+                table = self.context.cache.snapshot().table
+                nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
+                zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
+                where = f" in zone {', '.join(zones)}" if any(zones) else ""
+                waited = duration_text(now_s - wait.began_s)
+                note = f"{len(gang.placed)} pods have nodes{where} after {waited} of waiting."
+                self.context.post_gang_event(gang, Happening.GANG_STARTED, note, pods=())
         await self._post_waiting(now_s)
 
     def why(self, key: GangKey) -> tuple[str, str] | None:
@@ -214,11 +213,3 @@ class WaitReasons(ControlLoop):
                     seen_from = key.partition("/")[0]
                     note += f" It is {expected_text(start, now_s=self.context.clock.now_s(), seen_from=seen_from)}."
                 self.context.post_gang_event(gang, what, note, wait.reason.name, pods=gang.pending[:1])
-
-    def _post_started(self, gang: Gang, waited_s: float) -> None:
-        table = self.context.cache.snapshot().table
-        nodes = {pod.node for pod in gang.placed if pod.node is not None and pod.node in table.index}
-        zones = sorted({table.nodes[table.index[node]].zone for node in nodes})
-        where = f" in zone {', '.join(zones)}" if any(zones) else ""
-        note = f"{len(gang.placed)} pods have nodes{where} after {duration_text(waited_s)} of waiting."
-        self.context.post_gang_event(gang, Happening.GANG_STARTED, note, pods=())

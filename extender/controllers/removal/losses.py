@@ -2,7 +2,7 @@
 
 Bound members of a gang that was never whole and cannot be completed use room and do no work (`Evictions`); pods that
 are ungated can wait for nodes that they will never get (`Repins`); a gang that had started can lose members
-(`Repairs`). Nothing is removed in the first seconds after start or re-sync (docs/safety.md S1, S8, S10, S11).
+(`Repairs`). docs/safety.md S1, S8, S10, S11.
 """
 
 import asyncio
@@ -24,12 +24,11 @@ from extender.runtime.decision_lines import Decision
 from extender.runtime.slices import Steps
 from scoring.feasibility.quorum import Quorums, quorum_of
 from scoring.ids import GangKey, NodeName, PodUid
-from scoring.model import Controller, Gang, Phase
+from scoring.model import Gang, Phase
 from scoring.model.policy import Repair, gang_options
 from scoring.plan import Plan
 from scoring.repair import Crew, PlaceLoss, due_s, is_pinned, observe, repaired, stranded, words_of
 
-_IN_VAIN: Final = "The gang did not become whole, and this pod uses room in vain."
 _CAUSE: Final = Cause(
     Happening.EVICTED,
     "The gang did not become whole in time and there is no room for the rest of its minimum: its "
@@ -40,9 +39,8 @@ _CAUSE: Final = Cause(
 class Evictions:
     """Carries out the permit machine's evictions of gangs that were never whole, one gang at a time per task.
 
-    Rules: a gang with a problem, such as members of another scheduler, is never evicted; the gang is listed from the
-    API server just before, and spared as soon as one member looks different than the cache says; an owner that would
-    fail for it keeps its pods, and its user gets an Event; never a forced delete, so that disruption budgets count.
+    Rules: never a gang with a problem, such as members of another scheduler, nor one that looks different in a fresh
+    list than in the cache; an owner that would fail for it keeps its pods, and its user gets an Event.
     """
 
     def __init__(self, context: ControllerContext, *, refused: Callable[[GangKey, Sequence[PodUid]], None]) -> None:
@@ -60,9 +58,17 @@ class Evictions:
             members = await self._as_the_cache_says(key, uids) if self._context.quiet.over else None
             if members is not None:
                 stayed &= {member.pod.uid for member in members}  # others are gone
-                for member in members:
-                    if await self._evict_one(key, member, among=members):
-                        stayed.discard(member.pod.uid)
+            for member in members or ():
+                pod = member.pod
+                try:
+                    await self._context.disruptions.evict(member, _CAUSE, among=members or ())
+                except (ApiError, ApiUnavailableError) as error:
+                    why = f"refused: {type(error).__name__}"
+                    self._context.decided(Decision("evict", pod.key, key, reason=why))
+                    continue
+                stayed.discard(pod.uid)
+                self._context.telemetry.evicted("partial")
+                self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
         except (asyncio.CancelledError, GeneratorExit):
             stayed.clear()  # the process ends: nothing may begin because of it
             raise
@@ -87,22 +93,12 @@ class Evictions:
             if owner is not None and owner.group_kind in KINDS and isinstance(verdict, NotAllowed):
                 if verdict.reason not in OVER:
                     self._context.decided(Decision("evict", theirs[0].pod.key, key, reason=verdict.reason))
-                    note = f"{_IN_VAIN} It is not removed, because {verdict.text}"
+                    vain = "The gang did not become whole, and this pod uses room in vain."
+                    note = f"{vain} It is not removed, because {verdict.text}"
                     for one in theirs:
-                        self._context.post_event(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
+                        self._context.events.post(pod_subject(one.pod), Happening.NOT_DISRUPTED, note, "partial")
                 return None
         return theirs
-
-    async def _evict_one(self, key: GangKey, one: Fresh, *, among: Sequence[Fresh]) -> bool:
-        pod = one.pod
-        try:
-            await self._context.disruptions.evict(one, _CAUSE, among=among)
-        except (ApiError, ApiUnavailableError) as error:
-            self._context.decided(Decision("evict", pod.key, key, reason=f"refused: {type(error).__name__}"))
-            return False
-        self._context.telemetry.evicted("partial")
-        self._context.decided(Decision("evict", pod.key, key, pod.node or ""))
-        return True
 
 
 GONE_GRACE_S = 5.0  # A node replaced by one of the same name, or a watch that brings two changes apart, is no loss
@@ -112,8 +108,6 @@ _REFUSED_S = 10.0  # What kube-scheduler refuses for this long it does not refus
 _REFUSED_AGAIN_S = 60.0  # After an owner's budget said no: it costs a read of pods and owner each time
 
 _MOST_TRIES = 2  # Attempts in a row to suspend an owner, before its pods are removed one by one if it can afford that
-_BY_SUSPENDING = frozenset({WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY})
-"""Why an owner cannot afford removals, though to be suspended would cost it nothing."""
 
 _LOST: Mapping[PlaceLoss, str] = {
     PlaceLoss.GONE: "All nodes that the pod was admitted to are gone",
@@ -131,20 +125,16 @@ class _StrandedPod(msgspec.Struct):
 class Repins(ControlLoop):
     """Stranded pods, removed so that their owners make new ones. Bounded by the pods that are stranded.
 
-    Why: a gate cannot be put back and an affinity cannot be made wider; a pod that was admitted to nodes which are gone
-    waits without end. Another in its place has the gate again and is admitted elsewhere. Rules (docs/safety.md S6):
+    Why: a gate cannot be put back and an affinity cannot be made wider (docs/safety.md S6). Rules:
 
     - When: all listed nodes are gone for `GONE_GRACE_S`, or the pod finds no place on them for the repin timeout
-      (`scoring.repair`); sooner where filters that we do not model refuse them and there is room
-      elsewhere. A place that lasted less than `_KEPT_S` does not restart the clock.
-    - Only pods whose controller recreates them within its failure budget (`failure_budget`); all others get an Event.
-      Where one of a gang that never started must stay, all stay: it cannot start, whatever failures the others cost.
-    - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed: that
-      costs it nothing (`restarts`). Else pods and owners are read afresh; whatever looks different ends the attempt.
-      One gang at a time, one pod after the other, by the Eviction API with uid and resourceVersion. What it costs the
-      owner is taken from its failure budget; where we had named nodes that refuse the pod it must cost nothing
-      (docs/safety.md S27).
-    - Afterwards no nodes are named for the gang any more, only its zone.
+      (`scoring.repair`); sooner where filters that we do not model refuse them and there is room elsewhere. A place
+      that lasted less than `_KEPT_S` does not restart the clock.
+    - Only pods whose controller recreates them within its failure budget; all others get an Event. Where we had named
+      nodes that refuse the pod it must cost nothing (docs/safety.md S27). Where one of a gang that never started must
+      stay, all stay.
+    - How: a gang that never started is suspended and resumed where its owner would count removed pods as failed; else
+      one gang at a time, one pod after the other, from fresh reads. Afterwards only the gang's zone is named.
     """
 
     def __init__(
@@ -163,7 +153,7 @@ class Repins(ControlLoop):
     async def look(self) -> None:
         """Note which pods are stranded, and start with the longest stranded gang, if one is due."""
         losses, now_s = await self._stranded(), self.context.clock.monotonic_s()
-        self._note(now_s)
+        self._note(losses, now_s)
         self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if at_s > now_s}
         self._tries = {key: tried for key, tried in self._tries.items() if key in losses}
         if self._attempt.busy or not self.context.quiet.over:
@@ -193,26 +183,23 @@ class Repins(ControlLoop):
             self._plan = plan
         return self.losses
 
-    def _note(self, now_s: float) -> None:
-        losses = {uid: loss for theirs in self.losses.values() for uid, loss in theirs.items()}
+    def _note(self, by_gang: Mapping[GangKey, Mapping[PodUid, PlaceLoss]], now_s: float) -> None:
+        losses = {uid: loss for theirs in by_gang.values() for uid, loss in theirs.items()}
+        self._waits |= {uid: _StrandedPod(now_s, None, now_s) for uid in losses if uid not in self._waits}
         for uid, wait in list(self._waits.items()):
-            if uid not in losses:
-                wait.gone_since_s = None
-                if now_s - wait.seen_s > _KEPT_S:
-                    del self._waits[uid]
-        for uid, loss in losses.items():
-            wait = self._waits.setdefault(uid, _StrandedPod(now_s, None, now_s))
-            wait.seen_s = now_s
-            if loss is not PlaceLoss.GONE:
+            if losses.get(uid) is not PlaceLoss.GONE:
                 wait.gone_since_s = None
             elif wait.gone_since_s is None:
                 wait.gone_since_s = now_s
+            if uid in losses:
+                wait.seen_s = now_s
+            elif now_s - wait.seen_s > _KEPT_S:
+                del self._waits[uid]
 
     def _is_due(self, uid: PodUid, loss: PlaceLoss, now_s: float) -> bool:
-        wait = self._waits[uid]
-        if wait.gone_since_s is not None and now_s - wait.gone_since_s >= GONE_GRACE_S:
-            return True
-        return now_s - wait.since_s >= (self._timeout_s if loss is not PlaceLoss.REFUSED else _REFUSED_S)
+        wait, most_s = self._waits[uid], self._timeout_s if loss is not PlaceLoss.REFUSED else _REFUSED_S
+        gone_s = now_s - wait.gone_since_s if wait.gone_since_s is not None else 0.0
+        return gone_s >= GONE_GRACE_S or now_s - wait.since_s >= most_s
 
     async def _repin(self, key: GangKey, uids: Sequence[PodUid]) -> None:
         again_s = _AGAIN_S
@@ -221,7 +208,7 @@ class Repins(ControlLoop):
             verdicts = await read_verdicts(self.context.api, await self._read(key, uids, losses))
             if self._suspend(key, verdicts):
                 return
-            removable: list[tuple[Fresh, Controller]] = []
+            removable: list[tuple[Fresh, str]] = []
             for owner, (verdict, theirs) in verdicts.items():
                 refused = any(losses[one.pod.uid] is PlaceLoss.REFUSED for one in theirs)
                 if isinstance(verdict, int) and verdict and refused:
@@ -233,11 +220,12 @@ class Repins(ControlLoop):
                     stays = f"The pod is not removed, because {verdict.text}: delete it for another to be admitted"
                     for pod in (one.pod for one in theirs) if verdict.reason not in OVER else ():
                         note = f"{_LOST[losses[pod.uid]]}. {stays}"
-                        self.context.post_event(pod_subject(pod), Happening.NOT_DISRUPTED, note, losses[pod.uid].name)
+                        self.context.events.post(pod_subject(pod), Happening.NOT_DISRUPTED, note, losses[pod.uid].name)
                 elif owner is not None:
-                    removable.extend((one, owner) for one in theirs)
+                    goes = f"Removed for {owner.kind} {owner.name} to create another."
+                    removable.extend((one, f"{_LOST[losses[one.pod.uid]]}. {goes}") for one in theirs)
             if len(removable) == len(uids) or self._has_started(key):
-                await self._remove(key, removable, losses)
+                await self._remove(key, removable)
         except (ApiError, ApiUnavailableError, ValueError):
             return  # looked at again soon
         finally:
@@ -265,8 +253,9 @@ class Repins(ControlLoop):
     def _suspend(self, key: GangKey, verdicts: Verdicts) -> bool:
         """Begin to suspend the gang's owners, if removals would cost them failures and this may spare them that."""
         tries, _ = self._tries.get(key, (0, ""))
+        spared = (WhyKept.BACKOFF_LIMIT, WhyKept.INDEX_LIMIT, WhyKept.FAILURE_POLICY)
         costs = any(
-            verdict.reason in _BY_SUSPENDING if isinstance(verdict, NotAllowed) else verdict > 0
+            verdict.reason in spared if isinstance(verdict, NotAllowed) else verdict > 0
             for verdict, _ in verdicts.values()
         )
         able = all(owner is not None and can_suspend(owner) for owner in verdicts)
@@ -279,25 +268,22 @@ class Repins(ControlLoop):
         if obstacle is None:
             self._removed(key)
             self.context.decided(Decision("repin", gang=key))
-            return
-        tries, _ = self._tries.get(key, (0, ""))
-        self._tries[key] = (tries + 1 if not obstacle.final else _MOST_TRIES, obstacle.why)
+        else:
+            tries = _MOST_TRIES if obstacle.final else self._tries.get(key, (0, ""))[0] + 1
+            self._tries[key] = tries, obstacle.why
 
     def _has_started(self, key: GangKey) -> bool:
         gang = self.context.cache.gang(key)
         return gang is not None and quorum_of(gang).started
 
-    async def _remove(
-        self, key: GangKey, removable: Sequence[tuple[Fresh, Controller]], losses: Mapping[PodUid, PlaceLoss]
-    ) -> None:
+    async def _remove(self, key: GangKey, removable: Sequence[tuple[Fresh, str]]) -> None:
         """Evict one after the other those that are stranded still; end at the first that the API server refuses."""
-        among = [one for one, _ in removable]
-        for one, owner in removable:
+        for one, note in removable:
             pod = one.pod
             if pod.uid not in (await self._stranded()).get(key, {}) or not self.context.quiet.over:
                 return
-            note = f"{_LOST[losses[pod.uid]]}. Removed for {owner.kind} {owner.name} to create another."
             try:
+                among = [each for each, _ in removable]
                 await self.context.disruptions.evict(one, Cause(Happening.EVICTED, note), among=among)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: the watch will show it
@@ -328,10 +314,9 @@ class _Watched(msgspec.Struct):
 class Repairs(ControlLoop):
     """The crews of all gangs that run. Bounded by the gangs that exist.
 
-    The planner itself places successors first and beside the others; this does what it cannot: see that a member
-    without a successor is lost, say what is waited for, and hand the gang to `restarts` where that is configured. Rules
-    (docs/safety.md S8): a gang that cannot be restarted is given successors like any other; a refusal that lasts is not
-    asked for again until it was whole.
+    The planner places successors; this sees that a member without one is lost, says what is waited for, and hands the
+    gang to `restarts` where that is configured. A gang that cannot be restarted is given successors like any other; a
+    refusal that lasts is not asked for again until it was whole.
     """
 
     def __init__(
@@ -361,18 +346,18 @@ class Repairs(ControlLoop):
             if self._looked_at is not mine:
                 return  # all was forgotten meanwhile
             watched = before.get(key)
-            if watched is not None and watched.over:
-                watched = None
-            elif key in under_way or (
-                same_nodes and looked_at.get(key) is gang and (watched is None or not watched.crew.broken)
-            ):
+            over, broken = (watched.over, watched.crew.broken) if watched is not None else (False, False)
+            same = same_nodes and looked_at.get(key) is gang and not broken
+            if not over and (key in under_way or same):
                 if watched is not None:
                     after[key] = watched
                 continue
-            if key not in under_way and gang.actionable and (watched := self._seen(watched, gang, now_s)) is not None:
-                after[key] = watched
-                if watched.crew.broken:
-                    self._see_to(key, watched, now_s)
+            if key in under_way or not gang.actionable:
+                continue
+            if (now := self._seen(None if over else watched, gang, now_s)) is not None:
+                after[key] = now
+                if now.crew.broken:
+                    self._see_to(key, now, now_s)
         self._watched = after
 
     def words(self, key: GangKey) -> str:
@@ -414,7 +399,7 @@ class Repairs(ControlLoop):
         since_s, note = watched.crew.broken_since_s, words_of(watched.crew)
         if since_s is not None and now_s - since_s >= PATIENCE_S and note != watched.posted:
             if watched.owner_over is None:
-                watched.owner_over = True  # until it has answered
+                watched.owner_over = True  # until it has answered: a job that ends loses its members without an Event
                 self._asking.start(self._ask_owner(key, watched), f"ask the owner of {key}")
             elif not watched.owner_over:
                 watched.posted, watched.owner_over = note, None
@@ -422,17 +407,14 @@ class Repairs(ControlLoop):
                 self.context.post_gang_event(watched.gang, Happening.BROKEN, note, note, pods=there[:1])
         limits = self.context.planner.policy.repair
         due = due_s(watched.crew, watched.gang, limits) if repair is Repair.RESTART else None
-        if due is None or watched.given_up or not self.context.quiet.over:
-            return
-        if now_s >= due and now_s >= watched.ask_again_s:
+        asks = due is not None and now_s >= max(due, watched.ask_again_s) and not watched.given_up
+        if asks and self.context.quiet.over:
             watched.asked += 1
             watched.ask_again_s = now_s + _ASK_AGAIN.whole_s(watched.asked)
             first = watched.crew.losses[0]
-            why = f"pod {first.name} was lost, {first.cause_text}"
-            self._restarts.add(key, why=why, ended=self._ended)
+            self._restarts.add(key, why=f"pod {first.name} was lost, {first.cause_text}", ended=self._ended)
 
     async def _ask_owner(self, key: GangKey, watched: _Watched) -> None:
-        """A job that ends loses its members one by one, which gets no Event."""
         watched.owner_over = await wants_no_more(self.context, key)
 
     def _ended(self, key: GangKey, obstacle: Obstacle | None) -> None:

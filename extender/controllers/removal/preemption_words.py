@@ -1,8 +1,4 @@
-"""Preemption for people: Events on PodGroups and pods, and a line for each decision.
-
-Rule: on those that leave the Event says for which gang and that they come back; on the one that waits, which gangs
-leave, or which could and why they stay.
-"""
+"""Preemption for people: Events on PodGroups and pods, and a line for each decision."""
 
 from collections.abc import Sequence
 
@@ -36,29 +32,26 @@ class PreemptionWords:
         """Gangs are about to leave."""
         self._blocked.pop(found.gang, None)
         pods, leave = len(found.pods), "leaves" if len(found.victims) == 1 else "leave"
-        parts = {"gangs": float(len(found.victims)), "pods": float(pods)}
-        self._context.decided(
-            Decision("preempt", gang=found.gang, node=some(sorted(set(found.assignment.values()))), parts=parts)
-        )
+        parts, nodes = {"gangs": float(len(found.victims)), "pods": float(pods)}, sorted(set(found.assignment.values()))
+        self._context.decided(Decision("preempt", gang=found.gang, node=some(nodes), parts=parts))
+        lower = "of lower priority"
+        if found.attained_h:
+            lower = "of a higher service level" if len(found.attained_h) == len(found.victims) else "of lower rank"
         places = f"zone {', '.join(found.zones)}" if any(found.zones) else "its nodes"
-        self._about(
-            found.gang,
-            Happening.PREEMPTS,
-            f"{_gangs(found.victims, found.gang)} {_sort(found)} {leave} for this gang: {pods} pods in all. The "
-            f"room in {places} is reserved for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s.",
-            ",".join(found.victims),
+        note = (
+            f"{_gangs(found.victims, found.gang)} {lower} {leave} for this gang: {pods} pods in all. The room in "
+            f"{places} is reserved for it until it has its nodes, or nothing has moved for {timeout_s:.0f} s."
         )
+        self._about(found.gang, Happening.PREEMPTS, note, ",".join(found.victims))
         for victim in found.victims:
             gang = self._context.cache.gang(victim)
             priority = f" (priority {gang.priority})" if gang is not None else ""
             self._context.decided(Decision("make-room", gang=victim, node=some([found.gang])))
-            self._about(
-                victim,
-                Happening.PREEMPTED,
+            note = (
                 f"The whole gang{priority} leaves its place to {_gang(found.gang, victim)}, which "
-                f"{_than(found, victim)} and had no room. Its owner recreates its pods; they wait in the queue.",
-                found.gang,
+                f"{_than(found, victim)} and had no room. Its owner recreates its pods; they wait in the queue."
             )
+            self._about(victim, Happening.PREEMPTED, note, found.gang)
 
     def blocked(self, found: Preemption, victim: GangKey, why: str) -> None:
         """A gang that would make room must stay."""
@@ -104,12 +97,6 @@ def _than(found: Preemption, victim: GangKey) -> str:
     return f"is of a lower service level (this gang has had {hours:.3g} cluster-hours)"
 
 
-def _sort(found: Preemption) -> str:
-    if not found.attained_h:
-        return "of lower priority"
-    return "of a higher service level" if len(found.attained_h) == len(found.victims) else "of lower rank"
-
-
 def _gang(key: GangKey, reader: GangKey) -> str:
     """A gang as people of the reader's namespace may see it."""
     return f"gang {key}" if _namespace(key) == _namespace(reader) else "another namespace's gang"
@@ -126,9 +113,7 @@ def _gangs(keys: Sequence[GangKey], reader: GangKey | None = None) -> str:
     if not keys:
         return "Other gangs"
     own = [key for key in keys if reader is None or _namespace(key) == _namespace(reader)]
-    if len(own) == len(keys):
-        return f"Gang{'' if len(keys) == 1 else 's'} {some(keys)}"
-    text = gangs_seen_from(_namespace(reader or keys[0]), keys)
+    text = some(keys) if len(own) == len(keys) else gangs_seen_from(_namespace(reader or keys[0]), keys)
     return f"Gang{'' if len(own) == 1 else 's'} {text}" if own else f"{text[0].upper()}{text[1:]}"
 
 

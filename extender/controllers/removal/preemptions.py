@@ -3,22 +3,15 @@
 `scoring.preempt` decides which gangs leave for which, `restarts` how a gang leaves and comes back, and
 `PreemptionClaims` how long its room is reserved; `Preemptions` asks owners and budgets before. Rules:
 
-- All or nothing: owners and disruption budgets of all gangs that would leave are asked first; then it is decided
-  again, and they leave only if that is still the same.
-- A gang for whose sake others would leave has to want that for `PATIENCE_S`: a job that ends frees its room pod by pod.
-- What speaks against a gang has to stand for `PATIENCE_S` before others are looked for in its place: one that has just
-  changed is none to be avoided, and no other gang is to leave because of it.
-- While others leave for a gang, no further gang leaves for it. Nothing at all in the quiet time (docs/safety.md S11).
-- The room is claimed, and the claim noted on pods of the gang, before the first one leaves: on those that wait, as
-  the pods of those that leave are about to be gone. A gang too large for one note has several, each on a pod of its
-  own, of the same moment.
-- A note says since when, and which nodes members of this very gang are to have; it names no gang, so nothing that is
-  read here can make a gang leave. It is read after a restart only, and keeps the reservation for the gang, and nothing
-  more. Which gangs have still to leave is decided again, by what is true now (`continued`; docs/safety.md S22).
+- All or nothing: owners and budgets of all that would leave are asked, then it is decided again, and must be the same.
+- A gang for whose sake others would leave has to want that for `PATIENCE_S` (a job that ends frees its room pod by
+  pod), and as long has to stand what speaks against a gang before others are looked for in its place.
+- The room is claimed, and the claim noted on waiting pods of the gang, before the first one leaves; too large for one
+  note, it has several, of the same moment.
+- A note says since when, and which nodes members of this very gang are to have; it keeps the reservation after a
+  restart, and names no gang: who has still to leave is decided again (`continued`; docs/safety.md S22).
 - The claim ends when the gang has its nodes, or is gone, or nothing has moved for `TIMEOUT_S`; for as long again no
-  gang leaves for it.
-- A gang that refuses although it was asked is asked again until the claim ends; if none has left by then, the claim
-  ends at once.
+  gang leaves for it. A gang that refuses is asked again until then; if none has begun to leave, the claim ends at once.
 """
 
 import logging
@@ -67,9 +60,9 @@ _CLAIM_NOTE = msgspec.json.Decoder(_ClaimNote)
 class NotedRoom(msgspec.Struct, frozen=True):
     """The room that a gang's newest notes speak of."""
 
-    at_s: float  # Unix seconds.
-    assignment: Mapping[PodUid, NodeName]  # Members that wait → their nodes.
-    carriers: tuple[Pod, ...]  # The pods that carry the notes.
+    at_s: float  # Unix seconds
+    assignment: Mapping[PodUid, NodeName]  # Members that wait → their nodes
+    carriers: tuple[Pod, ...]  # The pods that carry the notes
 
 
 class _OpenClaim(msgspec.Struct):
@@ -88,9 +81,7 @@ class PreemptionClaims:
     """Claims that are open. Bounded by the gangs that exist."""
 
     def __init__(self, context: ControllerContext, words: PreemptionWords, restarts: Restarts) -> None:
-        self._context = context
-        self._words = words
-        self._restarts = restarts
+        self._context, self._words, self._restarts = context, words, restarts
         self._open: dict[GangKey, _OpenClaim] = {}
         self.backing_off: dict[GangKey, float] = {}
         """Gang that did not start although others left, or were asked to → until when no other is to leave for it."""
@@ -98,20 +89,16 @@ class PreemptionClaims:
 
     @property
     def continued(self) -> frozenset[GangKey]:
-        """Gangs for which a process before us made others leave: which have still to is decided again.
-
-        Not while some are leaving that have not been asked to end yet.
-        """
-        found: set[GangKey] = set()
-        for key, opened in self._open.items():
-            gang = self._context.cache.gang(key) if opened.recovered else None
-            leaving = self._leaving(gang, opened.claim) if gang is not None else []
-            if opened.recovered and all(pod.deleting for pod in leaving):  # Job controllers take a moment
-                found.add(key)
-        return frozenset(found)
+        """Gangs for which a process before us made others leave, once Job controllers have asked their pods to end."""
+        opened = ((key, one.claim, self._context.cache.gang(key)) for key, one in self._open.items() if one.recovered)
+        return frozenset(
+            key
+            for key, claim, gang in opened
+            if gang is None or all(pod.deleting for pod in self._leaving(gang, claim))
+        )
 
     async def begin(self, found: Preemption) -> None:
-        """Reservation the room, note it, and let them leave; nothing happens if the notes cannot be written."""
+        """Reserve the room, note it, and let them leave; nothing happens if the notes cannot be written."""
         gang = self._context.cache.gang(found.gang)
         snapshot = self._context.cache.snapshot()
         busy = {*snapshot.claims, *snapshot.commitments}
@@ -136,11 +123,9 @@ class PreemptionClaims:
                 await self._context.api.annotate_pod(carrier.namespace, carrier.name, carrier.uid, note)
         except (ApiError, ApiUnavailableError) as error:
             self._close(found.gang)
-            reason = f"not started: {type(error).__name__}"
-            self._context.decided(Decision("preempt", gang=found.gang, reason=reason))
+            self._context.decided(Decision("preempt", gang=found.gang, reason=f"not started: {type(error).__name__}"))
             return
-        opened = self._open.get(found.gang)
-        if opened is None:
+        if (opened := self._open.get(found.gang)) is None:
             return  # the gang is gone, or another replica decides now
         opened.noted = True
         self._words.begun(found, TIMEOUT_S)
@@ -220,8 +205,7 @@ class PreemptionClaims:
         if gang is None:
             self._end(key, "gone")
         elif quorum_of(gang).whole:
-            givers = float(len(opened.claim.givers))
-            self._context.decided(Decision("preempted", gang=key, parts={"gangs": givers}))
+            self._context.decided(Decision("preempted", gang=key, parts={"gangs": float(len(opened.claim.givers))}))
             self._end(key, "started")
         elif now_s >= opened.until_s:
             self._words.lapsed(gang, opened.claim, [pod for pod in there if not pod.deleting])
@@ -242,13 +226,10 @@ class PreemptionClaims:
         return [pod for pod in pods if pod is not None and pod.node is not None and not pod.terminal]
 
     def _end(self, key: GangKey, outcome: str) -> None:
-        carriers = self._open[key].carriers
+        carriers = [self._context.cache.pod(one.uid) for one in self._open[key].carriers]
         self._close(key)
         self._context.telemetry.preempted(outcome)
-        waiting = [
-            pod for one in carriers if (pod := self._context.cache.pod(one.uid)) is not None and pod.node is None
-        ]
-        if waiting:
+        if waiting := [pod for pod in carriers if pod is not None and pod.node is None]:
             self._wiping.start(self._wipe(waiting), f"wipe the notes of {key}")
 
     def _close(self, key: GangKey) -> None:
@@ -269,8 +250,7 @@ def notes_for(gang: Gang, claim: Reservation, *, at_s: float, notes: Notes) -> l
     parts: list[dict[str, str]] = [{}]
     most = room = _CONTENT_CHARS - len(msgspec.json.encode(_ClaimNote(at_s, {})))
     for uid, node in sorted(claim.assignment.items()):
-        length = len(uid) + len(node) + len('"":"",')
-        if length > room:
+        if (length := len(uid) + len(node) + len('"":"",')) > room:
             parts.append({})
             room = most
         parts[-1][uid] = node
@@ -293,14 +273,13 @@ def noted_of(gang: Gang) -> NotedRoom | None:
     {'uid-default-p': 'n1'}
     """
     read = [(pod, note_from_json(_CLAIM_NOTE, dict(pod.options).get(PREEMPTS_OPTION))) for pod in gang.pending]
-    notes = [(pod, note) for pod, note in read if note is not None]
-    if not notes:
+    at_s = max((note.at_s for _, note in read if note is not None), default=None)
+    if at_s is None:
         return None
-    at_s = max(note.at_s for _, note in notes)
-    newest = [(pod, note) for pod, note in notes if note.at_s == at_s]
-    uids = {pod.uid for pod in gang.pending}
-    every = {PodUid(uid): NodeName(node) for _, note in newest for uid, node in note.nodes.items()}
-    return NotedRoom(at_s, {uid: node for uid, node in every.items() if uid in uids}, tuple(pod for pod, _ in newest))
+    newest = [(pod, note) for pod, note in read if note is not None and note.at_s == at_s]
+    places = {uid: node for _, note in newest for uid, node in note.nodes.items()}
+    assignment = {pod.uid: NodeName(places[pod.uid]) for pod in gang.pending if pod.uid in places}
+    return NotedRoom(at_s, assignment, tuple(pod for pod, _ in newest))
 
 
 PATIENCE_S = 3.0
@@ -360,11 +339,8 @@ class Preemptions(ControlLoop):
         plan, snapshot, policy = planner.current, planner.snapshot, planner.policy
         if snapshot is None:
             return None
-        asked = {
-            "spared": frozenset(self._spared),
-            "passed_over": frozenset(claims.backing_off),
-            "continued": claims.continued,
-        }
+        spared, passed_over = frozenset(self._spared), frozenset(claims.backing_off)
+        asked = {"spared": spared, "passed_over": passed_over, "continued": claims.continued}
         good = policy.preemption is not Preempting.LEVELS or now_s < self._answered_s + _LEVELS_S
         if good and self._answer is not None and self._answer[0] is plan and self._answer[1] == asked:
             return self._answer[2]
@@ -374,13 +350,10 @@ class Preemptions(ControlLoop):
 
     async def _is_refused(self, found: Preemption) -> bool:
         """Whether anything speaks against it; what has done so for long enough spares the gang that it is about."""
-        objections: dict[GangKey, str] = {}
-        for victim in found.victims:
-            why = await self._restarts.obstacle(victim)
-            if why is not None:
-                objections[victim] = why
-        if not objections and (why := await why_not_together(self.context, found.victims)) is not None:
-            objections[found.victims[-1]] = why
+        asked = {victim: await self._restarts.obstacle(victim) for victim in found.victims}
+        objections = {victim: why for victim, why in asked.items() if why is not None}
+        if not objections and (together := await why_not_together(self.context, found.victims)) is not None:
+            objections[found.victims[-1]] = together
         now_s = self.context.clock.monotonic_s()
         before, self._objections = self._objections, {}
         for victim, why in objections.items():
@@ -388,8 +361,8 @@ class Preemptions(ControlLoop):
             since_s = since_s if former == why else now_s
             if now_s - since_s < PATIENCE_S:
                 self._objections[victim] = (why, since_s)
-            else:
-                self._spared[victim] = now_s + SPARED_S
-                self.words.blocked(found, victim, why)
-                self.context.telemetry.preempted("blocked")
+                continue
+            self._spared[victim] = now_s + SPARED_S
+            self.words.blocked(found, victim, why)
+            self.context.telemetry.preempted("blocked")
         return bool(objections)

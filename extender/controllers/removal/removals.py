@@ -1,16 +1,13 @@
 """The one way in which netgang takes running or waiting pods away: evict a pod, or change what owns it.
 
-Why one: a decision can be wrong, stale or made from a forged object; the user of a lost pod has to know why, and a pod
-of another scheduler must stay whatever was decided. Rules (docs/safety.md S1, S11):
+Why one: a decision can be wrong, stale or made from a forged object. Rules (docs/safety.md S1, S11):
 
-1. What goes was read from the API server just now (`Fresh`), from a consistent list and not the cache, and every pod of
-   it is ours, judged by that very record. A member is compared by what a decision to remove it rests on; a kubelet
-   writes into the status of pods that run, so the version alone says too little. All the same the call names the
-   version that was read, so it cannot hit another.
-2. An Event on the pod and one on its owner, with the reason, are confirmed by the API server before. An owner that is
-   changed has one, and so have the first `MOST_ANNOUNCED` of the pods that go with it. What the API server refuses for
-   good (no right, a quota, a namespace that ends) is counted, and the act goes on: a quota on Events makes no pod
-   immune. Without an answer within `ANNOUNCE_S` seconds it is put off: `NotAnnouncedError`, and nothing was done.
+1. What goes was read just now (`Fresh`), from a consistent list, and every pod of it is ours by that very record. A
+   member is compared by what a decision rests on (a kubelet writes statuses all the time), and the call names the
+   version that was read.
+2. An Event on the pod and one on its owner, with the reason, are confirmed before; of an owner that is changed the
+   first `MOST_ANNOUNCED` pods have one. What the API server refuses for good (a right, a quota, a namespace that ends)
+   does not stop the act: a quota on Events makes no pod immune. Without an answer it is put off: `NotAnnouncedError`.
 3. Nothing is removed for `QUIET_S` after start, take-over and new lists: a fresh cache may show too little (`Quiet`).
 4. What was announced and is then refused (a disruption budget, an edit in the same moment) gets an Event as well.
 
@@ -26,15 +23,7 @@ import msgspec
 
 from extender.cache import ClusterCache
 from extender.controllers.events.recorder import Events, Happening, Subject, owner_subject, pod_subject
-from extender.controllers.failure_budget import (
-    KINDS,
-    NotAllowed,
-    WhyKept,
-    budget,
-    controller_of,
-    decoded,
-    uid_of,
-)
+from extender.controllers.failure_budget import KINDS, NotAllowed, WhyKept, budget, controller_of, decoded
 from extender.convert import pod_from_json
 from extender.errors import ApiError, NotFoundError, NotOursError
 from extender.ports import Clock, ClusterApi, read_all
@@ -42,12 +31,10 @@ from scoring.explain.words import some
 from scoring.ids import GangKey, PodUid
 from scoring.model import Controller, Gang, GangSource, Pod
 
-_LABEL = {
-    # where a gang's name comes from → the label that its members have; of others all pods of the namespace are read
+_LABEL: Mapping[GangSource | None, str] = {  # that the members have; of other gangs all pods of the namespace are read
     GangSource.POD_GROUP: "scheduling.x-k8s.io/pod-group",
     GangSource.LABELS: "pod-group.scheduling.sigs.k8s.io/name",
 }
-
 _JOB_LABELS = ("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "batch.kubernetes.io/job-name")
 """By which a job's pods are listed, in the order in which a pod's job is recognised (`extender.convert.labels`)."""
 
@@ -73,7 +60,7 @@ async def read_budgets(api: ClusterApi, namespace: str) -> list[bytes]:
 async def read_owner(api: ClusterApi, namespace: str, owner: Controller) -> bytes | None:
     """That very owner; `None`: another object has its name by now. Errors: ApiError and its kind, ValueError."""
     raw = await api.get_object(owner.api_version, owner.kind, namespace, owner.name)
-    return raw if uid_of(raw) == owner.uid else None
+    return raw if str(decoded(raw).get("metadata", {}).get("uid", "")) == owner.uid else None
 
 
 Verdicts: TypeAlias = Mapping[Controller | None, tuple[int | NotAllowed, Sequence[Fresh]]]
@@ -102,8 +89,7 @@ async def read_verdicts(api: ClusterApi, pods: Sequence[Fresh]) -> Verdicts:
 async def read_members(api: ClusterApi, key: GangKey, source: GangSource | None) -> tuple[Fresh, ...]:
     """All pods that name the gang, by name, from one list. Errors: ApiError and its kind; ValueError: not readable."""
     namespace, _, name = key.partition("/")
-    label = _LABEL.get(source) if source is not None else None
-    found = await _read(api, namespace, f"{label}={name}" if label is not None else "")
+    found = await _read(api, namespace, f"{_LABEL[source]}={name}" if source in _LABEL else "")
     return tuple(one for one in found if one.pod.group is not None and one.pod.group.key == key)
 
 
@@ -124,10 +110,8 @@ async def read_job(api: ClusterApi, members: Sequence[Fresh]) -> tuple[Fresh, ..
 
 
 async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, ...]:
-    path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods"
-    if selector:
-        path += f"?{urlencode({'labelSelector': selector})}"
-    items = await read_all(api, path)
+    query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
+    items = await read_all(api, f"/api/v1/namespaces/{quote(namespace, safe='')}/pods{query}")
     try:
         found = [Fresh(pod_from_json(raw), raw) for raw in items]
     except Exception as error:
@@ -137,18 +121,17 @@ async def _read(api: ClusterApi, namespace: str, selector: str) -> tuple[Fresh, 
 
 def same_as_known(gang: Gang, fresh: tuple[Fresh, ...]) -> bool:
     """Whether the pods of all its runs are those of the cache, where the cache has them, in the phase that it knows."""
-    known = (*gang.members, *gang.earlier, *gang.later)
-    return {_looks(pod) for pod in known} == {_looks(one.pod) for one in fresh}
+
+    def looks(pods: Iterable[Pod]) -> set[tuple[object, ...]]:
+        return {(pod.uid, pod.node, pod.phase, pod.deleting) for pod in pods}
+
+    return looks((*gang.members, *gang.earlier, *gang.later)) == looks(one.pod for one in fresh)
 
 
 def of_this_run(gang: Gang, fresh: tuple[Fresh, ...]) -> tuple[Fresh, ...]:
     """Those of `fresh` that are members: pods of other runs have nothing to do with what is decided of this one."""
     members = {pod.uid for pod in gang.members}
     return tuple(one for one in fresh if one.pod.uid in members)
-
-
-def _looks(pod: Pod) -> tuple[object, ...]:
-    return pod.uid, pod.node, pod.phase, pod.deleting
 
 
 QUIET_S = 30.0
@@ -159,17 +142,14 @@ class Quiet:
     """How long to keep still yet. One for all that remove pods."""
 
     def __init__(self, clock: Clock, *, relists: Callable[[], int] = lambda: 0) -> None:
-        self._clock = clock
-        self._relists = relists  # How often anything was listed again so far
+        self._clock, self._relists = clock, relists  # How often anything was listed again so far
         self._seen = relists()
         self._until_s = clock.monotonic_s() + QUIET_S
 
     def look(self) -> None:
         """Start again if anything was listed again since the last look; called after each plan."""
-        relists = self._relists()
-        if relists != self._seen:
-            self._seen = relists
-            self._until_s = self._clock.monotonic_s() + QUIET_S
+        if (relists := self._relists()) != self._seen:
+            self._seen, self._until_s = relists, self._clock.monotonic_s() + QUIET_S
 
     @property
     def over(self) -> bool:
@@ -240,11 +220,8 @@ class Disruptions:
 
     async def _announce_to_owner(self, owner: Subject, cause: Cause, pods: Sequence[Fresh]) -> None:
         """One Event for the same pods, however often it is tried to remove them."""
-        names = some(sorted(one.pod.name for one in pods))
-        which = f" Pods: {names}." if names else ""
-        await self.events.announce(
-            [owner], cause.what, f"{cause.note}{which}", cause.topic(one.pod.uid for one in pods)
-        )
+        names, topic = some(sorted(one.pod.name for one in pods)), cause.topic(one.pod.uid for one in pods)
+        await self.events.announce([owner], cause.what, f"{cause.note} Pods: {names}." if names else cause.note, topic)
 
     def _post_refusal(self, about: Subject, cause: Cause, error: ApiError) -> None:
         if not isinstance(error, NotFoundError):  # it is gone, so there is nothing to report of it

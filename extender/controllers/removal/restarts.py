@@ -1,24 +1,11 @@
-"""Restart a gang as a whole: suspend its owner, and resume it when its pods are gone.
+"""Restart a gang as a whole: suspend its owner, and resume it when its pods are gone (docs/safety.md S8, S10, S11).
 
-docs/safety.md S8, S10, S11.
-
-Two reasons lead here: a gang lost a member and asks for `repair: restart`, or it must leave its place to another one.
-
-    restarts.add(gang, why=…)           it is broken: counts towards the owner's restarts of this hour
-    restarts.leave(gang, why=…)         it works, and is to make room: the same, without that count
-    await restarts.obstacle(gang)       why it could not be done now, in words; None: nothing speaks against it
-    restarts.under_way                  gangs that are being restarted
-    ended=…                             called once for each `add` or `leave` with gang and `Obstacle`; None: done
-
-`add` and `leave` return at once and never raise; one for a gang that is under way joins it. `leave` is done when the
-members are gone and the owner is resumed: they come back, gated, and wait their turn.
-
-Rules: nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded
-or belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods
-by eviction if they do not mind (`failure_budget.budget`), else an Event says why not. What is suspended is written on
-the owner (`suspensions`), so the next leader resumes it; an owner that another client suspended, or resumed, is left
-alone. Every step reads before it writes, and every write names the version that was read, so a step that is repeated
-after a crash or a lost answer finds itself done.
+A gang lost a member and asks for `repair: restart` (`add`), or it must make room for another one (`leave`). Rules:
+nothing in the quiet time; the gang is read afresh and spared when it looks different, has members that succeeded or
+belongs to an owner that is over; budgets are asked for all members at once; owners without suspend lose their pods by
+eviction if they do not mind, else an Event says why not. What is suspended is written on the owner (`suspensions`), so
+the next leader resumes it; an owner that another client suspended, or resumed, is left alone. Every step reads before
+it writes the version that was read, so one that is repeated after a crash or a lost answer finds itself done.
 """
 
 import asyncio
@@ -51,16 +38,14 @@ from extender.controllers.removal.suspensions import (
 from extender.errors import ApiError, ApiUnavailableError, ConflictError, NotFoundError
 from extender.runtime.decision_lines import Decision
 from scoring.ids import GangKey, NodeName, gang_key
-from scoring.model import Controller, Gang, Pod
+from scoring.model import Controller, Pod
 from scoring.model.policy import Preempting
 from scoring.queue.weights import bounded_h, hours_of
 from scoring.repair import not_before_s
 
 _LOOK_FOR_NOTES_S = 300.0  # Notes are looked for at the start, and now and then, in case an answer was lost
-_NOTES_AGAIN_S = 5.0
 POLL_S = 2.0  # How often a suspended owner is looked at, at first
 SLOWEST_S = 30.0  # How often one is whose pods take long to end: nothing but its user can be in a hurry then
-_SLOWER = 1.25
 READS_PER_S = 10.0  # How many are looked at, all owners together: each waits its share, however many there are
 SLOW_S = 300.0  # After this time an Event says which owner or pod has not stopped
 _RESUMED: Final = Cause(Happening.RESTARTED, "All its pods have ended: resumed, so that it creates new ones.")
@@ -92,13 +77,19 @@ class Restarts(ControlLoop):
         """Gangs that are being restarted, those found suspended by us included."""
         return frozenset(self._gangs)
 
-    def add(self, gang: GangKey, *, why: str, ended: Ended) -> None:
-        """Restart a broken gang. `why` completes "… is restarted: "."""
-        self._join(gang, why, ended, repair=True)
+    def add(self, gang: GangKey, *, why: str, ended: Ended, repair: bool = True) -> None:
+        """Restart a broken gang; returns at once. `why` completes "… is restarted: "; a gang under way is joined.
+
+        `ended` is called once. `repair` counts towards the owner's restarts of this hour.
+        """
+        if (case := self._gangs.get(gang)) is not None:
+            case.ended.append(ended)
+        else:
+            self._begin(gang, partial(self._restart, gang, why, repair=repair), [ended])
 
     def leave(self, gang: GangKey, *, why: str, ended: Ended) -> None:
         """Let a gang leave its place, as gently as its owner and its pods' grace periods want, and come back later."""
-        self._join(gang, why, ended, repair=False)
+        self.add(gang, why=why, ended=ended, repair=False)
 
     async def obstacle(self, gang: GangKey) -> str | None:
         """Why this gang cannot be restarted now; `None`: it can. It reads the API server and changes nothing."""
@@ -121,12 +112,6 @@ class Restarts(ControlLoop):
                 case.task.cancel()
         self._gangs.clear()
         self._search_at_s = None
-
-    def _join(self, gang: GangKey, why: str, ended: Ended, *, repair: bool) -> None:
-        if (case := self._gangs.get(gang)) is not None:
-            case.ended.append(ended)
-        else:
-            self._begin(gang, partial(self._restart, gang, why, repair=repair), [ended])
 
     def _begin(self, gang: GangKey, work: Callable[[], Awaitable[Obstacle | None]], ended: list[Ended]) -> None:
         case = self._gangs[gang] = _UnderWay(ended)
@@ -153,7 +138,12 @@ class Restarts(ControlLoop):
         if isinstance(verdict, Case) and repair:
             verdict = self._unless_too_often(verdict)
         if isinstance(verdict, Obstacle):
-            self._post(key, verdict)
+            self.context.decided(Decision("restart", gang=key, reason=verdict.why))
+            gang = self.context.cache.gang(key)
+            if not verdict.silent and gang is not None and gang.members:
+                self.context.telemetry.restarted("refused")
+                note = f"The gang is not restarted as a whole, because {verdict.why}."
+                self.context.events.post(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, verdict.why)
             return verdict
         refused = await self._recreate(verdict, why=why, repair=repair)
         if refused is not None:
@@ -161,15 +151,6 @@ class Restarts(ControlLoop):
         if repair:
             self._history[key] = (*self._history.get(key, ()), self.context.clock.now_s())
         return None
-
-    def _post(self, key: GangKey, obstacle: Obstacle) -> None:
-        """Say why the gang stays as it is: in the log, and to its owner by an Event on a member."""
-        self.context.decided(Decision("restart", gang=key, reason=obstacle.why))
-        gang = self.context.cache.gang(key)
-        if not obstacle.silent and gang is not None and gang.members:
-            self.context.telemetry.restarted("refused")
-            note = f"The gang is not restarted as a whole, because {obstacle.why}."
-            self.context.post_event(pod_subject(gang.members[0]), Happening.NOT_DISRUPTED, note, obstacle.why)
 
     def _unless_too_often(self, case: Case) -> Case | Obstacle:
         """The case, unless the gang was restarted too often, or its owner wants no more pods than there are."""
@@ -197,7 +178,7 @@ class Restarts(ControlLoop):
         except (ApiError, ApiUnavailableError) as error:
             # A netgang that may not list them has never suspended any either: both are rights of the same component.
             if not (isinstance(error, ApiError) and error.status == 403):
-                self._search_at_s = self.context.clock.monotonic_s() + _NOTES_AGAIN_S
+                self._search_at_s = self.context.clock.monotonic_s() + 5.0
             return
         noted: dict[GangKey, list[Controller]] = {}
         recalled: dict[GangKey, Attained] = {}
@@ -206,11 +187,8 @@ class Restarts(ControlLoop):
             try:
                 owner = FreshOwner.read(labelled.api_version, labelled.kind, labelled.object)
                 note = owner.note(self.context.notes)
-                attained = owner.attained(self.context.notes) if levels else None
-                if attained is not None:
-                    recalled[gang_key(owner.namespace, attained.gang)] = Attained(
-                        owner.ref.uid, bounded_h(attained.hours)
-                    )
+                if levels and (had := owner.attained(self.context.notes)) is not None:
+                    recalled[gang_key(owner.namespace, had.gang)] = Attained(owner.ref.uid, bounded_h(had.hours))
                 if note is not None and (gang := gang_key(owner.namespace, note.gang)) not in self._gangs:
                     noted.setdefault(gang, []).append(owner.ref)
             except Exception:  # noqa: BLE001 - a tenant's object: all others wait to be resumed (docs/safety.md S21)
@@ -229,26 +207,34 @@ class Restarts(ControlLoop):
         """Restart it; `None`: done, else why not. Ends when the owners are resumed, however long its pods take."""
         if not all(can_suspend(owner.ref) for owner in case.owners):
             return await self._evict_all(case, why)
-        begun: list[Controller] = []
-        refused = None
-        attained = self._attained(case)  # once: what the first owner's suspension notes is in it then
+        begun, refused, attained = list[Controller](), None, None
+        key, snapshot = case.gang.key, self.context.cache.snapshot()
+        gang = snapshot.gangs.get(key)
+        if gang is not None and self.context.planner.policy.preemption is Preempting.LEVELS:
+            had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
+            attained = AttainedNote(key.partition("/")[2], round(had_h, 6))
         for owner in case.owners:
             refused = await self._suspend(case, owner, why=why, repair=repair, attained=attained)
             if refused is not None:
                 break  # what was started is brought to its end
             begun.append(owner.ref)
-        await self._finish(case.gang.key, begun)
+        await self._finish(key, begun)
         return refused
 
     async def _resume(self, key: GangKey, ref: Controller) -> None:
         """Resume an owner that carries our note once its gang's pods are gone, however long it takes; repeatable."""
-        began_s = self.context.clock.monotonic_s()
+        began_s, pause_s = self.context.clock.monotonic_s(), POLL_S
         self._waits += 1
         try:
-            pause_s = POLL_S
             while not await self._finished(key, ref, began_s):
-                ended = await self._pause(key, max(pause_s, self._waits / READS_PER_S))
-                pause_s = POLL_S if ended else min(pause_s * _SLOWER, SLOWEST_S)
+                had_members, wait_s = self._lives(key), max(pause_s, self._waits / READS_PER_S)
+                pause_s = min(1.25 * pause_s, SLOWEST_S)
+                looks = ceil(wait_s / POLL_S)
+                for _ in range(looks):  # or until the last member ends, which the API server does not show
+                    await asyncio.sleep(wait_s / looks)
+                    if had_members and not self._lives(key):
+                        pause_s = POLL_S
+                        break
         finally:
             self._waits -= 1
 
@@ -269,15 +255,6 @@ class Restarts(ControlLoop):
                 return True
         return False
 
-    async def _pause(self, key: GangKey, pause_s: float) -> bool:
-        """Wait so long, or until the gang's last member ends, and whether it did: the API server does not show it."""
-        had_members, looks = self._lives(key), ceil(pause_s / POLL_S)
-        for _ in range(looks):
-            await asyncio.sleep(pause_s / looks)
-            if had_members and not self._lives(key):
-                return True
-        return False
-
     def _lives(self, key: GangKey) -> bool:
         gang = self.context.cache.gang(key)
         return gang is not None and any(not pod.terminal for pod in gang.members)
@@ -294,9 +271,14 @@ class Restarts(ControlLoop):
     async def _is_empty(self, key: GangKey, owner: FreshOwner, began_s: float) -> bool:
         """Whether no member is left that its owner would have to see the end of. Errors: ApiError and its kind."""
         gang = self.context.cache.gang(key)
-        # The cache is cheap to ask, and mostly right.
-        if gang is not None and self._in_the_way(gang.members, owner):
-            self._post_slow(gang, owner, began_s)
+        if gang is not None and self._in_the_way(gang.members, owner):  # the cache is cheap to ask, and mostly right
+            if self.context.clock.monotonic_s() - began_s >= SLOW_S:
+                left, lost = [pod for pod in gang.members if not pod.terminal], self.context.lost_of(gang.members)
+                nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
+                where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
+                note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
+                subject = owner_subject(owner.namespace, owner.ref)
+                self.context.events.post(subject, Happening.NOT_DISRUPTED, note, "slow")
             return False
         members = await read_members(self.context.api, key, gang.source if gang is not None else None)
         return not self._in_the_way([one.pod for one in members], owner)
@@ -305,16 +287,6 @@ class Restarts(ControlLoop):
         """Members that have not ended; a Job does not mind those that are being deleted on a dead node."""
         lost = self.context.lost_of(members) if not owner.waits_for_the_end else frozenset[NodeName]()
         return [pod for pod in members if not pod.terminal and not (pod.deleting and pod.node in lost)]
-
-    def _post_slow(self, gang: Gang, owner: FreshOwner, began_s: float) -> None:
-        if self.context.clock.monotonic_s() - began_s < SLOW_S:
-            return
-        left = [pod for pod in gang.members if not pod.terminal]
-        lost = self.context.lost_of(gang.members)
-        nodes = sorted({pod.node for pod in left if pod.node in lost and pod.node is not None})
-        where = f": waiting for node {', '.join(nodes)} to be removed or to come back" if nodes else ""
-        note = f"Suspended by netgang, and not resumed yet, because pod {left[0].name} has not ended{where}."
-        self.context.post_event(owner_subject(owner.namespace, owner.ref), Happening.NOT_DISRUPTED, note, "slow")
 
     async def _suspend(
         self, case: Case, owner: FreshOwner, *, why: str, repair: bool, attained: AttainedNote | None
@@ -341,28 +313,18 @@ class Restarts(ControlLoop):
         self.context.telemetry.restarted("suspended")
         return None
 
-    def _attained(self, case: Case) -> AttainedNote | None:
-        """What the gang has had; `None`: that does not matter here, or it is gone."""
-        key, snapshot = case.gang.key, self.context.cache.snapshot()
-        gang = snapshot.gangs.get(key)
-        if gang is None or self.context.planner.policy.preemption is not Preempting.LEVELS:
-            return None
-        had_h = hours_of(gang, snapshot, now_s=self.context.clock.now_s())
-        return AttainedNote(key.partition("/")[2], round(had_h, 6))
-
     async def _evict_all(self, case: Case, why: str) -> str | None:
         """Evict every member that lives; ends at the first that the API server refuses."""
         note = f"The gang is restarted as a whole: {why}. Removed for its owner to create another."
         cause = Cause(Happening.RESTARTED, note)
         there = [one for one in case.members if not (one.pod.terminal or one.pod.deleting)]
         for one in there:
-            pod = one.pod
             try:
                 await self.context.disruptions.evict(one, cause, among=there)
             except (ConflictError, NotFoundError):
                 continue  # it changed in the last moment: what is left of the gang is looked at again
             except (ApiError, ApiUnavailableError) as error:
-                return f"pod {pod.name} could not be evicted: {words(error)}"
+                return f"pod {one.pod.name} could not be evicted: {words(error)}"
             self.context.telemetry.evicted("restart")
-            self.context.decided(Decision("restart", pod.key, case.gang.key, pod.node or ""))
+            self.context.decided(Decision("restart", one.pod.key, case.gang.key, one.pod.node or ""))
         return None

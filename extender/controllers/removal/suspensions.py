@@ -1,12 +1,9 @@
 """Whether a gang may be restarted as a whole, and how its owner is suspended: what is written on it, what it then says.
 
-docs/safety.md S8, S10, S11. Rule: what is not known speaks against it, by what the API server says just before.
-
-Why notes on the owner: the only memory that a new leader has is the API server; our note on a suspended owner shows it
-that netgang suspended it, not its user, and the leader finishes the restart. Rules: a note counts with our
-signature for this very owner, and speaks of a gang of the owner's namespace (docs/safety.md S22), so neither a copy of
-the manifest nor another client's note is ours; every patch names the version that was read; an owner without our
-note is never resumed. Nothing is written here: verdicts and patches out.
+docs/safety.md S8, S10, S11. Nothing is written here: verdicts and patches out. Rules: what is not known speaks against
+it; an owner without our note is never resumed (the only memory that a new leader has is the API server); a note counts
+with our signature for this very owner, and speaks of a gang of its namespace (docs/safety.md S22); every patch names
+the version that was read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,7 +49,6 @@ RAN_BEFORE = f"{_LABEL}={_RAN}"  # Label of owners that we have resumed and that
 NOTE = NoteKind.RESUME.value  # Annotation: what to resume, and why (`Note`). Without it the owner stays suspended
 HISTORY = NoteKind.RESTARTS.value  # Annotation: when the gang was restarted to repair it, Unix seconds, the latest last
 REMEMBERED_S = 3600.0  # Older moments leave the history
-_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -64,9 +60,9 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class AttainedNote(msgspec.Struct, frozen=True):
-    """What we write on an owner when we suspend it, and leave there: what its gang has had by then."""
+    """What we write there, too, and leave: what its gang has had by then."""
 
-    gang: str  # Its name: it is in the owner's namespace
+    gang: str
     hours: float  # Cluster-hours (`scoring.queue.weights`)
 
 
@@ -95,13 +91,13 @@ class FreshOwner(msgspec.Struct, frozen=True):
 
     @property
     def managed_by_queue(self) -> bool:
-        """Whether Kueue suspends and resumes this owner: two such controllers would undo each other's work."""
-        return _QUEUE in (self._metadata.get("labels") or {})
+        """Whether Kueue suspends and resumes it: two such controllers would undo each other's work."""
+        return "kueue.x-k8s.io/queue-name" in (self._metadata.get("labels") or {})
 
     @property
     def suspended(self) -> bool:
         """Whether the switch says suspended."""
-        return bool(value_at(decoded(self.raw), KINDS[self.ref.group_kind].switch))
+        return bool(value_at(decoded(self.raw), (*KINDS[self.ref.group_kind].run, "suspend")))
 
     @property
     def has_stopped(self) -> bool:
@@ -136,10 +132,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return tuple(sorted(at_s for at_s in moments if now_s - at_s < REMEMBERED_S))
 
     def suspend_patch(self, note: Note, *, repair: bool, notes: Notes, attained: AttainedNote | None = None) -> bytes:
-        """Merge patch that suspends it; with `repair` the moment goes into its history.
-
-        `attained`: what the gang has had; `None`: not noted. ValueError: no note can be written on it.
-        """
+        """Merge patch that suspends it; with `repair` the moment goes into its history. ValueError: no note can."""
         written = {NoteKind.RESUME: msgspec.json.encode(Note(note.gang, note.why[:_WHY_CHARS], note.at_s)).decode()}
         if repair:
             moments = (*self.restarts(notes, now_s=note.at_s), note.at_s)[-_MOST_MOMENTS:]
@@ -150,11 +143,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return self._patch({_LABEL: _VALUE}, annotations, suspend=True)
 
     def resume_patch(self, *, resume: bool) -> bytes:
-        """Merge patch that resumes it, and takes our note off.
-
-        Not to `resume`: another client has resumed it, or wants it suspended. The label stays while the owner says what
-        its gang had before.
-        """
+        """Merge patch that resumes it, and takes our note off; without `resume` (another client decided) only that."""
         has_had = NoteKind.ATTAINED.value in (self._metadata.get("annotations") or {})
         return self._patch({_LABEL: _RAN if has_had else None}, {NOTE: None}, suspend=False if resume else None)
 
@@ -164,8 +153,7 @@ class FreshOwner(msgspec.Struct, frozen=True):
         return metadata
 
     @property
-    def _bearer(self) -> Bearer:
-        """The owner as it was read: what is signed is its own, not what a note calls it."""
+    def _bearer(self) -> Bearer:  # by the uid as it was read
         ref, uid = self.ref, str(self._metadata.get("uid", ""))
         return Bearer(ref.api_version, ref.kind, self.namespace, ref.name, uid)
 
@@ -181,13 +169,10 @@ class FreshOwner(msgspec.Struct, frozen=True):
         }
         if suspend is not None:
             inner: Any = suspend
-            for part in reversed(KINDS[self.ref.group_kind].switch):
+            for part in ("suspend", *reversed(KINDS[self.ref.group_kind].run)):
                 inner = {part: inner}
             patch |= inner
         return msgspec.json.encode(patch)
-
-
-_PATIENT_OWNERS = frozenset({"CronJob"})  # Owners of Jobs that do not undo what is done to a Job
 
 
 class Obstacle(msgspec.Struct, frozen=True):
@@ -219,10 +204,8 @@ _FINISHING = Obstacle("members have succeeded, so the job is finishing", final=T
 async def case_of(context: ControllerContext, key: GangKey) -> Case | Obstacle:
     """Whether the gang may be restarted as a whole, by what the API server says now."""
     gang = context.cache.gang(key)
-    if gang is None:
-        return Obstacle("the gang is gone", silent=True)
-    if not gang.actionable:
-        return Obstacle("the gang cannot be used as it is written", silent=True)
+    if gang is None or not gang.actionable:
+        return Obstacle("the gang is gone" if gang is None else "the gang cannot be used as it is written", silent=True)
     try:
         members = await read_members(context.api, key, gang.source)
         if not same_as_known(gang, members):
@@ -244,11 +227,9 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
     for namespace, several in sorted(by_namespace.items()):
         if len(several) < 2:
             continue
-        pods: list[bytes] = []
         try:
-            for gang in several:
-                members = await read_members(context.api, gang.key, gang.source)
-                pods.extend(one.raw for one in of_this_run(gang, members))
+            read = [(gang, await read_members(context.api, gang.key, gang.source)) for gang in several]
+            pods = [one.raw for gang, members in read for one in of_this_run(gang, members)]
             forbids = forbidding(await read_budgets(context.api, namespace), pods)
         except (ApiError, ApiUnavailableError, ValueError) as error:
             return f"the API server did not say enough: {error}"
@@ -260,11 +241,10 @@ async def why_not_together(context: ControllerContext, keys: Iterable[GangKey]) 
 async def wants_no_more(context: ControllerContext, key: GangKey) -> bool:
     """Whether an owner is deleted, suspended, finished or failed (docs/safety.md S8); not if it cannot be read."""
     gang = context.cache.gang(key)
-    namespace = key.partition("/")[0]
     owners = {pod.owner for pod in gang.members if pod.owner is not None} if gang is not None else set()
     for owner in sorted(owners, key=lambda one: one.name):
         try:
-            top = await _top(context, namespace, owner)
+            top = await _top(context, key.partition("/")[0], owner)
             verdict = budget(top.raw, ()) if isinstance(top, FreshOwner) else None
         except NotFoundError:
             return True
@@ -281,10 +261,9 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
     refs = {controller_of(one.raw) for one in members}
     if None in refs:
         return Obstacle(WhyKept.BARE, final=True)
-    namespace = gang.key.partition("/")[0]
     owners: dict[str, FreshOwner] = {}
     for ref in sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.name):
-        owner = await _top(context, namespace, ref)
+        owner = await _top(context, gang.key.partition("/")[0], ref)
         if isinstance(owner, Obstacle):
             return owner
         owners[owner.ref.uid] = owner
@@ -296,8 +275,8 @@ async def _with_owners(context: ControllerContext, gang: Gang, members: tuple[Fr
         if pod.group is not None and pod.group.key != gang.key and not pod.terminal:
             return Obstacle(f"its owner has pods of another gang too, such as {pod.name}", final=True)
     if (foreign := context.disruptions.foreign_among(job)) is not None:
-        named = f"schedulerName {foreign.scheduler_name}"
-        return Obstacle(f"pod {foreign.name} of its owner is not netgang's ({named})", final=True)
+        why = f"pod {foreign.name} of its owner is not netgang's (schedulerName {foreign.scheduler_name})"
+        return Obstacle(why, final=True)
     return Case(gang, members, tuple(owners.values()), job)
 
 
@@ -310,7 +289,9 @@ async def _top(context: ControllerContext, namespace: str, ref: Controller) -> F
         if raw is None:
             return Obstacle("its owner was replaced by another of the same name", silent=True)
         above = controller_of(raw)
-        if above is None or not can_suspend(ref) or above.kind in _PATIENT_OWNERS:
+        if (
+            above is None or not can_suspend(ref) or above.kind == "CronJob"
+        ):  # which does not undo what is done to a Job
             return FreshOwner(ref, raw)
         ref = above
 

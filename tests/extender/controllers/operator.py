@@ -32,6 +32,7 @@ class Operator:
     priority: int = 0
     created: int = 0  # pods created so far
     ends: bool = True  # whether pods of a suspended owner end
+    first: set[str] = field(default_factory=set)  # uids of its pods when all had started
 
     def __post_init__(self) -> None:
         self.least = self.least or self.size
@@ -60,6 +61,11 @@ class Operator:
 
     def uids(self) -> set[str]:
         return {str(self.world.uid(name)) for name in self.members()}
+
+    @property
+    def anew(self) -> bool:
+        """Whether all pods are others than at first, and on nodes."""
+        return self.uids().isdisjoint(self.first) and len(self.world.bound()) == self.size
 
     async def keep(self) -> None:
         while True:

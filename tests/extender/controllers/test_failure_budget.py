@@ -16,7 +16,6 @@ from extender.controllers.failure_budget import (
     controller_of,
     desired_pods,
     has_succeeded,
-    uid_of,
 )
 from extender.kube.calls import OWNERS
 from scoring.model import Controller
@@ -121,17 +120,6 @@ JOBS: dict[str, tuple[bytes, list[bytes], int | WhyKept]] = {  # case: (Job, pod
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("owner", "removed", "want"), JOBS.values(), ids=JOBS)
-def test_jobs(owner: bytes, removed: list[bytes], want: int | WhyKept) -> None:
-    """As pkg/controller/job of Kubernetes 1.36 counts pods that are deleted before they ran."""
-    verdict = budget(owner, removed)
-    if isinstance(want, WhyKept):
-        assert isinstance(verdict, NotAllowed)
-        assert verdict.reason is want
-    else:
-        assert verdict == want
-
-
 KUBEFLOW, OPERATOR = "kubeflow.org/v1", "kubeflow.org/training-operator"
 OTHERS: dict[str, tuple[bytes, WhyKept | None]] = {  # case: (owner, why not; None: freely)
     **{kind: (other(KUBEFLOW, kind), None)
@@ -160,12 +148,37 @@ OTHERS: dict[str, tuple[bytes, WhyKept | None]] = {  # case: (owner, why not; No
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("owner", "want"), OTHERS.values(), ids=OTHERS)
-def test_other_kinds(owner: bytes, want: WhyKept | None) -> None:
-    """They recreate pods that never ran without counting; what is not known is not allowed."""
-    verdict = budget(owner, pods(20))
-    assert (verdict.reason if isinstance(verdict, NotAllowed) else None) is want
-    assert want is not None or verdict == 0
+def on_nodes(count: int) -> list[bytes]:
+    return [json.dumps({**json.loads(pod), "spec": {"nodeName": "n1"}}).encode() for pod in pods(count)]
+
+
+ON_143 = {"operator": "In", "values": [143]}
+BOUND: dict[str, tuple[bytes, int | WhyKept]] = {  # case: (owner, what two pods with nodes cost or why they must stay)
+    "bound, of a Job": (job(), 2),
+    "bound, of a Job whose exit codes may fail it": (
+        job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": ON_143})), WhyKept.FAILURE_POLICY,
+    ),
+    "bound, of a Job that ignores exit codes": (
+        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": ON_143})), 2,
+    ),
+    "bound, of a TFJob": (other(KUBEFLOW, "TFJob"), WhyKept.COUNTS_AS_FAILED),
+    "bound, of a StatefulSet": (other("apps/v1", "StatefulSet", replicas=4), 0),
+}  # fmt: skip
+VERDICTS = {
+    **JOBS,
+    **{case: (owner, pods(20), 0 if why is None else why) for case, (owner, why) in OTHERS.items()},
+    **{case: (owner, on_nodes(2), want) for case, (owner, want) in BOUND.items()},
+}
+
+
+@pytest.mark.parametrize(("owner", "removed", "want"), VERDICTS.values(), ids=VERDICTS)
+def test_what_removals_cost(owner: bytes, removed: list[bytes], want: int | WhyKept) -> None:
+    """As pkg/controller/job of Kubernetes 1.36 counts pods that are deleted before they ran; what is not known: no.
+
+    Pods that run end with an exit code that nobody knows, and an operator may take them for failed ones.
+    """
+    verdict = budget(owner, removed)
+    assert want == (verdict.reason if isinstance(verdict, NotAllowed) else verdict)
 
 
 @pytest.mark.parametrize(("group", "kind"), KINDS)
@@ -224,45 +237,17 @@ def test_the_controller_of_a_pod(references: Any, want: Controller | None) -> No
     assert controller_of(json.dumps({"metadata": {"ownerReferences": references}}).encode()) == want
 
 
-def on_a_node(pod: bytes) -> bytes:
-    found = json.loads(pod)
-    return json.dumps({**found, "spec": {"nodeName": "n1"}}).encode()
-
-
-BOUND: dict[str, tuple[WhyKept | None, bytes]] = {  # case: (why pods with nodes must stay, their owner)
-    "a Job": (None, job()),
-    "a Job whose exit codes may fail it": (
-        WhyKept.FAILURE_POLICY,
-        job(podFailurePolicy=policy({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [143]}})),
-    ),
-    "a Job that ignores exit codes": (
-        None,
-        job(podFailurePolicy=policy({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [143]}})),
-    ),
-    "a TFJob": (WhyKept.COUNTS_AS_FAILED, other("kubeflow.org/v1", "TFJob")),
-    "a StatefulSet": (None, other("apps/v1", "StatefulSet", replicas=4)),
-}
-
-
-@pytest.mark.parametrize(("why", "owner"), BOUND.values(), ids=BOUND)
-def test_pods_that_have_nodes(why: WhyKept | None, owner: bytes) -> None:
-    """They end with an exit code that nobody knows, and an operator may take them for failed ones."""
-    verdict = budget(owner, [on_a_node(pod) for pod in pods(2)])
-    assert why == (verdict.reason if isinstance(verdict, NotAllowed) else None)
-
-
 DESIRED: dict[str, tuple[int | None, bytes]] = {  # case: (pods it wants, owner)
     "an Indexed Job": (4, job()),
     "fewer at a time": (2, job(parallelism=2)),
     "a queue of work": (3, job(parallelism=3, completions=None)),
     "a TFJob": (
-        4,
-        other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
+        4, other("kubeflow.org/v1", "TFJob", tfReplicaSpecs={"PS": {"replicas": 1}, "worker": {"replicas": 3}}),
     ),
     "a replica without number": (1, other("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": {}})),
     "a StatefulSet": (4, other("apps/v1", "StatefulSet", replicas=4)),
     "it does not tell": (None, other("apps/v1", "StatefulSet")),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("count", "owner"), DESIRED.values(), ids=DESIRED)
@@ -303,6 +288,6 @@ UNREADABLE: dict[str, bytes] = {  # case: what a custom resource may hold, or a 
 @pytest.mark.parametrize("raw", UNREADABLE.values(), ids=UNREADABLE)
 def test_an_owner_that_cannot_be_read_is_a_value_error(raw: bytes) -> None:
     """Whatever a tenant writes: no other exception leaves the reader, and nothing is done (docs/safety.md S21)."""
-    for reader in (controller_of, uid_of, lambda one: budget(one, ())):
+    for reader in (controller_of, lambda one: budget(one, ())):
         with pytest.raises(ValueError, match="not an API object"):
             reader(raw)

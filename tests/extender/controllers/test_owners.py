@@ -5,6 +5,8 @@ Deadlines, quotas and budgets, read when somebody asks; what finishing jobs stil
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +20,6 @@ from extender.controllers.owners import AGAIN_S, PATIENCE_S, TIMEOUT_S, Circumst
 from extender.convert import pod_from_json
 from extender.errors import ApiError, ApiUnavailableError
 from scoring.explain.gang import Explained
-from scoring.ids import GangKey
 from scoring.model import Gang
 from tests.extender.controllers.contexts import context_over
 from tests.extender.controllers.operator import Operator
@@ -38,48 +39,43 @@ def at(moment_s: float) -> str:
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def job(world: World, name: str, *, created_s: float, kind: str = "Job", api_version: str = "batch/v1") -> Any:
-    """Create an owner; what its pods write into ownerReferences."""
-    return world.owner(name, kind=kind, api_version=api_version, created=at(created_s))
-
-
-def members(world: World, gang: str, owner: Any, *, size: int = 2) -> None:
-    for number in range(size):
-        one = pod_json(f"{gang}-{number}", gang=gang, size=size, owner=owner, schedulingGates=GATED)
+def members(world: World, gang: str, *owners: Any) -> None:
+    """A gang with a pod of each of these owners."""
+    for number, owner in enumerate(owners):
+        one = pod_json(f"{gang}-{number}", gang=gang, size=len(owners), owner=owner, schedulingGates=GATED)
         one["metadata"]["creationTimestamp"] = at(NOW_S)
         world.api.add(one)
 
 
 def gang_of(world: World, name: str) -> Gang:
-    found = world.service.cache.gang(GangKey(f"default/{name}"))
+    found = world.service.cache.gang(key(name))
     assert found is not None
     return found
 
 
-def age_of(world: World, gang: str) -> float:
-    return gang_of(world, gang).created_s
-
-
 async def test_a_gang_is_as_old_as_its_owner() -> None:
     async with running() as world:
-        members(world, "a", job(world, "young", created_s=NOW_S - 60.0))
-        members(world, "b", job(world, "old", created_s=OLD_S))
+        ages = {"young": NOW_S - 60.0, "old": OLD_S}
+        young, old = (world.owner(name, created=at(created_s)) for name, created_s in ages.items())
+        members(world, "a", young, young)
+        members(world, "b", old, old)
         await world.settle(5.0)
-        assert (age_of(world, "a"), age_of(world, "b")) == (NOW_S - 60.0, OLD_S)
+        assert [gang_of(world, name).created_s for name in "ab"] == list(ages.values())
         world.delete("b-0", "b-1")
-        members(world, "b", world.api.pod("a-0")["metadata"]["ownerReferences"][0])
+        members(world, "b", young, young)
         await world.settle(5.0)
-        assert age_of(world, "b") == NOW_S - 60.0
+        assert gang_of(world, "b").created_s == NOW_S - 60.0
 
 
 async def test_several_owners_the_oldest_counts() -> None:
     async with running() as world:
-        members(world, "g", job(world, "ps", created_s=OLD_S), size=3)
+        ps = world.owner("ps", created=at(OLD_S))
+        members(world, "g", ps, ps, ps)
         world.delete("g-2")
-        workers = job(world, "workers", created_s=OLD_S - 5.0)
+        workers = world.owner("workers", created=at(OLD_S - 5.0))
         world.pod("g-2", gang="g", size=3, owner=workers, schedulingGates=GATED)
         await world.settle(5.0)
-        assert age_of(world, "g") == OLD_S - 5.0
+        assert gang_of(world, "g").created_s == OLD_S - 5.0
 
 
 UNREAD: dict[str, tuple[dict[str, Any], int]] = {  # case: (the owner, how often it is asked for in two minutes)
@@ -126,16 +122,14 @@ def alone(owner: Any) -> tuple[FakeClusterApi, ClusterCache]:
 
 async def test_owners_without_pods_are_forgotten() -> None:
     async with running() as world:
-        owner = job(world, "old", created_s=OLD_S)
-        members(world, "g", owner)
+        owner = world.owner("old", created=at(OLD_S))
+        members(world, "g", owner, owner)
         await world.settle(3.0)
         assert world.service.cache.gangs.owners.knows(owner["uid"])
         world.delete("g-0", "g-1")
         await world.settle(3.0)
         assert not world.service.cache.gangs.owners.knows(owner["uid"])
 
-
-# -- lengths ----------------------------------------------------------------------------------------------------------
 
 EXPECTED = "netgang.io/expected-duration"
 KUBEFLOW = {"kind": "PyTorchJob", "api_version": "kubeflow.org/v1"}
@@ -172,16 +166,18 @@ async def test_what_jobs_and_templates_say_of_their_length(
         assert any(EXPECTED in note for note in world.told_to("ProbableMistake").values()) is tells
 
 
-def started_job(world: World, name: str, **spec: Any) -> Any:
-    """Create a Job that started just now; what its pods write into ownerReferences."""
-    return world.owner(name, spec=spec, status={"startTime": at(world.clock.now_s())})
-
-
-def members_of(world: World, owner: Any, *, size: int = 2, of: int = 2, **spec: Any) -> None:
-    for number in range(size):
-        one = pod_json(f"g-{number}", gang="g", size=of, owner=owner, **spec)
-        one["metadata"]["labels"]["app"] = "g"
-        world.api.add(one)
+@asynccontextmanager
+async def training(*, size: int = 1, of: int = 3, limit_s: float | None = None, **spec: Any) -> AsyncIterator[World]:
+    """A Job that started just now, and pods of a gang of it."""
+    job = {"activeDeadlineSeconds": limit_s} if limit_s is not None else {}
+    async with running(node_json("n1", cpu="1")) as world:
+        owner = world.owner("train", spec=job, status={"startTime": at(world.clock.now_s())})
+        for number in range(size):
+            one = pod_json(f"g-{number}", gang="g", size=of, owner=owner, **spec)
+            one["metadata"]["labels"]["app"] = "g"
+            world.api.add(one)
+        await world.settle()
+        yield world
 
 
 async def notes(world: World, asking: Circumstances | None = None) -> list[str]:
@@ -191,8 +187,7 @@ async def notes(world: World, asking: Circumstances | None = None) -> list[str]:
 
 
 async def test_a_quota_that_is_full() -> None:
-    async with running(node_json("n1")) as world:
-        members_of(world, started_job(world, "train"), size=1, of=3)
+    async with training() as world:
         status = {"hard": {"requests.cpu": "4", "pods": "9"}, "used": {"requests.cpu": "3500m", "pods": "1"}}
         world.api.add({"kind": "ResourceQuota", "metadata": {"name": "team"}, "status": status})
         told = await notes(world)
@@ -200,8 +195,7 @@ async def test_a_quota_that_is_full() -> None:
 
 
 async def test_a_budget_that_blocks_repair() -> None:
-    async with running(node_json("n1")) as world:
-        members_of(world, started_job(world, "train"), nodeName="n1")
+    async with training(size=2, of=2, nodeName="n1") as world:
         spec = {"selector": {"matchLabels": {"app": "g"}}}
         body = {"kind": "PodDisruptionBudget", "metadata": {"name": "keep"}, "spec": spec}
         world.api.add(body | {"status": {"disruptionsAllowed": 1}})
@@ -220,9 +214,7 @@ ERRORS = {
 
 @pytest.mark.parametrize(("error", "said"), ERRORS.values(), ids=ERRORS)
 async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> None:
-    async with running(node_json("n1")) as world:
-        members_of(world, started_job(world, "train", activeDeadlineSeconds=60), size=1, of=3)
-        await world.settle()
+    async with training(limit_s=60) as world:
         world.api.fail_next("list", error)
         _, quota = await notes(world)
         assert quota.startswith("ResourceQuotas not known: ")
@@ -230,9 +222,7 @@ async def test_what_cannot_be_read_is_not_known(error: Exception, said: str) -> 
 
 
 async def test_a_slow_api_server_is_not_waited_for() -> None:
-    async with running(node_json("n1")) as world:
-        members_of(world, started_job(world, "train"), size=1, of=3)
-        await world.settle()
+    async with training() as world:
         world.api.latency_s["list"] = 60.0
         before_s = world.clock.monotonic_s()
         [text] = await notes(world)
@@ -243,8 +233,7 @@ async def test_a_slow_api_server_is_not_waited_for() -> None:
 
 async def test_what_was_read_is_believed_for_seconds() -> None:
     """Somebody who reloads a page does not ask the API server each time."""
-    async with running(node_json("n1")) as world:
-        members_of(world, started_job(world, "train", activeDeadlineSeconds=3600), size=1, of=3)
+    async with training(limit_s=3600) as world:
         await world.settle(3.0)  # until the job's deadline is known as the gang's length
         asking = Circumstances(context_over(world.api, world.service.cache, world.clock))
         first = await notes(world, asking)
@@ -257,9 +246,7 @@ async def test_what_was_read_is_believed_for_seconds() -> None:
 
 
 async def test_explain_says_it() -> None:
-    async with running(node_json("n1", cpu="1")) as world:
-        members_of(world, started_job(world, "train", activeDeadlineSeconds=3600))
-        await world.settle()
+    async with training(size=2, of=2, limit_s=3600) as world:
         document = await world.service.views.explain("default", "g")
         assert isinstance(document, Explained)
         assert any("activeDeadlineSeconds" in note for note in document.notes)
@@ -280,16 +267,6 @@ async def half_done(world: World, operator: Operator, **status: Any) -> None:
     await world.settle(2.0)
 
 
-async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
-    """By the pods alone the gang would never be whole again; its Job says that two more suffice."""
-    async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
-        await half_done(world, operator)
-        assert "job-3" not in world.bound()
-        await world.settle(PATIENCE_S + 3.0)
-        assert "job-3" in world.bound()
-        assert gang_of(world, "g").min_member == 2
-
-
 async def test_it_is_asked_again_when_it_could_not_be_read() -> None:
     async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
         world.api.fail_next("get_object", ApiUnavailableError("connection refused"), times=3)
@@ -300,10 +277,13 @@ async def test_it_is_asked_again_when_it_could_not_be_read() -> None:
         assert world.api.calls["get_object"] - calls < 8
 
 
-async def test_what_was_read_is_the_owners_alone() -> None:
+async def test_a_lost_member_of_a_finishing_job_is_replaced() -> None:
+    """By the pods alone the gang would never be whole again; its Job says that two more suffice, for itself alone."""
     async with running(*NODES) as world, started(world, size=4, annotations={}, spec=SPEC) as operator:
         await half_done(world, operator)
+        assert "job-3" not in world.bound()
         await world.settle(PATIENCE_S + 3.0)
+        assert ("job-3" in world.bound(), gang_of(world, "g").min_member) == (True, 2)
         world.api.remove("job", kind="Job")
         world.delete(*operator.members())
         await world.settle(1.0)

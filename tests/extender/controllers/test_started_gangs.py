@@ -1,6 +1,6 @@
 """What the next netgang knows of gangs that have started, and what a damaged list proves (docs/safety.md S23)."""
 
-from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,7 +10,6 @@ from extender.cache import ClusterCache
 from extender.controllers.removal.removals import QUIET_S
 from extender.controllers.started_gangs import (
     CHARS,
-    MOST_NOTED,
     MOST_TEXT,
     NOTED,
     READ_EACH_S,
@@ -21,7 +20,7 @@ from extender.controllers.started_gangs import (
 from extender.errors import ApiError, ApiUnavailableError
 from extender.ports import StoredText
 from scoring.ids import GangKey, PodUid
-from scoring.model import Gang, Pod
+from scoring.model import Pod
 from tests.builders import bound, gang, pod
 from tests.extender.beside import finish
 from tests.extender.controllers.contexts import context_over
@@ -56,6 +55,12 @@ async def started(world: World, size: int = 3, **fields: Any) -> tuple[str, ...]
     return names
 
 
+def has_started(world: World, name: str = "g") -> bool:
+    found = world.service.cache.gang(key(name))
+    assert found is not None
+    return found.started
+
+
 async def after_a_start(size: int = 3) -> FakeClusterApi:
     """A cluster in which gang g, of pods uid-0 to uid-2, has started, and netgang was killed."""
     api = FakeClusterApi()
@@ -75,22 +80,19 @@ async def test_a_start_is_one_write_and_no_patch() -> None:
         assert world.api.started.writes == 1
 
 
-async def test_starts_of_the_same_seconds_are_one_write() -> None:
-    async with running(N1) as world:
-        names = [name for letter in "abcd" for name in world.gang(letter, 3)]
-        await world.settle()
-        await world.bind_and_settle(*names)
-        await world.settle(WRITTEN_S)
-        assert world.api.started.writes == 1
-
-
-async def test_a_gang_that_has_not_started_is_not_noted() -> None:
+async def test_starts_of_the_same_seconds_are_one_write_and_what_has_not_started_none() -> None:
     async with running(N1) as world:
         names = await world.planned_gang("g", 3)
         world.bind_offered(*names[:2])
         await world.settle(WRITTEN_S)
         assert world.api.started.writes == 0
         world.delete(*names)
+        await world.settle()
+        others = [name for letter in "abcd" for name in world.gang(letter, 3)]
+        await world.settle()
+        await world.bind_and_settle(*others)
+        await world.settle(WRITTEN_S)
+        assert world.api.started.writes == 1
 
 
 async def test_the_next_netgang_knows_a_gang_that_broke_meanwhile() -> None:
@@ -98,9 +100,7 @@ async def test_the_next_netgang_knows_a_gang_that_broke_meanwhile() -> None:
     for name in ("g-0", "g-1"):
         api.remove(name)
     async with running(api=api) as world:
-        found = world.service.cache.gang(key("g"))
-        assert found is not None
-        assert found.started
+        assert has_started(world)
         await world.settle(EVICTED_S)
         assert world.api.evictions == []
 
@@ -126,9 +126,7 @@ async def test_members_that_follow_others_one_by_one_keep_it_known() -> None:
     for number in range(3):
         api.remove(f"again-{number}")
     async with running(api=api) as world:
-        found = world.service.cache.gang(key("g"))
-        assert found is not None
-        assert found.started
+        assert has_started(world)
 
 
 async def test_a_pod_that_is_labelled_into_another_gang_proves_nothing_there() -> None:
@@ -137,9 +135,7 @@ async def test_a_pod_that_is_labelled_into_another_gang_proves_nothing_there() -
         api.remove(f"g-{number}")
     api.add(pod_json("g-0", gang="h", size=3, nodeName="n1", uid="uid-0"))
     async with running(api=api) as world:
-        found = world.service.cache.gang(key("h"))
-        assert found is not None
-        assert not found.started
+        assert not has_started(world, "h")
 
 
 DAMAGE = {  # case: what another client makes of the text
@@ -166,9 +162,7 @@ async def test_after_a_restart_what_was_damaged_proves_nothing_and_stops_nothing
     api.remove("g-0")
     api.started.put(damaged(kept(api).text))  # type: ignore[operator]
     async with running(api=api) as world:
-        found = world.service.cache.gang(key("g"))
-        assert found is not None
-        assert not found.started
+        assert not has_started(world)
         names = await world.planned_gang("h", 2)
         await world.bind_and_settle(*names)
         assert set(names) <= world.bound().keys()
@@ -212,25 +206,20 @@ async def test_after_a_conflict_it_is_read_first() -> None:
         world.delete("h-0")
 
 
-def many(count: int, size: int) -> list[Gang]:
-    return [
-        replace(
-            gang(f"g{number}", members=[bound(pod(f"g{number}-{one}"), "n1") for one in range(size)]),
-            started=True, created_s=float(number),
-        )
-        for number in range(count)
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(("gangs", "each", "left_out"), [(3, 8, 0), (6, 4, 0), (24, 1, 0), (30, 1, 6)])
 async def test_where_all_would_be_too_many_fewer_are_noted(
     monkeypatch: pytest.MonkeyPatch, gangs: int, each: int, left_out: int
 ) -> None:
     """24 members fit here: eight of each of three gangs, one of each of 24; of 30 gangs the oldest are left out."""
     monkeypatch.setattr("extender.controllers.started_gangs.MOST_NOTED", 24)
-    made = {one.key: one for one in many(gangs, 10)}
+    bare = [
+        gang(f"g{number}", members=[bound(pod(f"g{number}-{one}"), "n1") for one in range(10)])
+        for number in range(gangs)
+    ]
+    made = {one.key: replace(one, started=True, created_s=float(number)) for number, one in enumerate(bare)}
+    cache = SimpleNamespace(snapshot=lambda: SimpleNamespace(gangs=made), pod_groups=None, is_own=None)
     book = StartedGangsConfigMap(
-        context_over(FakeClusterApi(), cast("ClusterCache", Seen(made)), LoopClock()), FakeTextStore()
+        context_over(FakeClusterApi(), cast("ClusterCache", cache), LoopClock()), FakeTextStore()
     )
     text = finish(book.to_write()) or ""
     assert (len(text) // CHARS, book.left_out) == ((gangs - left_out) * each, left_out)
@@ -258,19 +247,3 @@ async def test_a_standby_reads_again_when_its_term_begins() -> None:
     standby.forget()
     await standby.look()
     assert (store.writes, standby.context.cache.gangs.partial()) == (1, set())
-
-
-class Seen:
-    """As much of a cache as a look reads: these gangs."""
-
-    def __init__(self, gangs: Mapping[GangKey, Gang]) -> None:
-        self.gangs = gangs
-
-    pod_groups = is_own = None
-
-    def snapshot(self) -> "Seen":
-        return self
-
-
-def test_all_that_is_noted_can_be_read() -> None:
-    assert CHARS * MOST_NOTED <= MOST_TEXT

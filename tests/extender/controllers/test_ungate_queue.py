@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from extender.cache import ClusterCache
@@ -11,14 +12,13 @@ from extender.controllers.ungate_queue import UngateQueue
 from extender.convert import NUDGE_ANNOTATION, pod_from_json
 from extender.convert.patches import admission_patch
 from extender.errors import ApiUnavailableError
-from extender.kube.calls import PODS
 from extender.notes import NoteKind
 from scoring.ids import NodeName, PodUid
 from scoring.model import GATE, Pod
 from scoring.model.reasons import Reason
 from tests.extender.beside import playing
 from tests.extender.controllers.contexts import context_over
-from tests.extender.scheduling.world import node_json, pod_json, running
+from tests.extender.scheduling.world import Object, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 from tests.fakes.notes import notes_of_a_former_process
@@ -48,12 +48,16 @@ class Desk:
         pass
 
     def pod(self, name: str, **fields: object) -> PodUid:
-        self.api.add(pod_json(name, **fields))  # type: ignore[arg-type]
-        self.cache.pods.put(pod_from_json(self.api.store.body(PODS, "default", name)))
-        return PodUid(self.api.pod(name)["metadata"]["uid"])
+        return self.take(pod_json(name, **fields))  # type: ignore[arg-type]
 
-    def gated_pod(self, name: str) -> PodUid:
-        return self.pod(name, schedulingGates=[{"name": GATE}])
+    async def add(self, uids: list[PodUid], *, for_s: float = 1.0) -> None:
+        self.wakes.add(uids)
+        await asyncio.sleep(for_s)
+
+    def take(self, pod: Object) -> PodUid:
+        made = pod_from_json(msgspec.json.encode(self.api.add(pod)))
+        self.cache.pods.put(made)
+        return made.uid
 
     def counted(self, outcome: str) -> float | None:
         labels = {"action": "nudge", "outcome": outcome}
@@ -68,12 +72,13 @@ async def at_work() -> AsyncIterator[Desk]:
 
 
 async def test_a_nudge_writes_a_new_value_each_time() -> None:
-    """The time of the nudge: any new value is an update to kube-scheduler, and people can read it."""
+    """The time of the nudge: any new value is an update to kube-scheduler; a pod is in the queue once."""
     async with at_work() as desk:
         uid = desk.pod("p")
         for _ in range(2):
-            desk.wakes.add([uid])
-            await asyncio.sleep(1.0)
+            for uids in ([uid, uid], []):
+                desk.wakes.add(uids)
+            await desk.add([uid])
         assert desk.api.patches == [
             (uid, {NUDGE_ANNOTATION: "1700000000.000"}),
             (uid, {NUDGE_ANNOTATION: "1700000001.000"}),
@@ -81,22 +86,11 @@ async def test_a_nudge_writes_a_new_value_each_time() -> None:
         assert desk.counted("done") == 2.0
 
 
-async def test_a_pod_is_in_the_queue_once() -> None:
-    async with at_work() as desk:
-        uid = desk.pod("p")
-        for _ in range(10):
-            desk.wakes.add([uid, uid])
-        desk.wakes.add([])
-        await asyncio.sleep(1.0)
-        assert len(desk.api.patches) == 1
-
-
 async def test_patches_are_few_at_a_time() -> None:
     async with at_work() as desk:
         uids = [desk.pod(f"p{number}") for number in range(40)]
         desk.api.latency_s["patch"] = 1.0
-        desk.wakes.add(uids)
-        await asyncio.sleep(0.5)
+        await desk.add(uids, for_s=0.5)
         assert desk.api.calls["patch"] == 16
         await asyncio.sleep(3.0)
         assert {uid for uid, _ in desk.api.patches} == set(uids)
@@ -106,8 +100,7 @@ async def test_plain_pods_take_one_turn_together() -> None:
     async with at_work() as desk:
         plain = [desk.pod(f"p{number:03}") for number in range(100)]
         members = [desk.pod(f"g{number}", gang="g", size=2) for number in range(2)]
-        desk.wakes.add([*plain, *members])
-        await asyncio.sleep(5.0)
+        await desk.add([*plain, *members], for_s=5.0)
         order = [uid for uid, _ in desk.api.patches]
         assert sorted(order) == sorted([*plain, *members])
         assert max(order.index(uid) for uid in members) < 40
@@ -118,8 +111,7 @@ async def test_a_successor_of_the_same_name_is_not_touched() -> None:
         uid = desk.pod("p")
         desk.api.remove("p")
         desk.api.add(pod_json("p", uid="another"))
-        desk.wakes.add([uid])
-        await asyncio.sleep(1.0)
+        await desk.add([uid])
         assert (desk.api.patches, desk.api.calls["patch"], desk.counted("gone")) == ([], 1, 1.0)
 
 
@@ -127,8 +119,7 @@ async def test_an_error_is_counted_and_ends_nothing() -> None:
     async with at_work() as desk:
         first, second = desk.pod("p"), desk.pod("q")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"))
-        desk.wakes.add([first, second])
-        await asyncio.sleep(1.0)
+        await desk.add([first, second])
         assert [uid for uid, _ in desk.api.patches] == [second, first]
         assert (desk.counted("error"), desk.counted("done")) == (1.0, 2.0)
 
@@ -144,13 +135,9 @@ async def test_other_pods_are_left_alone(fields: dict[str, object]) -> None:
     """Only own, waiting pods are patched (docs/safety.md S1)."""
     async with at_work() as desk:
         desk.wakes.add([desk.pod("p", **fields), PodUid("unknown")])
-        going = desk.pod("going")
-        pod = desk.api.pod("going")
-        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        desk.api.add(pod)
-        desk.cache.pods.put(pod_from_json(desk.api.store.body(PODS, "default", "going")))
-        desk.wakes.add([going])
-        await asyncio.sleep(1.0)
+        going = pod_json("going")
+        going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        await desk.add([desk.take(going)])
         assert desk.api.calls["patch"] == 0
 
 
@@ -171,11 +158,10 @@ async def test_the_members_of_a_newly_planned_gang_are_woken_once_each() -> None
 
 async def test_plans_made_during_an_outage_add_no_retries() -> None:
     async with at_work() as desk:
-        uid = desk.gated_pod("p")
+        uid = desk.pod("p", schedulingGates=[{"name": GATE}])
         desk.api.fail_next("admit", ApiUnavailableError("connection refused"), times=10)
         for _ in range(10):
-            desk.wakes.add([uid])
-            await asyncio.sleep(0.05)
+            await desk.add([uid], for_s=0.05)
         await asyncio.sleep(120.0)
         assert desk.api.admitted == ["p"]
         assert desk.api.calls["admit"] == 11
@@ -191,10 +177,9 @@ AGAIN = {  # case: (seconds between two admissions of a pod whose gate the cache
 @pytest.mark.parametrize(("pause_s", "removals", "nudges"), AGAIN.values(), ids=AGAIN)
 async def test_a_pod_that_was_admitted_before(pause_s: float, removals: int, nudges: int) -> None:
     async with at_work() as desk:
-        uid = desk.gated_pod("p")
+        uid = desk.pod("p", schedulingGates=[{"name": GATE}])
         for _ in range(2):
-            desk.wakes.add([uid])
-            await asyncio.sleep(pause_s)
+            await desk.add([uid], for_s=pause_s)
         assert desk.api.calls["admit"] == removals
         assert [list(fields) for _, fields in desk.api.patches].count([NUDGE_ANNOTATION]) == nudges
 
@@ -203,8 +188,7 @@ async def test_a_pod_that_is_gone_is_not_tried_again() -> None:
     async with at_work() as desk:
         uid = desk.pod("p")
         desk.api.fail_next("patch", ApiUnavailableError("connection refused"), times=3)
-        desk.wakes.add([uid])
-        await asyncio.sleep(0.05)
+        await desk.add([uid], for_s=0.05)
         desk.cache.pods.remove("default/p")
         await asyncio.sleep(60.0)
         assert desk.api.calls["patch"] == 1

@@ -53,6 +53,11 @@ def senders() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "netgang-report"]
 
 
+def sent(client: Reporter, step: int) -> bool:
+    client.report(step=step, loss=1.0)
+    return client.flush()
+
+
 def test_a_report_is_sent(client: Reporter, sink: Sink) -> None:
     client.report(step=7, loss=0.5, samples_per_second=100, accuracy=None, workers=3)
     client.flush()
@@ -68,8 +73,7 @@ def test_many_reports_are_few_requests(sink: Sink) -> None:
     for step in range(100):
         assert client.report(step=step, loss=1.0)
     assert client.flush()
-    client.report(step=100, loss=1.0)
-    assert client.flush()
+    assert sent(client, 100)
     assert [step for steps in sink.steps() for step in steps] == list(range(101))
     assert 2 <= len(sink.got) <= 4
     assert [document["restarted"] for _, _, document in sink.got] == [True] + [False] * (len(sink.got) - 1)
@@ -93,11 +97,9 @@ def test_several_threads_may_report(client: Reporter, sink: Sink) -> None:
 
 def test_a_report_that_was_refused_was_not_the_first(client: Reporter, sink: Sink) -> None:
     sink.status = 503
-    client.report(step=1, loss=1.0)
-    assert client.flush() is False
+    assert sent(client, 1) is False
     sink.status = 200
-    client.report(step=2, loss=1.0)
-    assert client.flush()
+    assert sent(client, 2)
     assert [document["restarted"] for _, _, document in sink.got] == [True, True]
     assert sink.steps() == [[1], [2]]
 
@@ -123,8 +125,7 @@ ODD = {
 @pytest.mark.parametrize("values", ODD.values(), ids=ODD)
 def test_odd_values_stop_nothing(client: Reporter, sink: Sink, values: dict[str, Any]) -> None:
     assert client.report(**values) is False
-    assert client.report(step=2, loss=1.0)
-    client.flush()
+    assert sent(client, 2)
     assert [step for steps in sink.steps() for step in steps][-1] == 2
 
 
@@ -137,8 +138,7 @@ def test_without_an_address_nothing_happens(client: Reporter, sink: Sink, monkey
         assert senders() == []
         client.flush()
     monkeypatch.setenv("NETGANG_REPORT_URL", sink.url)
-    client.report(step=2, loss=1.0)
-    client.flush()
+    sent(client, 2)
     assert sink.steps() == [[2]]
 
 
@@ -188,14 +188,12 @@ def test_a_token_that_is_not_there_stops_nothing(
     with caplog.at_level(logging.WARNING):
         file = Path(os.environ["NETGANG_TOKEN_FILE"])
         file.unlink()
-        client.report(step=1, loss=1.0)
-        client.flush()
+        sent(client, 1)
         client.flush()
         assert sink.got == []
         assert "FileNotFoundError" in caplog.text
         file.write_text("open")
-        client.report(step=2, loss=1.0)
-        client.flush()
+        sent(client, 2)
     assert [authorization for _, authorization, _ in sink.got] == ["Bearer open"]
 
 
@@ -207,8 +205,7 @@ def test_a_server_must_show_a_certificate_that_is_trusted(
         monkeypatch.setenv("NETGANG_REPORT_URL", f"{server.url}{PATH}")
         if trusted:
             monkeypatch.setenv("NETGANG_CA_FILE", str(CERTIFICATE))
-        client.report(step=1, loss=1.0)
-        client.flush()
+        sent(client, 1)
         client.flush()
     assert (len(server.requests), "CERTIFICATE_VERIFY_FAILED" in caplog.text) == ((1, False) if trusted else (0, True))
 
@@ -239,8 +236,7 @@ def test_the_end_of_a_process_is_not_held_up(tmp_path: Path, scheme: str) -> Non
 def test_one_warning_a_minute(client: Reporter, sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     sink.status = 503
     for step in range(5):
-        client.report(step=step, loss=1.0)
-        client.flush()
+        sent(client, step)
         client.report(step=step, loss="low")  # type: ignore[arg-type]
     assert len(sink.got) == 5
     assert [(one.name, "503" in one.getMessage()) for one in caplog.records] == [("netgang_report", True)]
@@ -250,8 +246,7 @@ def test_arguments_come_before_the_environment(sink: Sink, tmp_path: Path, monke
     (tmp_path / "other").write_text("open")
     monkeypatch.setenv("NETGANG_REPORT_URL", "http://127.0.0.1:9/")
     client = Reporter(sink.url, token_file=str(tmp_path / "other"))
-    client.report(step=1, loss=1.0)
-    assert client.flush()
+    assert sent(client, 1)
     assert [authorization for _, authorization, _ in sink.got] == ["Bearer open"]
 
 

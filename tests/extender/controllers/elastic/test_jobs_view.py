@@ -37,12 +37,8 @@ async def test_a_running_job() -> None:
         document = (await here.world.get("/v1/jobs")).json()
         assert (document["counts"], document["of"]) == ({"RUNNING": 1}, 1)
         [low] = document["jobs"]
-        assert (low["job"], low["kind"], low["state"], low["gang"]) == (
-            "default/low",
-            "Job.batch",
-            "RUNNING",
-            "default/low",
-        )
+        words = [low[name] for name in ("job", "kind", "state", "gang")]
+        assert words == ["default/low", "Job.batch", "RUNNING", "default/low"]
         workers = low["workers"]
         assert (workers["now"], workers["min"], workers["max"]) == (6, 2, 7)
         assert sum(low["placement"]["nodes"].values()) == 6
@@ -163,9 +159,6 @@ async def test_without_elastic_jobs_the_address_says_so() -> None:
         assert world.service.reports_app is None
 
 
-# -- the command line -------------------------------------------------------------------------------------------------
-
-
 def lines(*arguments: str, told: Told) -> list[str]:
     """What `netgang jobs` prints, in a thread without an event loop, as a process begins."""
     with ThreadPoolExecutor(1) as thread:
@@ -215,8 +208,6 @@ async def test_of_many_jobs_the_first_are_shown() -> None:
     assert [one["job"] for one in document["jobs"]] == ["default/a"]
     assert lines(told={"/v1/jobs?limit=1000": document})[-1] == "1 of 2 jobs; see --namespace"
 
-
-# -- settings ---------------------------------------------------------------------------------------------------------
 
 DOORS: dict[str, tuple[dict[str, Any], str]] = {
     "without elastic jobs": ({"reports": {"port": 1}}, "reports.port needs elastic.enabled"),

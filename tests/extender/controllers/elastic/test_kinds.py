@@ -34,22 +34,9 @@ def job(
     status: Mapping[str, Any] | None = None,
     **metadata: Any,
 ) -> bytes:
-    own = {
-        "name": "low",
-        "namespace": "a",
-        "uid": "u1",
-        "resourceVersion": "7",
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    return json.dumps(
-        {
-            "apiVersion": KINDS[kind].api_version,
-            "kind": KINDS[kind].kind,
-            "metadata": {**own, "annotations": dict(annotations or {}), **metadata},
-            "spec": spec,
-            "status": status or {},
-        }
-    ).encode()
+    own = {"name": "low", "namespace": "a", "uid": "u1", "resourceVersion": "7", "annotations": dict(annotations or {})}
+    named = {"apiVersion": KINDS[kind].api_version, "kind": KINDS[kind].kind, "metadata": {**own, **metadata}}
+    return json.dumps({**named, "spec": spec, "status": status or {}}).encode()
 
 
 def tf(*, specs: Mapping[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -83,20 +70,17 @@ MPI = "MPIJob.kubeflow.org"
 COUNTS = {  # case: ((workers, least, most), job)
     "TFJob": ((6, 2, None), job(TF, tf())),
     "TFJob, roles in other letters": (
-        (4, None, None),
-        job(TF, {"tfReplicaSpecs": {"ps": {"replicas": 2}, "WORKER": {"replicas": 4}}}),
+        (4, None, None), job(TF, {"tfReplicaSpecs": {"ps": {"replicas": 2}, "WORKER": {"replicas": 4}}}),
     ),
     "TFJob, replicas missing": ((1, None, None), job(TF, {"tfReplicaSpecs": {"PS": {}, "Worker": {}}})),
     "TFJob, minAvailable is ps alone": (
-        (6, None, None),
-        job(TF, tf(runPolicy={"schedulingPolicy": {"minAvailable": 1}})),
+        (6, None, None), job(TF, tf(runPolicy={"schedulingPolicy": {"minAvailable": 1}})),
     ),
     "TFJob, own minimum first": ((6, 4, 9), job(TF, tf(), annotations={MIN_WORKERS: "4", MAX_WORKERS: "9"})),
     "PyTorchJob": ((6, 2, 8), job(TORCH, torch())),
     "PyTorchJob, own maximum first": ((6, 2, 7), job(TORCH, torch(), annotations={MAX_WORKERS: "7"})),
     "MPIJob infers nothing": (
-        (5, None, None),
-        job(MPI, {"mpiReplicaSpecs": {"Worker": {"replicas": 5}}, "runPolicy": LEAST_2}),
+        (5, None, None), job(MPI, {"mpiReplicaSpecs": {"Worker": {"replicas": 5}}, "runPolicy": LEAST_2}),
     ),
     "MPIJob": (
         (5, 2, None),
@@ -105,18 +89,16 @@ COUNTS = {  # case: ((workers, least, most), job)
     "Job": ((6, 2, None), job(JOB, indexed(), annotations={MIN_WORKERS: "2"})),
     "Job, the pods' label is the minimum": ((6, 3, None), job(JOB, indexed(labels=LABELLED))),
     "Job, never below the pods' label": (
-        (6, 3, None),
-        job(JOB, indexed(labels=LABELLED), annotations={MIN_WORKERS: "2"}),
+        (6, 3, None), job(JOB, indexed(labels=LABELLED), annotations={MIN_WORKERS: "2"}),
     ),
     "Job, Kueue's minimum": (
-        (6, 5, None),
-        job(JOB, indexed(), annotations={"kueue.x-k8s.io/job-min-parallelism": "5"}),
+        (6, 5, None), job(JOB, indexed(), annotations={"kueue.x-k8s.io/job-min-parallelism": "5"}),
     ),
     "JobSet": (
         (4, 2, None),
         job(SET, job_set(("driver", 1), ("node", 4)), annotations={MIN_WORKERS: "2", "netgang.io/fixed": "driver"}),
     ),
-}
+}  # fmt: skip
 
 
 def kind_of(raw: bytes) -> str:
@@ -148,8 +130,7 @@ SAFE = {  # case: (reason, job)
     "PyTorchJob with metrics": (Unsafe.AUTOSCALED, job(TORCH, torch(elasticPolicy={"metrics": [{}]}))),
     "MPIJob": (None, job(MPI, {"mpiReplicaSpecs": {"Launcher": {}, "Worker": {}}})),
     "MPIJob, launcher works": (
-        Unsafe.LAUNCHER_WORKS,
-        job(MPI, {"runLauncherAsWorker": True, "mpiReplicaSpecs": {"Worker": {}}}),
+        Unsafe.LAUNCHER_WORKS, job(MPI, {"runLauncherAsWorker": True, "mpiReplicaSpecs": {"Worker": {}}}),
     ),
     "Job": (None, job(JOB, indexed())),
     "Job without indexes": (Unsafe.NOT_INDEXED, job(JOB, {"parallelism": 3})),
@@ -159,7 +140,7 @@ SAFE = {  # case: (reason, job)
     "JobSet, which are workers?": (Unsafe.SEVERAL_WORKER_JOBS, job(SET, job_set(("a", 4), ("b", 4)))),
     "bounds that are no numbers": (Unsafe.BAD_BOUNDS, job(JOB, indexed(), annotations={MIN_WORKERS: "two"})),
     "bounds that cross": (Unsafe.BAD_BOUNDS, job(JOB, indexed(), annotations={MIN_WORKERS: "5", MAX_WORKERS: "4"})),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "raw"), SAFE.values(), ids=SAFE)
@@ -194,8 +175,7 @@ def test_states(want: NotNow | None, raw: bytes) -> None:
 PATCHES = {  # case: (spec of the patch, job)
     "TFJob": ({"tfReplicaSpecs": {"Worker": {"replicas": 3}}}, job(TF, tf())),
     "TFJob, key as stored": (
-        {"tfReplicaSpecs": {"worker": {"replicas": 3}}},
-        job(TF, tf(specs={"PS": {}, "worker": {"replicas": 6}})),
+        {"tfReplicaSpecs": {"worker": {"replicas": 3}}}, job(TF, tf(specs={"PS": {}, "worker": {"replicas": 6}})),
     ),
     "TFJob without minAvailable": (
         {"tfReplicaSpecs": {"Worker": {"replicas": 3}}, "runPolicy": {"schedulingPolicy": {"minAvailable": 3}}},
@@ -214,7 +194,7 @@ PATCHES = {  # case: (spec of the patch, job)
         {"replicatedJobs": job_set(("driver", 1), ("node", 3))["replicatedJobs"]},
         job(SET, job_set(("driver", 1), ("node", 4)), annotations={"netgang.io/fixed": "driver"}),
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("want", "raw"), PATCHES.values(), ids=PATCHES)

@@ -11,8 +11,7 @@ import pytest
 from extender.api.auth import Reporters
 from extender.api.reports import ReportsDoor, create_reports_app
 from extender.controllers.elastic.records import JobView, Records
-from extender.controllers.elastic.reported import ReportBook
-from extender.controllers.elastic.reports import Rates, Reports
+from extender.controllers.elastic.reports import Rates, ReportBook, Reports
 from extender.runtime.telemetry import Telemetry
 from scoring.scaling.job import MetricOptions
 from tests.extender.controllers.elastic.reporting import job_key, view, views
@@ -35,11 +34,7 @@ AUDIENCES = {"netgang-token": "netgang", "vault-token": "vault"}
 
 class Port:
     def __init__(
-        self,
-        *jobs: JobView,
-        rates: Rates = Rates(),
-        audiences: tuple[str, ...] = (),
-        body_timeout_s: float = 5.0,
+        self, *jobs: JobView, rates: Rates = Rates(), audiences: tuple[str, ...] = (), body_timeout_s: float = 5.0
     ) -> None:
         self.clock = FakeClock()
         self.jobs = views(*(jobs or (view("resnet"),)))
@@ -96,6 +91,8 @@ async def test_steps_go_back_only_after_a_restart() -> None:
     assert "points[0].step: 20 is not above 30" in answer.json()["detail"]
     assert (await port.send(point(20, restarted=True))).status_code == 200
     assert port.kept() == [10, 20]
+    assert (await port.send(point(0, restarted=True))).status_code == 200
+    assert port.kept() == [0]
 
 
 UNKNOWN = {  # case: (path, status)
@@ -130,8 +127,6 @@ async def test_two_jobs_of_one_name_must_be_told_apart() -> None:
     assert (await port.send(point(1), f"{RESNET}?kind=job")).status_code == 200
     assert (port.kept(kind="Job.batch"), port.kept()) == ([1], [])
 
-
-# -- who may ----------------------------------------------------------------------------------------------------------
 
 CALLERS = {  # case: (authorization, status)
     "nobody": (None, 401),
@@ -184,9 +179,6 @@ async def test_a_name_cannot_lead_into_another_namespace() -> None:
     for path in ("/v1/jobs/team/..%2F..%2Fother%2Fresnet/metrics", "/v1/jobs/team%2F..%2Fother/resnet/metrics"):
         assert (await port.send(point(1), path)).status_code in (400, 403, 404)
     assert (port.kept(), port.kept(namespace="other")) == ([], [])
-
-
-# -- how much ---------------------------------------------------------------------------------------------------------
 
 
 async def test_too_many_reports_of_a_job_are_429() -> None:
@@ -267,8 +259,9 @@ async def test_a_standby_keeps_nothing() -> None:
 async def test_jobs_that_are_gone_are_forgotten() -> None:
     port = Port(view("resnet"), view("vgg"))
     assert await port.statuses(1) == [200]
+    assert await port.statuses(1, path="/v1/jobs/team/vgg/metrics") == [200]
     gone = port.jobs.pop(job_key("resnet"))
     port.reports.tidy()
-    assert len(port.book) == 0
+    assert (port.kept(), len(port.book)) == ([], 1)
     port.jobs[gone.job.key] = gone
     assert await port.statuses(*range(20)) == [200] * 20

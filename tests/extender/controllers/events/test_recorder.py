@@ -1,4 +1,4 @@
-"""Events: what they say, that they are few, and that nothing depends on them."""
+"""Events: what they say, that they are few, that nothing depends on them; probable mistakes in labels and names."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -159,3 +159,64 @@ def test_an_ignored_note_of_each_kind_is_told() -> None:
         ignored.heard(kind, Bearer("v1", "Pod", "default", "g-0", one.members[0].uid), Flaw.FORGED)
     ignored.look()
     assert len(ignored.of(one)) == 5
+
+
+NAME, LEAST = "pod-group.scheduling.sigs.k8s.io/name", "pod-group.scheduling.sigs.k8s.io/min-available"
+LARGE = node_json("n1", cpu="8")
+GANG = {NAME: "g", LEAST: "2"}
+
+
+def owned(name: str, labels: dict[str, str], owner: str = "job", **fields: Any) -> dict[str, Any]:
+    made = pod_json(name, **fields)
+    controller = {"apiVersion": "batch/v1", "kind": "Job", "name": owner, "uid": f"uid-{owner}", "controller": True}
+    made["metadata"] |= {"labels": labels, "ownerReferences": [controller]}
+    return made
+
+
+def placed_by(scheduler: str) -> dict[str, Any]:
+    return pod_json(f"of-{scheduler}", scheduler=scheduler, nodeName="n1", phase="Running")
+
+
+MISTAKES: dict[str, tuple[dict[str, str], str, str]] = {  # case: (labels, schedulerName, what is asked; empty: nothing)
+    "a misspelt label": ({NAME.replace("name", "nmae"): "g"}, "netgang", f"did you mean label {NAME}?"),
+    "of whatever scheduler": ({NAME.replace("name", "nmae"): "g"}, "other", f"did you mean label {NAME}?"),
+    "a misspelt scheduler": (GANG, "net-gang", "did you mean netgang?"),
+    "a scheduler that places no pod": (GANG, "volcanoo", "no pod of the cluster was placed by it"),
+    "no scheduler is named": (GANG, "default-scheduler", "set schedulerName to netgang"),
+    "another scheduler that is at work": (GANG, "busy", ""),
+    "a gang of ours": (GANG, "netgang", ""),
+    "a pod of others": ({"app.kubernetes.io/name": "x"}, "default-scheduler", ""),
+}
+
+
+@pytest.mark.parametrize(("labels", "scheduler", "asked"), MISTAKES.values(), ids=MISTAKES)
+async def test_a_mistake_is_said_once_for_an_owner(labels: dict[str, str], scheduler: str, asked: str) -> None:
+    pods = [owned(f"p{i}", labels, scheduler=scheduler) for i in range(3)]
+    async with running(LARGE, placed_by("busy"), placed_by("default-scheduler"), *pods) as world:
+        await world.settle(30.0)
+        for one in pods[:2]:
+            world.api.add(one)
+        await world.settle(660.0)
+        told = world.told_to("ProbableMistake")
+        assert (len(world.told("ProbableMistake")), len(told)) == ((2, 2) if asked else (0, 0))
+        assert "job" in told or not asked
+        assert all(asked in note for note in told.values())
+        assert not [patch for patch in world.api.patches if scheduler != "netgang"]
+
+
+async def test_many_owners_are_told_one_after_the_other() -> None:
+    pods = [owned(f"p{i}", {NAME.replace("name", "nmae"): "g"}, f"job-{i}") for i in range(20)]
+    async with running(LARGE, *pods) as world:
+        await world.settle(2.5)
+        assert 0 < len(world.told_to("ProbableMistake")) < 20
+        await world.settle(30.0)
+        assert len(world.told_to("ProbableMistake")) == 40
+
+
+async def test_a_tenants_many_keys_are_bounded() -> None:
+    """As many keys as an object can hold are not looked through (docs/safety.md S21)."""
+    keys = {f"pod-group.scheduling.sigs.k8s.io/name{i}": "g" for i in range(2000)}
+    async with running(LARGE, owned("many", keys), owned("few", dict(list(keys.items())[:60]), "other")) as world:
+        await world.settle(10.0)
+        assert world.told_to("ProbableMistake").keys() == {"few", "other"}
+        assert all(len(note) < 1024 for note in world.told_to("ProbableMistake").values())

@@ -13,7 +13,7 @@ import pytest
 from extender.controllers.events.waiting import AGAIN_S, EACH_S, PATIENCE_S
 from extender.kube.calls import POD_GROUPS
 from extender.runtime.telemetry import MOST_NAMESPACES, OTHER, GangMetrics, Telemetry
-from scoring.explain.queue_report import Queue, QueuedGang
+from scoring.explain.queue_report import QueuedGang
 from scoring.plan.expected_starts import ExpectedStart
 from tests.extender.beside import at_once
 from tests.extender.scheduling.world import Object, World, group_json, key, node_json, pod_json, running
@@ -109,14 +109,11 @@ async def test_the_end_of_a_wait_is_told() -> None:
 
 WARNINGS: dict[str, tuple[list[Object], list[str], str, str]] = {  # case: (objects; PodGroups told; pod told; of what)
     "it cannot start": (
-        [group_json(), pod_json("a", group="g"), pod_json("b", group="g")],
-        ["g"],
-        "a",
-        "GangCannotStart",
+        [group_json(), pod_json("a", group="g"), pod_json("b", group="g")], ["g"], "a", "GangCannotStart",
     ),
     "no PodGroup": ([pod_json(f"l-{i}", gang="l", size=2) for i in range(2)], [], "l-0", "GangCannotStart"),
     "the PodGroup has a fault": ([group_json(least=0), pod_json("a", group="g")], ["g"], "a", "GangInvalid"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("objects", "groups", "pod", "reason"), WARNINGS.values(), ids=WARNINGS)
@@ -144,14 +141,8 @@ def lasting(seconds: float) -> dict[str, Any]:
     return {"annotations": {"netgang.io/expected-duration": f"{seconds:.0f}"}}
 
 
-async def start(world: World, name: str, seconds: float) -> tuple[str, ...]:
-    """A gang of one that fills the node, bound now, with the times that the API server writes."""
-    pods = await world.planned_gang(name, 1, cpu="4", **lasting(seconds))
-    await bind(world, pods)
-    return pods
-
-
 async def bind(world: World, pods: tuple[str, ...]) -> None:
+    """Bound now, with the times that the API server writes."""
     await world.bind_and_settle(*pods)
     at = datetime.fromtimestamp(world.clock.now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     for pod in pods:
@@ -159,20 +150,8 @@ async def bind(world: World, pods: tuple[str, ...]) -> None:
         world.api.add(world.api.pod(pod) | {"status": {"phase": "Running", "conditions": [scheduled]}})
 
 
-async def end(world: World, *pods: str) -> None:
-    for pod in pods:
-        world.change(pod, phase="Succeeded")
-    await world.settle()
-    world.delete(*pods)
-    await world.settle()
-
-
 def queued(world: World, name: str) -> QueuedGang:
-    return next(one for one in queue_of(world).gangs if one.gang == key(name))
-
-
-def queue_of(world: World) -> Queue:
-    return at_once(world.service.views.queue())
+    return next(one for one in at_once(world.service.views.queue()).gangs if one.gang == key(name))
 
 
 def expected(world: World, name: str) -> ExpectedStart:
@@ -181,30 +160,38 @@ def expected(world: World, name: str) -> ExpectedStart:
     return found
 
 
-async def test_it_is_the_same_in_queue_and_explain() -> None:
-    """The gang that waits starts when the running one ends."""
+@asynccontextmanager
+async def behind(seconds: float) -> AsyncIterator[tuple[World, tuple[str, ...], tuple[str, ...]]]:
+    """A node, a gang on it that says how long it runs, and one behind it; the world and their pods."""
     async with running(node_json("n1")) as world:
-        began_s = world.clock.now_s()
-        ran = await start(world, "runs", 600.0)
+        ran = await world.planned_gang("runs", 1, cpu="4", **lasting(seconds))
+        await bind(world, ran)
         waits = world.gang("waits", 1, cpu="4", **lasting(300.0))
         await world.settle(LOOK_S)
+        yield world, ran, waits
+
+
+async def test_it_is_the_same_in_queue_and_explain() -> None:
+    """The gang that waits starts when the running one ends."""
+    async with behind(600.0) as (world, ran, waits):
         known = expected(world, "waits")
+        began_s = world.clock.now_s() - LOOK_S
         assert known.start_s == pytest.approx(began_s + 600.0, abs=3.0)
         assert (known.after, known.promised, known.unknown) == (key("runs"), True, None)
         explained = world.explained("waits").expected_start
         assert explained is not None
         assert (known.start_s, known.text) == (explained.start_s, explained.text)
-        await end(world, *ran)
+        world.change(*ran, phase="Succeeded")
+        await world.settle()
+        world.delete(*ran)
+        await world.settle()
         await bind(world, waits)
         assert queued(world, "waits").expected_start is None
 
 
 async def test_the_page_has_it_and_nothing_moves_with_the_clock_alone() -> None:
     """A minute later the same bytes are served: nothing has happened, so nothing is sent again."""
-    async with running(node_json("n1")) as world, world.client() as client:
-        await start(world, "runs", 600.0)
-        world.gang("waits", 1, cpu="4", **lasting(300.0))
-        await world.settle(LOOK_S)
+    async with behind(600.0) as (world, _, _), world.client() as client:
         shown = (await client.get("/v1/page")).json()["queue"]
         await world.settle(60.0)
         assert (await client.get("/v1/page")).json()["queue"] == shown
@@ -225,15 +212,11 @@ async def test_what_is_not_known_is_said() -> None:
 
 
 async def test_an_event_says_it() -> None:
-    async with running(node_json("n1")) as world:
-        await start(world, "runs", 7200.0)
-        world.gang("waits", 1, cpu="4", **lasting(300.0))
+    async with behind(7200.0) as (world, _, _):
         await world.settle(60.0)
         [said] = world.told("GangWaiting")
         assert "It is expected to start about" in said
 
-
-# -- waits that are counted --------------------------------------------------------------------------------------------
 
 COUNTED_S = 2.5
 NODES = (node_json("n1", cpu="2"), node_json("n2", cpu="2"))
@@ -262,15 +245,10 @@ async def test_a_start_is_counted_once_with_its_wait() -> None:
         assert waits(world) == 1.0
 
 
-async def test_what_ran_before_the_term_is_not_counted() -> None:
+async def test_of_gangs_that_started_before_the_first_look_those_that_it_admitted_are_counted() -> None:
+    """What ran before the term is not."""
     async with running(*NODES) as world:
-        world.gang("g", 2, nodeName="n1", phase="Running")
-        await world.settle(COUNTED_S)
-        assert waits(world) == 0.0
-
-
-async def test_a_gang_that_starts_before_the_first_look_is_counted() -> None:
-    async with running(*NODES) as world:
+        world.gang("ran", 2, cpu="500m", nodeName="n1", phase="Running")
         await world.bind_and_settle(*await world.planned_gang("g", 2))
         await world.settle(COUNTED_S)  # the first look comes after a second
         assert waits(world) == 1.0

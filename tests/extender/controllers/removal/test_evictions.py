@@ -11,7 +11,7 @@ import pytest
 from extender.errors import ApiError, ApiUnavailableError, NotFoundError
 from scoring.ids import PodUid
 from scoring.model.reasons import Reason
-from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, running, unfinished
+from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, Object, World, node_json, running, unfinished
 
 pytestmark = pytest.mark.looptime
 
@@ -25,8 +25,8 @@ def evicting(world: World) -> AbstractSet[PodUid]:
     return state.evicting
 
 
-async def half_bound(world: World) -> tuple[str, str]:
-    """A gang of two of which one is bound and the other has no room left; (the bound one, the other)."""
+async def half_bound(world: World, *owners: Object) -> str:
+    """A gang of two of which one is bound and the other has no room left; the bound one."""
     first, second = await world.planned_gang("g", 2, minimum=2, cpu="3")
     world.api.fail_next("bind", ApiUnavailableError("connection refused"))
     calls = await world.bind_and_settle(first, second)
@@ -34,18 +34,22 @@ async def half_bound(world: World) -> tuple[str, str]:
     [bound] = [call for call in calls if call.answer is None]
     world.occupy(failed.node)
     await world.settle()
-    return bound.pod, failed.pod
+    if owners:
+        pod = world.api.pod(bound.pod)
+        pod["metadata"]["ownerReferences"] = list(owners)
+        world.api.add(pod)
+    return bound.pod
 
 
 @asynccontextmanager
-async def half(**settings: Any) -> AsyncIterator[tuple[World, str, str]]:
-    """Two nodes and a gang of which half is bound; (world, the bound member, the other one)."""
+async def half(**settings: Any) -> AsyncIterator[tuple[World, str]]:
+    """Two nodes and a gang of which half is bound; the bound member."""
     async with running(N1, N2, **settings) as world:
-        yield world, *(await half_bound(world))
+        yield world, await half_bound(world)
 
 
 async def test_a_gang_that_never_started_is_evicted_after_its_time() -> None:
-    async with half() as (world, bound, _):
+    async with half() as (world, bound):
         began_s, uid = world.now_s, world.uid(bound)
         await world.until(began_s + PARTIAL_S - 2.0)
         assert world.api.evictions == []
@@ -71,8 +75,7 @@ async def test_a_started_gang_that_loses_a_member_is_not_broken() -> None:
 
 async def test_nothing_is_evicted_soon_after_the_start() -> None:
     """A gang in part at start waits for the quiet time and one `partial_timeout_s` after it (docs/safety.md S11)."""
-    async with running(N1, N2) as first:
-        await half_bound(first)
+    async with half() as (first, _):
         api = first.api
     async with running(api=api, partial_timeout_s=10.0) as world:
         began_s = world.now_s
@@ -84,7 +87,7 @@ async def test_nothing_is_evicted_soon_after_the_start() -> None:
 
 async def test_nothing_is_evicted_soon_after_a_resync() -> None:
     """The API server forgot the watch's version, and the new list changed something: the quiet time starts again."""
-    async with half(partial_timeout_s=50.0) as (world, _bound, _other):
+    async with half(partial_timeout_s=50.0) as (world, _):
         began_s = world.now_s
         await world.settle(45.0)
         world.node("n9")
@@ -106,7 +109,7 @@ REFUSALS = {  # case: what the API server says to the Eviction
 
 @pytest.mark.parametrize("error", REFUSALS.values(), ids=REFUSALS)
 async def test_a_refused_eviction_is_tried_again_later(error: Exception) -> None:
-    async with half() as (world, bound, _):
+    async with half() as (world, bound):
         began_s, uid = world.now_s, world.uid(bound)
         world.api.fail_next("evict", error)
         await world.until(began_s + PARTIAL_S + 2.0)
@@ -127,7 +130,7 @@ STRANGE = {  # case: what the API server has and the cache does not: fields of t
 @pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
 async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, object]) -> None:
     """The cache is behind, its watch is silent: the fresh read says so (docs/safety.md S11)."""
-    async with half(partial_timeout_s=40.0) as (world, bound, _):
+    async with half(partial_timeout_s=40.0) as (world, bound):
         world.api.store.silence()
         world.change(bound, **fields)
         lists = world.api.calls["list"]
@@ -139,7 +142,7 @@ async def test_a_gang_that_looks_different_by_now_is_spared(fields: dict[str, ob
 
 async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
     """The version that was read is a precondition beside the uid (docs/safety.md S11)."""
-    async with half() as (world, bound, _):
+    async with half() as (world, bound):
         began_s = world.now_s
         release = world.api.hold("evict")
         await world.until(began_s + PARTIAL_S + 2.0)
@@ -151,7 +154,7 @@ async def test_a_member_that_changed_in_the_last_moment_is_spared() -> None:
 
 @pytest.mark.parametrize("error", [ApiUnavailableError("connection refused"), NotFoundError(404, "not found")])
 async def test_a_gang_that_cannot_be_read_is_spared(error: Exception) -> None:
-    async with half() as (world, _bound, _other):
+    async with half() as (world, _):
         world.api.fail_next("list", error)
         await world.settle(PARTIAL_S + 2.0)
         assert world.api.calls["evict"] == 0
@@ -168,11 +171,7 @@ JOBS = {  # case: (what the Job allows, how many are evicted, whether its user i
 async def test_a_job_is_not_made_to_fail(spec: dict[str, object], evicted: int, told: bool) -> None:
     """Within the owner's failure budget the member goes; beyond it stays, with an Event (docs/safety.md S10)."""
     async with running(N1, N2) as world:
-        owner = world.owner("job", spec=spec)
-        bound, _ = await half_bound(world)
-        pod = world.api.pod(bound)
-        pod["metadata"]["ownerReferences"] = [owner]
-        world.api.add(pod)
+        await half_bound(world, world.owner("job", spec=spec))
         await world.settle(PARTIAL_S + 3.0)
         assert len(world.api.evictions) == evicted
         notes = world.told("DisruptionFailed")

@@ -43,7 +43,6 @@ async def test_a_member_that_names_another_gang_meanwhile_drags_none_along() -> 
     async with full(("two", 2), ("one", 1)) as (world, stack, jobs):
         jobs["two"].ends = False
         await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         assert claims(world) == {"default/high": ["default/two"]}
         kept, pod = jobs["one"].uids(), world.api.pod("two-0")
         labels = {**pod["metadata"]["labels"], **world.api.pod("one-0")["metadata"]["labels"]}
@@ -64,7 +63,6 @@ async def test_one_that_is_refused_in_the_middle_is_asked_again() -> None:
         world.api.latency_s["evict"] = 0.0
         released = world.api.hold("evict")
         await arrives(world, stack, 3)
-        await world.settle(MAKES_ROOM_S)
         assert claims(world) == {"default/high": ["default/three"]}
         world.api.heal()
         released.set()
@@ -79,7 +77,7 @@ async def test_one_of_two_gangs_that_refuses_is_asked_again() -> None:
     """The first has left; the second could not be read just then: it leaves a little later, and the room waits."""
     async with full(("a", 1), ("b", 1)) as (world, stack, jobs):
         jobs["a"].ends = jobs["b"].ends = False
-        await arrives(world, stack, 2)
+        await arrives(world, stack, 2, for_s=0.0)
         released = world.api.hold("patch_object")
         await world.settle(2.0)
         world.api.fail_next("patch_object", ApiUnavailableError("connection refused"))
@@ -127,7 +125,6 @@ async def test_another_leader_keeps_the_room() -> None:
             await a.world.settle(QUIET_S + 5.0)
             two.ends = False
             high = await arrives(a.world, mine, 2, cpu="3")
-            await a.world.settle(MAKES_ROOM_S)
             assert claims(a.world) == {"default/high": ["default/two"]}
             assert claims(b.world) == {}
         a.world.delete("two-0")
@@ -152,8 +149,7 @@ async def test_a_gang_that_changes_while_all_are_asked_is_left_alone() -> None:
         await stack.enter_async_context(acting(world, two))
         await world.settle(QUIET_S + 3.0)
         released = api.hold("list")
-        await arrives(world, stack, 2)
-        await world.settle(3.0)
+        await arrives(world, stack, 2, for_s=3.0)
         for one in nodes(4)[2:]:
             api.add(one)
         await world.settle(1.0)
@@ -168,7 +164,6 @@ async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
     async with full(("two", 2)) as (world, stack, jobs):
         released = world.api.hold("list")
         await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         world.service.cache.set_claim(Reservation(key("high"), {}, ()))
         released.set()
         await world.settle(MAKES_ROOM_S)
@@ -182,7 +177,7 @@ async def test_room_that_somebody_else_makes_meanwhile_is_enough() -> None:
 async def test_a_gang_that_goes_while_its_note_is_written_makes_nobody_leave() -> None:
     async with full(("two", 2)) as (world, _, jobs):
         async with AsyncExitStack() as mine:
-            high = await arrives(world, mine, 2)
+            high = await arrives(world, mine, 2, for_s=0.0)
             released = world.api.hold("patch")
             await world.settle(MAKES_ROOM_S)
             assert claims(world) == {"default/high": ["default/two"]}
@@ -205,7 +200,6 @@ async def test_whoever_takes_over_decides_again(changed: str) -> None:
             a.ends = b.ends = False
             released = api.hold("patch_object")
             high = await arrives(world, stack, 2)
-            await world.settle(MAKES_ROOM_S)
             api.fail_next("patch_object", ApiUnavailableError("refused"))
             released.set()
             await world.settle(1.0)

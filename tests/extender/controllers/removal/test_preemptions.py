@@ -55,9 +55,13 @@ async def full(
         await world.settle(5.0)
 
 
-async def arrives(world: World, stack: AsyncExitStack, size: int, *, name: str = "high", **how: Any) -> Operator:
+async def arrives(
+    world: World, stack: AsyncExitStack, size: int, *, name: str = "high", for_s: float = MAKES_ROOM_S, **how: Any
+) -> Operator:
+    """A job of a higher priority comes, and so long has passed."""
     high = job(world, name, size, **{"priority": 10, **how})
     await stack.enter_async_context(acting(world, high))
+    await asyncio.sleep(for_s)
     return high
 
 
@@ -92,7 +96,6 @@ async def test_the_smallest_sufficient_gang_leaves_and_nobody_else(kind: str) ->
     async with full(("one", 1), ("two", 2), ("four", 4), kind=kind) as (world, stack, jobs):
         before = {name: one.uids() for name, one in jobs.items()}
         await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"four": 4, "high": 2, "one": 1}
         assert {name: jobs[name].uids() for name in ("one", "four")} == {name: before[name] for name in ("one", "four")}
         assert jobs["two"].uids().isdisjoint(before["two"])
@@ -118,8 +121,7 @@ async def test_nothing_happens(comes: dict[str, Any], runs: dict[str, Any], sett
     """Nobody is suspended or evicted, no room is kept, and the gang that came waits."""
     async with full(("a", 1), ("b", 2), settings=settings, **runs) as (world, stack, jobs):
         before, patches = {name: one.uids() for name, one in jobs.items()}, await patches_of_starts(world)
-        await arrives(world, stack, **comes)
-        await world.settle(MAKES_ROOM_S * 3)
+        await arrives(world, stack, **comes, for_s=MAKES_ROOM_S * 3)
         assert {name: one.uids() for name, one in jobs.items()} == before
         assert running_gangs(world) == {"a": 1, "b": 2}
         assert (world.api.calls["patch_object"], world.api.calls["evict"]) == (patches, 0)
@@ -136,8 +138,7 @@ async def test_the_same_plan_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(preemptions, "preemption", counted)
     async with full(("a", 2), annotations={"netgang.io/preemptible": "false"}) as (world, stack, _):
-        await arrives(world, stack, 2)
-        await world.settle(30.0)
+        await arrives(world, stack, 2, for_s=30.0)
         assert len(plans) == len({id(one) for one in plans}) < 15
 
 
@@ -145,7 +146,6 @@ async def test_nobody_leaves_in_the_quiet_time() -> None:
     """What the cache shows soon after the start may be less than there is (docs/safety.md S11)."""
     async with full(("a", 2), quiet=False) as (world, stack, _):
         await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"a": 2}
         await world.settle(QUIET_S)
         assert running_gangs(world) == {"high": 2}
@@ -155,8 +155,7 @@ async def test_a_disruption_budget_spares_a_gang() -> None:
     async with full(("two", 2), ("three", 3)) as (world, stack, jobs):
         budget(world, "keep", 1, **{"batch.kubernetes.io/job-name": "two"})
         before = jobs["two"].uids()
-        await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S + 4.0)
+        await arrives(world, stack, 2, for_s=MAKES_ROOM_S + 4.0)
         assert running_gangs(world) == {"high": 2, "two": 2}
         assert jobs["two"].uids() == before
         assert any("default/two" in note and "PodDisruptionBudget keep" in note for note in world.told("GangWaiting"))
@@ -167,8 +166,7 @@ async def test_gangs_that_share_a_budget_do_not_leave_one_by_one() -> None:
     async with full(("a", 2), ("b", 2)) as (world, stack, _):
         budget(world, "shared", 2)
         patches = await patches_of_starts(world)
-        await arrives(world, stack, 4)
-        await world.settle(MAKES_ROOM_S * 3)
+        await arrives(world, stack, 4, for_s=MAKES_ROOM_S * 3)
         assert running_gangs(world) == {"a": 2, "b": 2}
         assert world.api.calls["patch_object"] == patches
 
@@ -178,11 +176,9 @@ async def test_the_room_is_kept_while_members_end() -> None:
     async with full(("two", 2), ("three", 3)) as (world, stack, jobs):
         jobs["two"].ends = False
         await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         assert claims(world) == {"default/high": ["default/two"]}
         world.delete("two-0")
-        await arrives(world, stack, 1, name="small", priority=0)
-        await world.settle(30.0)
+        await arrives(world, stack, 1, name="small", priority=0, for_s=30.0)
         assert running_gangs(world) == {"three": 3, "two": 1}
         assert world.waits_for("small") is Reason.RESERVED
         assert world.explained("high").preemption.makes_room == ("default/two",)
@@ -198,7 +194,6 @@ async def test_room_that_is_lost_to_others_is_not_waited_for_for_ever() -> None:
     async with full(("two", 2), ("three", 3), settings=ON) as (world, stack, jobs):
         jobs["two"].ends = False
         high = await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         place = world.node_of("two-0")
         assert place is not None
         world.delete("two-0")
@@ -223,8 +218,7 @@ async def test_nobody_leaves_while_the_note_cannot_be_written(error: Exception) 
     """A restart would forget whose room it is; as soon as it can be written they leave."""
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch", error, times=3)
-        await arrives(world, stack, 2)
-        await world.settle(2.0)
+        await arrives(world, stack, 2, for_s=2.0)
         assert running_gangs(world) == {"two": 2}
         assert claims(world) == {}
         await world.settle(MAKES_ROOM_S + 3.0)
@@ -235,7 +229,6 @@ async def test_a_gang_that_would_not_leave_after_all_ends_it() -> None:
     async with full(("two", 2)) as (world, stack, _):
         world.api.fail_next("patch_object", ApiError(403, "forbidden"))
         await arrives(world, stack, 2)
-        await world.settle(MAKES_ROOM_S)
         assert running_gangs(world) == {"two": 2}
         assert claims(world) == {}
         assert world.counted("preemptions_total", outcome="refused") == 1.0
@@ -249,7 +242,6 @@ async def test_a_gang_that_is_deleted_gives_the_room_back() -> None:
         jobs["two"].ends = False
         async with AsyncExitStack() as mine:
             high = await arrives(world, mine, 2)
-            await world.settle(MAKES_ROOM_S)
         assert key("high") in world.service.cache.snapshot().claims
         world.delete(*high.members())
         await world.settle(2.0)
@@ -278,6 +270,13 @@ async def says_since_when(world: World) -> None:
 
 
 @asynccontextmanager
+async def long_left() -> AsyncIterator[tuple[World, Operator, Operator]]:
+    """A long gang has left for a short one."""
+    async with long_one(**SUSPENDABLE) as (world, stack, long):
+        yield world, long, await arrives(world, stack, 2, name="short", priority=0)
+
+
+@asynccontextmanager
 async def long_one(
     settings: dict[str, Any] = LEVELS, age_s: float = AGE_S, **runs: Any
 ) -> AsyncIterator[tuple[World, AsyncExitStack, Operator]]:
@@ -289,9 +288,7 @@ async def long_one(
 
 async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
     """What it has had is noted on its owner, so that it does not take the place back before the short one has ended."""
-    async with long_one(**SUSPENDABLE) as (world, stack, long):
-        short = await arrives(world, stack, 2, name="short", priority=0)
-        await world.settle(MAKES_ROOM_S)
+    async with long_left() as (world, long, short):
         assert running_gangs(world) == {"short": 2}
         assert world.waits_for("long") is Reason.NO_ROOM
         said = world.told_to("GangPreempted")["long-0"]
@@ -312,8 +309,7 @@ async def test_a_long_gang_leaves_for_a_new_one_and_comes_back() -> None:
 
 async def test_a_level_is_reached_while_the_plan_stays() -> None:
     async with long_one(age_s=1.0, **SUSPENDABLE) as (world, stack, _):
-        await arrives(world, stack, 2, name="short", priority=0)
-        await world.settle(160.0)
+        await arrives(world, stack, 2, name="short", priority=0, for_s=160.0)
         assert running_gangs(world) == {"long": 2}
         await world.settle(180.0)
         assert running_gangs(world) == {"short": 2}
@@ -340,9 +336,7 @@ async def test_what_it_has_had_survives_a_restart(suspended: bool) -> None:
 
 
 async def test_what_a_tenant_wrote_does_not_count() -> None:
-    async with long_one(**SUSPENDABLE) as (world, stack, long):
-        await arrives(world, stack, 2, name="short", priority=0)
-        await world.settle(MAKES_ROOM_S)
+    async with long_left() as (world, long, _):
         api, note = world.api, long.annotations_of_owner["netgang.io/attained"]
     wrong = {"metadata": {"annotations": {"netgang.io/attained": note.replace('"hours":0.1', '"hours":0.0')}}}
     api.store.merge_patch(long.resource, "default", "long", wrong)
@@ -352,9 +346,7 @@ async def test_what_a_tenant_wrote_does_not_count() -> None:
 
 
 async def test_another_job_of_the_name_has_had_nothing() -> None:
-    async with long_one(**SUSPENDABLE) as (world, stack, long):
-        await arrives(world, stack, 2, name="short", priority=0)
-        await world.settle(MAKES_ROOM_S)
+    async with long_left() as (world, long, _):
         assert key("long") in world.service.cache.snapshot().attained_h
         long.reference = world.owner("other")
         world.delete(*long.members())

@@ -20,8 +20,8 @@ from tests.extender.controllers.operator import Operator
 from tests.extender.controllers.removal.test_evictions import half_bound
 from tests.extender.controllers.removal.test_repins import job
 from tests.extender.controllers.removal.test_restarts import NODES as LARGE
-from tests.extender.controllers.removal.test_restarts import RESTART_S, reasons, started
-from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, World, node_json, pod_json, running
+from tests.extender.controllers.removal.test_restarts import RESTART_S, loses, reasons, started
+from tests.extender.scheduling.world import NO_BUDGET, PARTIAL_S, node_json, pod_json, running
 from tests.fakes.clock import LoopClock
 from tests.fakes.cluster_api import FakeClusterApi
 
@@ -35,19 +35,9 @@ def told(api: FakeClusterApi, reason: str) -> set[str]:
     return {f"{one['regarding']['kind']}/{one['regarding']['name']}" for one in api.events if one["reason"] == reason}
 
 
-async def owned_half(world: World) -> str:
-    """A gang in part whose bound member has a Job that can afford to lose it; that member's name."""
-    owner = job(world, spec={"backoffLimit": 6})
-    bound, _ = await half_bound(world)
-    pod = world.api.pod(bound)
-    pod["metadata"]["ownerReferences"] = [owner]
-    world.api.add(pod)
-    return bound
-
-
 async def test_an_eviction_is_announced_before() -> None:
     async with running(N1, N2) as world:
-        bound = await owned_half(world)
+        bound = await half_bound(world, job(world, spec={"backoffLimit": 6}))
         release = world.api.hold("evict")
         await world.settle(PARTIAL_S + 2.0)
         assert (world.api.calls["evict"], world.api.evictions) == (1, [])
@@ -64,8 +54,7 @@ async def test_an_eviction_is_announced_before() -> None:
 async def test_suspending_and_resuming_are_announced_before() -> None:
     async with running(*LARGE) as world, started(world) as operator:
         release = world.api.hold("patch_object")
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert (world.api.calls["patch_object"], operator.suspended) == (1, False)
         assert told(world.api, "GangRestarted") == {"Job/job", "Pod/job-0", "Pod/job-1", "Pod/job-2"}
         assert all("All its pods have ended" not in note for note in world.told("GangRestarted"))
@@ -96,7 +85,7 @@ async def test_a_scale_in_is_announced_before() -> None:
 
 async def test_what_is_announced_and_refused_is_told() -> None:
     async with running(N1, N2) as world:
-        bound = await owned_half(world)
+        bound = await half_bound(world, job(world, spec={"backoffLimit": 6}))
         world.api.fail_next("evict", NO_BUDGET, times=1000)
         await world.settle(2 * PARTIAL_S + 5.0)
         assert (world.api.calls["evict"], world.api.evictions) == (2, [])
@@ -108,8 +97,7 @@ async def test_what_is_announced_and_refused_is_told() -> None:
 async def test_a_suspension_that_is_refused_is_told() -> None:
     async with running(*LARGE) as world, started(world):
         world.api.fail_next("patch_object", ConflictError(409, "the object has been modified"))
-        world.delete("job-1")
-        await world.settle(RESTART_S + 10.0)
+        await loses(world, for_s=RESTART_S + 10.0)
         assert told(world.api, "DisruptionFailed") == {"Job/job"}
         assert world.api.calls["patch_object"] == 3
 
@@ -117,73 +105,75 @@ async def test_a_suspension_that_is_refused_is_told() -> None:
 class Gate:
     def __init__(self) -> None:
         self.api = FakeClusterApi()
-        self.telemetry = Telemetry()
-        self.events = Events(self.api, LoopClock(), self.telemetry, instance="netgang-0")
-        self.gate = Disruptions(self.api, self.events, ClusterCache())
+        self.gate = Disruptions(
+            self.api, Events(self.api, LoopClock(), Telemetry(), instance="netgang-0"), ClusterCache()
+        )
         made = self.api.add({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {}})
         self.owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "job", "uid": made["metadata"]["uid"]}
-        self.job = Subject("batch/v1", "Job", "default", "job", self.owner["uid"])
 
-    def read(self, name: str, *, scheduler: str = "netgang", **spec: Any) -> Fresh:
-        made = pod_json(name, gang="g", size=2, scheduler=scheduler, nodeName=NodeName("n1"), **spec)
-        made["metadata"]["ownerReferences"] = [{**self.owner, "controller": True}]
+    def read(self, name: str, *, scheduler: str = "netgang", owned: bool = True, phase: str = "Running") -> Fresh:
+        made = pod_json(name, gang="g", size=2, scheduler=scheduler, nodeName=NodeName("n1"), phase=phase)
+        made["metadata"]["ownerReferences"] = [{**self.owner, "controller": True}] if owned else []
         raw = msgspec.json.encode(self.api.add(made))
         return Fresh(pod_from_json(raw), raw)
+
+    async def evict(self, pod: Fresh) -> None:
+        await self.gate.evict(pod, CAUSE, among=[pod])
+
+    async def suspend(self, *going: Fresh) -> None:
+        about = Subject("batch/v1", "Job", "default", "job", self.owner["uid"])
+        await self.gate.change_owner(about, b'{"spec": {"suspend": true}}', CAUSE, going=going)
 
 
 CAUSE = Cause(Happening.EVICTED, "for a reason.")
 
 
-async def test_the_gate_refuses_to_evict_a_pod_of_another_scheduler() -> None:
-    one = Gate()
-    pod = one.read("p", scheduler="default-scheduler")
-    with pytest.raises(NotOursError, match="default/p is not netgang's"):
-        await one.gate.evict(pod, CAUSE, among=[pod])
-    assert (one.api.calls["evict"], one.api.events) == (0, [])
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
 
 
-async def test_the_gate_refuses_an_owner_one_of_whose_pods_is_another_schedulers() -> None:
-    one = Gate()
-    pods = [*(one.read(f"p{i}") for i in range(3)), one.read("q", scheduler="default-scheduler")]
+async def test_the_gate_refuses_pods_of_another_scheduler(gate: Gate) -> None:
+    """To evict them, and to change an owner of which they are not the last to end."""
+    pods, foreign = [gate.read(f"p{i}") for i in range(3)], gate.read("q", scheduler="default-scheduler")
+    with pytest.raises(NotOursError, match="default/q is not netgang's"):
+        await gate.evict(foreign)
     with pytest.raises(NotOursError):
-        await one.gate.change_owner(one.job, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
-    assert (one.api.calls["patch_object"], one.api.events) == (0, [])
-    ended = one.api.pod("q") | {"status": {"phase": "Succeeded"}}
-    raw = msgspec.json.encode(one.api.add(ended))
-    await one.gate.change_owner(
-        one.job, b'{"spec": {"suspend": true}}', CAUSE, going=[*pods[:3], Fresh(pod_from_json(raw), raw)]
-    )
-    assert one.api.calls["patch_object"] == 1
+        await gate.suspend(*pods, foreign)
+    assert (gate.api.calls["evict"], gate.api.calls["patch_object"], gate.api.events) == (0, 0, [])
+    await gate.suspend(*pods, gate.read("q", scheduler="default-scheduler", phase="Succeeded"))
+    assert gate.api.calls["patch_object"] == 1
 
 
-async def test_events_of_one_act_are_few() -> None:
-    one = Gate()
-    pods = [one.read(f"p{i:03}") for i in range(1000)]
-    await one.gate.change_owner(one.job, b'{"spec": {"suspend": true}}', CAUSE, going=pods)
-    assert len(one.api.events) == MOST_ANNOUNCED + 1
-    assert one.api.events[0]["regarding"]["kind"] == "Job"
-    assert one.api.events[0]["note"] == "for a reason. Pods: p000, p001, p002 and 997 more."
+async def test_events_of_one_act_are_few(gate: Gate) -> None:
+    await gate.suspend(*(gate.read(f"p{i:03}") for i in range(1000)))
+    assert len(gate.api.events) == MOST_ANNOUNCED + 1
+    assert gate.api.events[0]["regarding"]["kind"] == "Job"
+    assert gate.api.events[0]["note"] == "for a reason. Pods: p000, p001, p002 and 997 more."
 
 
-async def test_a_pod_without_owner_is_told_itself() -> None:
-    one = Gate()
-    raw = msgspec.json.encode(one.api.add(pod_json("p", gang="g", size=2)))
-    pod = Fresh(pod_from_json(raw), raw)
-    await one.gate.evict(pod, CAUSE, among=[pod])
-    assert told(one.api, "PodEvicted") == {"Pod/p"}
+async def test_a_pod_without_owner_is_told_itself(gate: Gate) -> None:
+    await gate.evict(gate.read("p", owned=False))
+    assert told(gate.api, "PodEvicted") == {"Pod/p"}
 
 
-async def test_what_is_tried_again_is_not_told_again() -> None:
-    one = Gate()
-    pod = one.read("p")
-    one.api.fail_next("evict", ApiError(429, "disruption budget"), times=5)
+async def test_what_is_tried_again_is_not_told_again(gate: Gate) -> None:
+    pod = gate.read("p")
+    gate.api.fail_next("evict", ApiError(429, "disruption budget"), times=5)
     for _ in range(5):
         with pytest.raises(ApiError):
-            await one.gate.evict(pod, CAUSE, among=[pod])
-    assert len(one.api.events) == 2
+            await gate.evict(pod)
+    assert len(gate.api.events) == 2
     await asyncio.sleep(REPEAT_S + 1.0)
-    await one.gate.evict(pod, CAUSE, among=[pod])
-    assert len(one.api.events) == 4
+    await gate.evict(pod)
+    assert len(gate.api.events) == 4
+
+
+async def test_an_api_server_that_refuses_events_keeps_no_pod(gate: Gate) -> None:
+    """A tenant's quota on Events keeps none of its pods on nodes: it is logged, and the act goes on."""
+    gate.api.fail_next("create_event", QUOTA, times=1000)
+    await gate.evict(gate.read("p"))
+    assert (gate.api.calls["evict"], gate.api.calls["create_event"]) == (1, 2)
 
 
 NO_ANSWER: dict[str, Exception] = {  # case: what the API server says to the Event
@@ -193,36 +183,24 @@ NO_ANSWER: dict[str, Exception] = {  # case: what the API server says to the Eve
 }
 
 
-async def test_an_api_server_that_refuses_events_keeps_no_pod() -> None:
-    """A tenant's quota on Events keeps none of its pods on nodes: it is logged, and the act goes on."""
-    one = Gate()
-    pod = one.read("p")
-    one.api.fail_next("create_event", QUOTA, times=1000)
-    await one.gate.evict(pod, CAUSE, among=[pod])
-    assert (one.api.calls["evict"], one.api.calls["create_event"]) == (1, 2)
-
-
 @pytest.mark.parametrize("error", NO_ANSWER.values(), ids=NO_ANSWER)
-async def test_without_an_answer_nothing_is_done(error: Exception) -> None:
-    one = Gate()
-    pod = one.read("p")
-    one.api.fail_next("create_event", error)
+async def test_without_an_answer_nothing_is_done(gate: Gate, error: Exception) -> None:
+    pod = gate.read("p")
+    gate.api.fail_next("create_event", error)
     with pytest.raises(NotAnnouncedError):
-        await one.gate.evict(pod, CAUSE, among=[pod])
-    assert (one.api.calls["evict"], one.api.events) == (0, [])
-    await one.gate.evict(pod, CAUSE, among=[pod])
-    assert (len(one.api.events), one.api.calls["evict"]) == (2, 1)
+        await gate.evict(pod)
+    assert (gate.api.calls["evict"], gate.api.events) == (0, [])
+    await gate.evict(pod)
+    assert (len(gate.api.events), gate.api.calls["evict"]) == (2, 1)
 
 
-async def test_a_slow_api_server_is_not_waited_for_long() -> None:
-    one = Gate()
-    pod = one.read("p")
-    one.api.latency_s["create_event"] = 60.0
+async def test_a_slow_api_server_is_not_waited_for_long(gate: Gate) -> None:
+    gate.api.latency_s["create_event"] = 60.0
     began_s = LoopClock().monotonic_s()
     with pytest.raises(NotAnnouncedError):
-        await one.gate.evict(pod, CAUSE, among=[pod])
+        await gate.evict(gate.read("p"))
     assert LoopClock().monotonic_s() - began_s == pytest.approx(ANNOUNCE_S)
-    assert one.api.calls["evict"] == 0
+    assert gate.api.calls["evict"] == 0
 
 
 NODES = [node_json(f"n{i}") for i in range(4)]
@@ -274,8 +252,7 @@ async def test_an_owner_that_has_pods_of_another_scheduler_is_not_suspended(kind
     """A suspended owner removes all its pods: those of another scheduler too, so it is not done, and is told."""
     async with running(*LARGE) as world, started(world, kind=kind) as operator:
         stranger_of(operator)
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert world.api.calls["patch_object"] == 0
         assert "job-ps" in operator.members()
         [note] = set(world.told("DisruptionFailed"))
@@ -291,8 +268,7 @@ async def test_a_pod_that_the_cache_does_not_know_yet_counts() -> None:
             for name in operator.members():
                 world.bind_offered(name) if not world.api.pod(name)["spec"].get("schedulingGates") else None
             await world.settle(3.0)
-            world.delete("job-1")
-            await world.settle(3.0)
+            await loses(world, for_s=3.0)
             world.api.store.silence()
             stranger_of(operator)
             await world.settle(RESTART_S)

@@ -1,13 +1,26 @@
-"""Gangs that lost members: what is said of them, to whom and how often (docs/safety.md S8, S12)."""
+"""Gangs that lost members: what is told of them, asked of their owners, and goes wrong (docs/safety.md S8, S10)."""
 
 from typing import Any
 
 import pytest
 
 from extender.controllers.removal.losses import PATIENCE_S
-from tests.extender.controllers.operator import Operator
-from tests.extender.controllers.removal.test_restarts import NODES, reasons, restarts, started
-from tests.extender.scheduling.world import World, running
+from extender.controllers.removal.removals import QUIET_S
+from extender.controllers.removal.restarts import SLOW_S, SLOWEST_S
+from extender.controllers.removal.suspensions import Obstacle
+from extender.errors import ApiError, ApiUnavailableError
+from tests.extender.beside import playing
+from tests.extender.controllers.operator import Operator, schedule
+from tests.extender.controllers.removal.test_restarts import (
+    NODES,
+    RESTART_S,
+    SETTLE_S,
+    loses,
+    reasons,
+    restarts,
+    started,
+)
+from tests.extender.scheduling.world import NO_BUDGET, World, key, running
 
 pytestmark = pytest.mark.looptime
 
@@ -31,7 +44,6 @@ async def silenced(world: World, operator: Operator, *, index: int = 1) -> str:
 async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
     async with running(*NODES, node_lost_s=LOST_S) as world, started(world, kind=kind, annotations={}) as operator:
         assert explained(world) == ""
-        before = operator.uids()
         node = await silenced(world, operator)
         assert f"waiting for node {node} to be removed or to come back" in explained(world)
         await world.settle(60.0)
@@ -39,7 +51,7 @@ async def test_a_member_on_a_node_that_does_not_answer(kind: str) -> None:
         assert node in world.told("GangBroken")[0]
         world.node(node, cpu="1500m")
         await world.settle(3.0)
-        assert (explained(world), operator.uids()) == ("", before)
+        assert (explained(world), operator.uids()) == ("", operator.first)
         assert (world.api.evictions, world.api.calls["patch_object"]) == ([], 0)
 
 
@@ -74,8 +86,7 @@ async def test_a_wait_for_room_is_explained() -> None:
         node = world.node_of("job-1")
         assert node is not None
         world.api.remove(node, kind="Node")
-        world.delete("job-1")
-        await world.settle(PATIENCE_S + 5.0)
+        await loses(world, for_s=PATIENCE_S + 5.0)
         assert f"its node {node} is gone" in explained(world)
         assert "takes its place, as soon as there is room beside the others" in explained(world)
         assert len(world.bound()) == operator.size - 1
@@ -96,8 +107,7 @@ async def test_gangs_of_which_nothing_is_said(how: dict[str, Any]) -> None:
 
 async def test_the_default_is_a_setting() -> None:
     async with running(*NODES, repair={"policy": "restart"}) as world, started(world, annotations={}):
-        world.delete("job-1")
-        await world.settle(20.0)
+        await loses(world, for_s=20.0)
         assert restarts(world) == 1
 
 
@@ -116,9 +126,195 @@ async def test_a_job_that_is_over_loses_its_members_in_silence(repair: str, fiel
         operator.size, operator.ends = 0, False
         uid = operator.owner["metadata"]["uid"]
         operator.put(**{**fields, "metadata": {"name": "job", **fields.get("metadata", {}), "uid": uid}})
-        world.delete("job-1")
-        await world.settle(PATIENCE_S * 2)
+        await loses(world, for_s=PATIENCE_S * 2)
         world.delete("job-2")
         await world.settle(PATIENCE_S * 4)
         assert (world.told("GangBroken"), reasons(world), world.api.calls["patch_object"]) == ([], [], 0)
         assert explained(world) == ""
+
+
+async def test_without_the_right_it_is_said_which_manifest_gives_it() -> None:
+    async with running(*NODES) as world, started(world) as operator:
+        world.api.fail_next("patch_object", ApiError(403, "jobs.batch is forbidden"), times=99)
+        await loses(world)
+        assert len(world.bound()) == operator.size
+        assert not operator.suspended
+        assert "helm upgrade gives it" in world.explained("g").repair
+
+
+SEARCHES = {  # case: (what the API server says three times, how often it is asked in a minute)
+    "away": (ApiUnavailableError("connection refused"), 4),
+    "no right, so that none was suspended": (ApiError(403, "jobs.batch is forbidden"), 1),
+}
+
+
+@pytest.mark.parametrize(("error", "asked"), SEARCHES.values(), ids=SEARCHES)
+async def test_notes_are_looked_for_until_they_can_be_read(error: Exception, asked: int) -> None:
+    async with running(*NODES) as world:
+        world.service.restarts.forget()
+        world.api.fail_next("labelled", error, times=3)
+        calls = world.api.calls["labelled"]
+        await world.settle(60.0)
+        assert world.api.calls["labelled"] - calls == asked
+
+
+async def test_defects_are_counted() -> None:
+    async with running(*NODES) as world, started(world) as operator:
+        world.service.restarts.forget()
+        world.api.fail_next("labelled", RuntimeError("a defect"))
+        world.api.fail_next("patch_object", RuntimeError("a defect"))
+        await loses(world, for_s=RESTART_S + 10.0)
+        assert world.counted("internal_errors_total", place="Restarts") == 1.0
+        assert world.counted("internal_errors_total", place="restart") == 1.0
+        assert operator.uids().isdisjoint(operator.first)
+
+
+async def test_who_keeps_a_suspended_job_waiting_is_told() -> None:
+    spec = {"podReplacementPolicy": "Failed"}
+    async with running(*NODES, node_lost_s=5.0) as world, started(world, spec=spec) as operator:
+        operator.ends = False
+        node = world.node_of("job-0")
+        assert node is not None
+        await loses(world, for_s=SETTLE_S + 4.0)
+        assert operator.suspended
+        world.node(node, cpu="1500m", ready=False)
+        world.delete("job-2")
+        world.change("job-0", deleting=True)
+        await world.settle(SLOW_S + SLOWEST_S + 10.0)
+        assert operator.suspended
+        assert len(world.told("DisruptionFailed")) == 1
+        assert f"pod job-0 has not ended: waiting for node {node}" in world.told("DisruptionFailed")[0]
+        operator.ends = True
+        await world.settle(6.0)
+        assert not operator.suspended
+
+
+async def test_a_job_does_not_wait_for_a_pod_on_a_dead_node() -> None:
+    """Its successor has another name; the pod that never leaves is in nobody's way."""
+    async with running(*NODES, node_lost_s=5.0) as world, started(world) as operator:
+        node = world.node_of("job-1")
+        assert node is not None
+        world.node(node, cpu="1500m", ready=False)
+        world.change("job-1", deleting=True)
+        operator.ends = False
+        await world.settle(RESTART_S)
+        assert operator.suspended
+        world.delete("job-0", "job-2")
+        await world.settle(6.0)
+        assert not operator.suspended
+        operator.ends = True
+        await loses(world, for_s=3.0)
+
+
+@pytest.mark.parametrize("error", [NO_BUDGET, ApiUnavailableError("timeout")], ids=["budget", "away"])
+async def test_an_eviction_that_is_refused_ends_the_attempt(error: Exception) -> None:
+    async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
+        await loses(world, for_s=1.0)
+        world.api.fail_next("evict", error)
+        await world.settle(SETTLE_S)
+        assert world.api.evictions == []
+        await world.settle(20.0)
+        assert len(world.api.evictions) == operator.size
+        assert len(world.bound()) == operator.size
+
+
+async def test_a_job_that_was_made_smaller_has_lost_nobody() -> None:
+    """Its minimum is what it wants, whatever the labels of its pods say (docs/safety.md S8)."""
+    spec = {"completions": 3, "parallelism": 3}
+    async with running(*NODES) as world, started(world, spec=spec) as operator:
+        operator.size = 2
+        operator.put(spec={"completions": 2, "parallelism": 2})
+        world.delete("job-2")
+        await world.settle(RESTART_S * 2)
+        assert (world.api.calls["patch_object"], len(world.bound())) == (0, 2)
+        assert world.told("DisruptionFailed") == []
+
+
+async def test_an_owner_of_two_gangs_is_left_alone() -> None:
+    """The other one would go, too."""
+    async with running(*NODES) as world, started(world) as operator:
+        stranger = world.api.pod("job-0")
+        stranger["metadata"] = {**stranger["metadata"], "name": "other", "uid": "other"}
+        stranger["metadata"]["labels"] |= {"pod-group.scheduling.sigs.k8s.io/name": "h"}
+        stranger["spec"].pop("nodeName")
+        stranger["metadata"].pop("resourceVersion")
+        world.api.add(stranger)
+        await loses(world)
+        assert "pods of another gang too, such as other" in world.told("DisruptionFailed")[0]
+        assert not operator.annotations_of_owner
+        world.delete("other")
+
+
+OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {  # case: (fields of the owner, why it cannot leave)
+    "suspended": ({"spec": {"suspend": True}}, "its owner is suspended"),
+    "over": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, "finished or failed"),
+    "replaced": ({"metadata": {"name": "job", "uid": "another"}}, "replaced by another of the same name"),
+}
+
+
+@pytest.mark.parametrize(("fields", "why"), OBSTACLES.values(), ids=OBSTACLES)
+async def test_what_speaks_against_leaving(fields: dict[str, Any], why: str) -> None:
+    async with running(*NODES) as world:
+        operator = Operator(world)
+        async with playing(schedule(world)):
+            operator.sync()
+            await world.settle(2.0)
+            assert "just started" in str(await world.service.restarts.obstacle(key("g")))
+            ended: list[Obstacle | None] = []
+            for _ in range(2):
+                world.service.restarts.leave(key("g"), why="too early", ended=lambda _, how: ended.append(how))
+            await world.settle(1.0)
+            assert [one is None for one in ended] == [False, False]
+            await world.settle(QUIET_S)
+            assert await world.service.restarts.obstacle(key("nobody")) == "the gang is gone"
+            operator.put(**fields)
+            assert why in str(await world.service.restarts.obstacle(key("g")))
+            world.api.remove("job", kind="Job")
+            assert await world.service.restarts.obstacle(key("g")) == "its owner is gone"
+            world.api.store.silence()
+            world.node("n9", cpu="1500m")
+            world.change("job-0", phase="Running")
+            assert await world.service.restarts.obstacle(key("g")) == "the gang has just changed"
+            world.api.store.speak()
+            await world.settle(1.0)
+            world.api.fail_next("list", ApiUnavailableError("timeout"))
+            assert "not all that matters could be read" in str(await world.service.restarts.obstacle(key("g")))
+            assert reasons(world) == []
+            assert world.api.calls["patch_object"] == 0
+
+
+async def test_a_gang_of_two_jobs() -> None:
+    async with running(*NODES) as world:
+        spec = {"parallelism": 3, "completions": 3}
+        one, two = (Operator(world, name=name, least=6, spec=dict(spec)) for name in ("job", "more"))
+        async with playing(one.keep(), two.keep(), schedule(world)):
+            await world.settle(QUIET_S + 3.0)
+            before = one.uids() | two.uids()
+            assert len(world.bound()) == 6
+            one.ends = two.ends = False
+            world.delete("more-1")
+            await world.settle(RESTART_S)
+            assert (one.suspended, two.suspended) == (True, True)
+            world.service.restarts.forget()
+            one.ends = two.ends = True
+            await world.settle(12.0)
+            assert (one.suspended, two.suspended) == (False, False)
+            assert len(world.bound()) == 6
+            assert (one.uids() | two.uids()).isdisjoint(before)
+
+
+async def test_a_controller_that_has_not_seen_the_switch_is_waited_for() -> None:
+    """All pods are gone, but it does not say yet that it has stopped: it may be creating new ones just now."""
+    async with running(*NODES) as world:
+        operator = Operator(world)
+        async with playing(schedule(world)):
+            operator.sync()
+            await world.settle(QUIET_S + 3.0)
+            await loses(world)
+            assert operator.suspended
+            world.delete("job-0", "job-2")
+            await world.settle(20.0)
+            assert operator.suspended
+            operator.sync()
+            await world.settle(5.0)
+            assert not operator.suspended

@@ -65,9 +65,11 @@ def add(world: World, *names: str, **fields: Any) -> None:
         world.api.add(one)
 
 
-def lose(world: World, *names: str) -> None:
+async def lose(world: World, *names: str, for_s: float = 0.0) -> None:
     for name in names:
         world.api.remove(name, kind="Node")
+    if for_s:
+        await world.settle(for_s)
 
 
 def forbid_suspending(world: World) -> None:
@@ -76,7 +78,7 @@ def forbid_suspending(world: World) -> None:
 
 
 def told(world: World) -> list[tuple[str, str]]:
-    """(reason, object) of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
+    """Reason and object of all Events but those of lapses, and of gangs that are to be suspended and may not be."""
     besides = ("AdmissionLapsed", "GangWaiting", "GangCannotStart", "GangRestarted")
     events = [one for one in world.api.events if one["reason"] not in besides and "Not done now" not in one["note"]]
     return [(one["reason"], one["regarding"]["name"]) for one in events]
@@ -86,11 +88,22 @@ def why_they_stay(world: World) -> list[str]:
     return [note for note in world.told("DisruptionFailed") if "Not done now" not in note]
 
 
+@asynccontextmanager
+async def pair(spec: dict[str, Any] | None, *, owner: dict[str, Any] | None = None) -> AsyncIterator[World]:
+    """Two nodes and pods p and q of a Job with this spec, or of this owner, that netgang may not suspend."""
+    async with running(*nodes("n1", "n2")) as world:
+        mine = owner if spec is None else job(world, spec=spec)
+        forbid_suspending(world)
+        await let_in(world, member("p", mine), member("q", mine))
+        await lose(world, "n1", "n2")
+        yield world
+
+
 async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
     async with admitted("n1", "n2", "n3") as world:
         names, [owner] = ("p", "q"), world.api.pod("p")["metadata"]["ownerReferences"]
         uids = sorted(world.uid(name) for name in names)
-        lose(world, "n1", "n2", "n3")
+        await lose(world, "n1", "n2", "n3")
         add(world, "m1", "m2")
         await world.settle(GONE_GRACE_S - 1.0)
         assert world.api.evictions == []
@@ -109,8 +122,7 @@ async def test_all_nodes_gone_pods_are_recreated_elsewhere() -> None:
 async def test_a_node_that_comes_back_is_no_loss() -> None:
     async with admitted(spares=0) as world:
         for _ in range(3):
-            lose(world, "n1", "n2")
-            await world.settle(GONE_GRACE_S - 2.0)
+            await lose(world, "n1", "n2", for_s=GONE_GRACE_S - 2.0)
             add(world, "n1", "n2")
             await world.settle(2.0)
         await world.settle(SOON_S)
@@ -144,24 +156,21 @@ async def test_nodes_with_room_in_between(free_s: float, evicted: int) -> None:
         assert len(world.api.evictions) == evicted
 
 
-REFUSING = {  # case: (owner, or how it is made, what each pod's only Event says of it; empty: there is none)
-    "bare": (None, "no controller would create it again"),
-    "budget used up": ({"spec": {"backoffLimit": 1}}, "its Job's backoffLimit would be exceeded"),
-    "kind not known": (
-        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True},
-        "how its owner counts removed pods",
-    ),
-    "suspended": ({"spec": {"suspend": True}}, ""),
-}  # fmt: skip
+RAY = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "r", "uid": "1", "controller": True}
+REFUSING: dict[str, tuple[dict[str, Any] | None, dict[str, Any] | None, str]] = {
+    # case: (the Job's spec, else the owner, what each pod's only Event says of it; empty: there is none)
+    "bare": (None, None, "no controller would create it again"),
+    "budget used up": ({"backoffLimit": 1}, None, "its Job's backoffLimit would be exceeded"),
+    "kind not known": (None, RAY, "how its owner counts removed pods"),
+    "suspended": ({"suspend": True}, None, ""),
+}
 
 
-@pytest.mark.parametrize(("owner", "said"), REFUSING.values(), ids=REFUSING)
-async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: str) -> None:
-    async with running(*nodes("n1", "n2")) as world:
-        mine = owner if owner is None or "uid" in owner else job(world, **owner)
-        forbid_suspending(world)
-        await let_in(world, member("p", mine), member("q", mine))
-        lose(world, "n1", "n2")
+@pytest.mark.parametrize(("spec", "owner", "said"), REFUSING.values(), ids=REFUSING)
+async def test_owners_that_do_not_allow_it(
+    spec: dict[str, Any] | None, owner: dict[str, Any] | None, said: str
+) -> None:
+    async with pair(spec, owner=owner) as world:
         await world.settle(5 * AGAIN_S)
         assert world.api.calls["evict"] == 0
         assert sorted(told(world)) == ([("DisruptionFailed", "p"), ("DisruptionFailed", "q")] if said else [])
@@ -169,11 +178,7 @@ async def test_owners_that_do_not_allow_it(owner: dict[str, Any] | None, said: s
 
 
 async def test_a_budget_that_grows() -> None:
-    async with running(*nodes("n1", "n2")) as world:
-        mine = job(world, spec={"backoffLimit": 1})
-        await let_in(world, member("p", mine), member("q", mine))
-        forbid_suspending(world)
-        lose(world, "n1", "n2")
+    async with pair({"backoffLimit": 1}) as world:
         await world.settle(SOON_S + 20.0)
         age = world.api.calls["get_object"]
         await world.settle(15.0)
@@ -186,12 +191,8 @@ async def test_a_budget_that_grows() -> None:
 async def test_one_who_must_stay_keeps_the_others() -> None:
     """A gang that never started is of no use in part: nothing is spent for it."""
     async with running(*nodes("n1", "n2", "n3", "n4")) as world:
-        mine = job(world)
-        for one in (member("p", mine), member("q", None)):
-            world.api.add(one)
-        await world.settle(QUIET_S + 1.0)
-        lose(world, "n1", "n2", "n3", "n4")
-        await world.settle(SOON_S)
+        await let_in(world, member("p", job(world)), member("q", None))
+        await lose(world, "n1", "n2", "n3", "n4", for_s=SOON_S)
         assert (world.api.evictions, told(world)) == ([], [("DisruptionFailed", "q")])
 
 
@@ -201,8 +202,7 @@ async def test_gangs_do_not_wait_for_one_that_is_refused() -> None:
         forbid_suspending(world)
         await let_in(world, member("p", no, gang="g", size=1), member("q", yes, gang="h", size=1))
         uid = world.uid("q")
-        lose(world, "n1", "n2")
-        await world.settle(SOON_S + 15.0)
+        await lose(world, "n1", "n2", for_s=SOON_S + 15.0)
         assert world.api.evictions == [uid]
         assert sorted(told(world)) == [("DisruptionFailed", "p"), ("PodEvicted", "q"), ("PodEvicted", "yes")]
 
@@ -296,7 +296,7 @@ async def test_a_job_that_lost_all_its_nodes_is_suspended_where_that_is_allowed(
             async with playing(operator.keep()):
                 await world.settle(QUIET_S + 1.0)
                 before = operator.uids()
-                lose(world, "n1", "n2")
+                await lose(world, "n1", "n2")
                 add(world, "m1", "m2")
                 await world.settle(30.0)
                 assert operator.uids().isdisjoint(before)
@@ -330,8 +330,7 @@ STRANGE: dict[str, dict[str, Any]] = {  # case: what the API server has of p and
 @pytest.mark.parametrize("fields", STRANGE.values(), ids=STRANGE)
 async def test_pods_that_look_different_by_now_are_spared(fields: dict[str, Any]) -> None:
     async with admitted() as world:
-        lose(world, "n1", "n2")
-        await world.settle(GONE_GRACE_S - 2.0)
+        await lose(world, "n1", "n2", for_s=GONE_GRACE_S - 2.0)
         world.api.store.silence()
         world.change("p", **fields)
         await world.settle(SOON_S)
@@ -354,8 +353,7 @@ FAILURES: dict[str, tuple[str, Exception]] = {
 async def test_what_fails_is_tried_again_soon(verb: str, error: Exception) -> None:
     async with admitted() as world:
         world.api.fail_next(verb, error)
-        lose(world, "n1", "n2")
-        await world.settle(SOON_S)
+        await lose(world, "n1", "n2", for_s=SOON_S)
         assert len(world.api.evictions) < 2
         await world.settle(10.0)
         assert len(world.api.evictions) == 2
@@ -365,8 +363,7 @@ async def test_a_new_list_during_the_attempt_ends_it() -> None:
     """What was decided on may be behind what was just read (docs/safety.md S11)."""
     async with admitted() as world:
         release = world.api.hold("get_object")
-        lose(world, "n1", "n2")
-        await world.settle(SOON_S)
+        await lose(world, "n1", "n2", for_s=SOON_S)
         world.api.store.hang_up()
         world.api.add(node_json("tiny", cpu="1m"))
         world.api.store.compact()
@@ -381,8 +378,7 @@ async def test_a_new_list_during_the_attempt_ends_it() -> None:
 async def test_pods_that_get_a_place_during_the_attempt_stay() -> None:
     async with admitted() as world:
         release = world.api.hold("get_object")
-        lose(world, "n1", "n2")
-        await world.settle(SOON_S)
+        await lose(world, "n1", "n2", for_s=SOON_S)
         add(world, "n1", "n2")
         await world.settle(1.0)
         release.set()
@@ -395,8 +391,7 @@ async def test_a_removal_that_is_not_through_is_waited_for() -> None:
     async with running(*nodes("n1", "n2", "n3"), spares=0) as world:
         mine = job(world)
         await let_in(world, *(member(name, mine, size=3) for name in ("p", "q", "r")))
-        lose(world, "n1", "n2", "n3")
-        await world.settle(1.0)
+        await lose(world, "n1", "n2", "n3", for_s=1.0)
         world.change("p", deleting=True)
         await world.settle(5 * SOON_S)
         assert world.api.evictions == []
@@ -411,7 +406,7 @@ async def test_one_gang_at_a_time() -> None:
         await let_in(world, *(member(f"p{i}", mine, gang=f"g{i}", size=1) for i in range(6)))
         under_way: list[int] = []
         world.api.latency_s["evict"] = 0.5
-        lose(world, *(f"n{i}" for i in range(6)))
+        await lose(world, *(f"n{i}" for i in range(6)))
         for _ in range(200):
             await asyncio.sleep(0.1)
             under_way.append(world.api.calls["evict"] - len(world.api.evictions))

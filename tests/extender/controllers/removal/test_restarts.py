@@ -26,6 +26,7 @@ async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
     async with playing(operator.keep(), schedule(world)):
         await world.settle(QUIET_S + 3.0)
         assert len(world.bound()) == operator.size
+        operator.first = operator.uids()
         yield operator
         await world.settle(5.0)
 
@@ -34,10 +35,15 @@ async def started(world: World, **how: Any) -> AsyncIterator[Operator]:
 async def suspended(**how: Any) -> AsyncIterator[tuple[World, Operator]]:
     async with running(*NODES) as world, started(world, **how) as operator:
         operator.ends = False
-        world.delete("job-1")
-        await world.settle(SETTLE_S + 4.0)
+        await loses(world, for_s=SETTLE_S + 4.0)
         assert operator.suspended
         yield world, operator
+
+
+async def loses(world: World, *, for_s: float = RESTART_S) -> None:
+    """A member goes, and so long has passed."""
+    world.delete("job-1")
+    await world.settle(for_s)
 
 
 def reasons(world: World) -> list[str]:
@@ -54,11 +60,8 @@ def restarts(world: World) -> int:
 @pytest.mark.parametrize("kind", ["Job", "TFJob"])
 async def test_a_gang_that_lost_a_member_is_started_anew_as_a_whole(kind: str) -> None:
     async with running(*NODES) as world, started(world, kind=kind) as operator:
-        before = operator.uids()
-        world.delete("job-1")
-        await world.settle(RESTART_S)
-        assert len(world.bound()) == operator.size
-        assert operator.uids().isdisjoint(before)
+        await loses(world)
+        assert operator.anew
         assert world.api.evictions == []
         assert NOTE not in operator.annotations_of_owner
         assert operator.owner["metadata"].get("labels") in (None, {})
@@ -76,11 +79,9 @@ UNTOUCHED: dict[str, dict[str, str]] = {  # case: the pods' annotations
 @pytest.mark.parametrize("annotations", UNTOUCHED.values(), ids=UNTOUCHED)
 async def test_other_gangs_keep_their_members(annotations: dict[str, str]) -> None:
     async with running(*NODES) as world, started(world, annotations=annotations) as operator:
-        before = operator.uids()
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert len(world.bound()) == operator.size
-        assert len(operator.uids() & before) == operator.size - 1
+        assert len(operator.uids() & operator.first) == operator.size - 1
         assert (world.api.calls["patch_object"], world.api.evictions) == (0, [])
 
 
@@ -100,8 +101,7 @@ async def test_a_job_that_has_successes_is_never_touched() -> None:
     async with running(*NODES) as world, started(world) as operator:
         operator.ends = False
         operator.put(status={**operator.owner["status"], "succeeded": 1})
-        world.delete("job-1")
-        await world.settle(RESTART_S)
+        await loses(world)
         assert (world.api.calls["patch_object"], operator.created) == (0, 4)
 
 
@@ -169,13 +169,10 @@ FAULTS = {  # case: (verb, what it ends with, whether it took effect)
 @pytest.mark.parametrize(("verb", "error", "applied"), FAULTS.values(), ids=FAULTS)
 async def test_faults_of_the_api_server(verb: str, error: Exception, applied: bool) -> None:
     async with running(*NODES) as world, started(world) as operator:
-        before = operator.uids()
-        world.delete("job-1")
-        await world.settle(1.0)
+        await loses(world, for_s=1.0)
         world.api.fail_next(verb, error, applied=applied)
         await world.settle(RESTART_S + 10.0)
-        assert operator.uids().isdisjoint(before)
-        assert len(world.bound()) == operator.size
+        assert operator.anew
         assert len(operator.annotations_of_owner[HISTORY].split(",")) == 1
 
 
@@ -194,8 +191,7 @@ async def test_an_outage_while_it_is_suspended() -> None:
 async def test_restarts_are_bounded() -> None:
     async with running(*NODES) as world, started(world) as operator:
         for done in (1, 1, 2, 2):
-            world.delete("job-1")
-            await world.settle(40.0)
+            await loses(world, for_s=40.0)
             assert restarts(world) == done
             assert len(world.bound()) == operator.size
         notes = world.told("DisruptionFailed")
@@ -217,24 +213,19 @@ async def test_owners_that_must_be_left_alone(how: dict[str, Any], said: str) ->
             above = {"apiVersion": "example.com/v1", "kind": how["above"], "name": "r", "uid": "u", "controller": True}
             metadata["ownerReferences"] = [above]
         operator.put(metadata=metadata)
-        before = operator.uids()
-        world.delete("job-1")
-        await world.settle(RESTART_S + 60.0)
+        await loses(world, for_s=RESTART_S + 60.0)
         notes = world.told("DisruptionFailed")
         assert len(notes) == 1
         assert said in notes[0]
-        assert len(operator.uids() & before) == 2
+        assert len(operator.uids() & operator.first) == 2
         assert len(world.bound()) == operator.size
 
 
 async def test_owners_without_suspend() -> None:
     """A StatefulSet counts no failures: its pods are evicted, all of them, and it creates new ones."""
     async with running(*NODES) as world, started(world, kind="StatefulSet") as operator:
-        before = operator.uids()
-        world.delete("job-1")
-        await world.settle(RESTART_S)
-        assert operator.uids().isdisjoint(before)
-        assert len(world.bound()) == operator.size
+        await loses(world)
+        assert operator.anew
         assert world.counted("evictions_total", reason="restart") == len(world.api.evictions) > 1
         assert world.api.calls["patch_object"] == 0
 
@@ -262,7 +253,6 @@ async def test_a_training_job_waits_for_a_node_that_does_not_answer() -> None:
         for said in (world.explained("g").repair, world.told("DisruptionFailed")[0]):
             assert f"waiting for node {lost} to be removed or to come back" in said
         world.api.remove(lost, kind="Node")
-        world.delete("job-1")
-        await world.settle(130.0)
+        await loses(world, for_s=130.0)
         assert restarts(world) == 1
         assert len(world.bound()) == operator.size

@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 
 from extender.controllers.failure_budget import KINDS, can_suspend, forbidding, matches
-from extender.controllers.removal.suspensions import (
-    HISTORY,
-    NOTE,
-    FreshOwner,
-    Note,
-)
+from extender.controllers.removal.suspensions import HISTORY, NOTE, FreshOwner, Note
 from extender.kube.calls import SUSPENDED
 from extender.notes import Bearer, NoteKind
 from scoring.model import Controller
