@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from ipaddress import ip_address
 from logging import getLogger
 from typing import Any, Final
@@ -19,8 +20,7 @@ from probe.documents import Burst
 
 PAUSE_S: Final = 5.0
 _CONNECT_S: Final = 2.0
-_MOST_OUTPUT_BYTES: Final = 1 << 16
-"""What a pipe holds: iperf3 writes all of it at its end, about 10 kB with five intervals."""
+_MOST_OUTPUT_BYTES: Final = 1 << 16  # What a pipe holds; iperf3 writes about 10 kB with five intervals, at its end
 _MOST_BPS: Final = 1e15
 _MOST_TEXT: Final = 200
 _log = getLogger("netgang.probe")
@@ -84,9 +84,19 @@ class BurstRunner:
         if process is None or order is None:
             return
         ended = process.poll() is not None
-        self._read(process)
+        assert process.stdout is not None
+        with suppress(BlockingIOError):
+            while len(self._output) < _MOST_OUTPUT_BYTES:
+                if not (more := os.read(process.stdout.fileno(), _MOST_OUTPUT_BYTES)):
+                    break
+                self._output += more
         if order.server and not ended:
-            ended = self._server_is_done(order, now_s)
+            if self._client_until_s is None and b"Accepted connection from" in self._output:
+                self._client_until_s = now_s + order.seconds + _CONNECT_S
+                if f"Accepted connection from {order.address},".encode() not in self._output:
+                    _log.warning("a stranger came to the burst's server: ended")
+                    ended = True
+            ended |= self._client_until_s is not None and now_s > self._client_until_s
         if ended:
             self.close()
             self._free_s = now_s + PAUSE_S
@@ -106,25 +116,6 @@ class BurstRunner:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
-
-    def _read(self, process: "subprocess.Popen[bytes]") -> None:
-        while process.stdout is not None and len(self._output) < _MOST_OUTPUT_BYTES:
-            try:
-                more = os.read(process.stdout.fileno(), _MOST_OUTPUT_BYTES)
-            except BlockingIOError:
-                return
-            if not more:
-                return
-            self._output += more
-
-    def _server_is_done(self, order: Burst, now_s: float) -> bool:
-        """Whether it has to be ended: a stranger came, or the client has had its time."""
-        if self._client_until_s is None and b"Accepted connection from" in self._output:
-            self._client_until_s = now_s + order.seconds + _CONNECT_S
-            if f"Accepted connection from {order.address},".encode() not in self._output:
-                _log.warning("a stranger came to the burst's server: ended")
-                return True
-        return self._client_until_s is not None and now_s > self._client_until_s
 
     def _failed(self, order: Burst, error: str) -> None:
         if not order.server:
@@ -159,19 +150,15 @@ def figures(output: bytes) -> dict[str, Any]:
         if error and not error.startswith("interrupt"):
             return {"error": str(error)[:_MOST_TEXT]}
         if error:
-            rests = [[one[name] for one in said["intervals"]] for name in ("sum", "sum_bidir_reverse")]
-            rates = [_rate(rest[1:] or rest) for rest in rests]
+            ways = [[one[name] for one in said["intervals"]] for name in ("sum", "sum_bidir_reverse")]
+            ways = [way[1:] or way for way in ways]
+            rates = [8.0 * sum(one["bytes"] for one in way) / sum(one["seconds"] for one in way) for way in ways]
         else:
             rates = [float(end[name]["bits_per_second"]) for name in ("sum_received", "sum_received_bidir_reverse")]
-        sent = end.get("sum_sent") or {}
-        again = sent.get("retransmits")
+        again = (end.get("sum_sent") or {}).get("retransmits")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ZeroDivisionError) as problem:
         return {"error": f"iperf3's answer cannot be read: {type(problem).__name__}"}
     if not all(math.isfinite(rate) and 0.0 <= rate <= _MOST_BPS for rate in rates):
         return {"error": "iperf3 gave no rates"}
     known = isinstance(again, int) and 0 <= again <= 1_000_000
     return {"sent_bps": round(rates[0]), "received_bps": round(rates[1]), "retransmits": again if known else None}
-
-
-def _rate(intervals: list[dict[str, float]]) -> float:
-    return 8.0 * sum(one["bytes"] for one in intervals) / sum(one["seconds"] for one in intervals)
