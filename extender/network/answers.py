@@ -1,4 +1,4 @@
-"""What the questions that a source asks its server gave, the last good answer of each, and the words they share.
+"""What the questions that a source asks its server gave, and the last good answer of each.
 
 Why: an archive may answer for loss and fail for throughput, and a test that did not run leaves a hole in the next
 answer. Rule: a question that fails keeps its last answer and is named in the batch's problems; a pair missing from an
@@ -29,7 +29,6 @@ FUTURE_TIME: Final = "future_time"
 NEGATIVE_DELAY: Final = "negative_delay"
 NO_VALUE: Final = "no_value"
 OUT_OF_RANGE: Final = "out_of_range"
-ROUND_TRIP: Final = "round_trip"
 TOLERANCE_S: Final = 60.0  # Closer clocks are taken for equal: answers take time, and MaDDash counts in seconds
 TWIN_WINDOW_S: Final = 1800.0  # Values of one link closer in time are equally new; the usual interval of checks
 FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
@@ -205,11 +204,13 @@ def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: 
     for one in (row for _, answer in sorted(answers.items()) for row in answer.table):
         if (before := best.setdefault((one.source, one.target, one.metric), one)) is not one:
             rejected[DUPLICATE] += 1
-            if _goes_before(one, before):
+            younger_s = one.measured_at_s - before.measured_at_s
+            worse = one.value < before.value if one.metric is Metric.THROUGHPUT else one.value > before.value
+            if younger_s > TWIN_WINDOW_S or (worse and younger_s >= -TWIN_WINDOW_S):
                 best[one.source, one.target, one.metric] = one
     for one in (row for _, answer in sorted(answers.items()) for row in answer.round_trips):
         if one.metric is Metric.DELAY and one_way:
-            rejected[ROUND_TRIP] += 1
+            rejected["round_trip"] += 1
         else:
             best.setdefault((one.source, one.target, one.metric), one)
     table = MeasurementTable.of(best.values())
@@ -218,12 +219,6 @@ def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: 
     more = len(said) - _MAX_PROBLEMS
     shown = said if more <= 0 else [*said[:_MAX_PROBLEMS], f"and {more} more"]
     return Batch(table, ends, now_s, tuple(shown), dict(+rejected))
-
-
-def _goes_before(one: Measurement, other: Measurement) -> bool:
-    if abs(one.measured_at_s - other.measured_at_s) > TWIN_WINDOW_S:
-        return one.measured_at_s > other.measured_at_s
-    return one.value < other.value if one.metric is Metric.THROUGHPUT else one.value > other.value
 
 
 def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> SourceAnswer:
@@ -247,12 +242,6 @@ def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> 
     rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
     if not rows.any():
         return new
-    joined = MeasurementTable(
-        ends,
-        np.concatenate([new.metric, old.metric[rows]]),
-        np.concatenate([new.source, source[rows]]),
-        np.concatenate([new.target, target[rows]]),
-        np.concatenate([new.value, old.value[rows]]),
-        np.concatenate([new.measured_at_s, old.measured_at_s[rows]]),
-    )
-    return joined.compact()
+    kept = (old.metric, source, target, old.value, old.measured_at_s)
+    columns = (np.concatenate([ours, theirs[rows]]) for ours, theirs in zip(new.columns, kept, strict=True))
+    return MeasurementTable(ends, *columns).compact()

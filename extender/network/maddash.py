@@ -1,24 +1,22 @@
-"""Read loss, delay and throughput from a MaDDash server: one GET per grid.
+"""Read loss, delay and throughput from a MaDDash server: one GET per grid, which it would build whole for each pair.
 
-A grid's document says the same thing in several places that disagree. Row and column names are labels and need not be
-unique; `columnProps` is empty in square meshes; checks of one cell may run in opposite directions. Rule: ids come only
-from the cells' own uris, a row is the source and a column the destination, except for checks whose name says
-"Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it; the others are read. Row by
-row, so that a thread that does it lets the event loop run.
-
-A grid holds all pairs at once, while a GET per pair would make the server build the whole grid each time. Rules:
+Rules:
+- Places of a grid's document disagree: labels need not be unique, `columnProps` is empty in square meshes. So ids come
+  only from the cells' own uris. A row is the source and a column the destination, except for checks whose name says
+  "Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it.
+- Grids are decoded row by row, so that a thread that does it lets the event loop run.
 - A grid, and a pair in it, that gives nothing good keeps what it gave before (`extender.network.answers`): the server
   reloads its configuration hourly, and then answers with errors, empty lists or half a grid for seconds.
-- Every site names its grids itself. A text that is exactly a grid's name means that grid alone; any other is a pattern
-  in which `*`, `?` and `[…]` stand for characters. A metric that names grids uses these alone; one that names none uses
-  every grid whose messages show it. Of the server's list only names count, since a grid's address is rebuilt from its
-  name (the server's own `uri` is wrong for names with `%` or `+`).
+- A text that is exactly a grid's name means that grid alone; any other is a pattern in which `*`, `?` and `[…]` stand
+  for characters. A metric that names grids uses these alone; one that names none uses every grid whose messages show
+  it. A grid's address is rebuilt from its name (the server's own `uri` is wrong for names with `%` or `+`).
 - A server whose `Date` is ahead of our clock has its times moved back by the difference. MaDDash's times are those of
   the check; the value may be older by the plugin's window.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
@@ -30,7 +28,7 @@ from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import TOLERANCE_S, UNREADABLE, Found, LastAnswers, SourceAnswer, decoded, off_loop
-from extender.network.http import HttpClient, HttpReply
+from extender.network.http import HttpClient
 from extender.network.maddash_messages import METRIC_OF, CheckKind, Rejection, read_message
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings
@@ -91,8 +89,15 @@ def read_grid(
                 found.rejected[refusal.value] += 1
     if nonsense and found.rejected[Rejection.BAD_CELL] == cells:
         raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
-    for end, *names in _described(document, columns):
-        found.end(end, *names)
+    for raw in document.rows:
+        with suppress(*UNREADABLE):  # its cells are read all the same, only its label is lost
+            row = _ROW.decode(raw)
+            if encoded := row.uri.rsplit("/", 1)[-1]:
+                found.end(unquote_plus(encoded), *_names(row.name, row.props))
+    labels, props = _any_list(document.column_names), _any_list(document.column_props)
+    for number, column in columns.items():
+        label = labels[number] if number < len(labels) else None
+        found.end(column, *_names(label, props[number] if number < len(props) else None))
     halved = any(one.metric is Metric.DELAY for one in found.round_trips)
     said = ("some delays are round-trip times: half of each is used where no one-way delay is known",) if halved else ()
     return found.answer(*said)
@@ -166,21 +171,6 @@ def is_reverse(check: str) -> bool:
     return _REVERSE.fullmatch(check) is not None
 
 
-def _described(document: _Document, columns: Mapping[int, EndpointId]) -> Iterator[tuple[str, ...]]:
-    """Each end's id, and its other names."""
-    for raw in document.rows:
-        try:
-            row = _ROW.decode(raw)
-        except UNREADABLE:
-            continue  # its cells are read all the same, only its label is lost
-        if encoded := row.uri.rsplit("/", 1)[-1]:
-            yield unquote_plus(encoded), *_names(row.name, row.props)
-    labels, props = _any_list(document.column_names), _any_list(document.column_props)
-    for number, column in columns.items():
-        label = labels[number] if number < len(labels) else None
-        yield column, *_names(label, props[number] if number < len(props) else None)
-
-
 def _any_list(raw: msgspec.Raw) -> list[Any]:
     """A list of whatever; nothing where it is no list, since labels are only other names."""
     try:
@@ -222,7 +212,10 @@ class MaddashSource:
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read all grids of use; `None`: nothing is new. NetworkSourceError when nothing answered well."""
         problems = await self._list()
-        grids = [name for name in self._named() if any(self._counts(metric, name) for metric in METRICS)]
+        # a grid that is named without any sign of a pattern need not be listed
+        plain = (name for names in self._settings.grids.values() for name in names if not _PATTERN.search(name))
+        named = dict.fromkeys((*self._listed, *plain))
+        grids = [name for name in named if any(self._counts(metric, name) for metric in METRICS)]
         if not grids:
             raise NetworkSourceError(f"{self.name}: {'; '.join(problems) or f'{self._client.url} has no grids'}")
         questions = {f"grid {name!r}": partial(self._ask, name, now_s) for name in grids}
@@ -255,11 +248,6 @@ class MaddashSource:
         )
         return problems + [f"no grid is called {name!r}" for name in unmet]
 
-    def _named(self) -> Iterator[str]:
-        """Grids that the server lists, and those named without any sign of a pattern: it need not list them."""
-        plain = (name for names in self._settings.grids.values() for name in names if not _PATTERN.search(name))
-        yield from dict.fromkeys((*self._listed, *plain))
-
     def _counts(self, metric: Metric, grid: str, check: str | None = None) -> bool:
         grids, checks = self._settings.grids.get(metric), self._settings.checks.get(metric)
         if grids is not None and not any(_matches(name, grid, self._listed) for name in grids):
@@ -269,7 +257,11 @@ class MaddashSource:
     async def _ask(self, name: str, now_s: float) -> SourceAnswer:
         # MaDDash decodes a grid's name twice
         reply = await self._client.ask("GET", f"/grids/{quote(quote_plus(name), safe='')}")
-        ahead_s = _ahead_s(reply, now_s)
+        try:
+            ahead_s = parsedate_to_datetime(reply.headers.get("date", "")).timestamp() - now_s
+        except (ValueError, OverflowError):
+            ahead_s = 0.0
+        ahead_s = ahead_s if ahead_s > TOLERANCE_S else 0.0
         counts = partial(self._counts, grid=name)
         work = partial(read_grid, reply.body, counts=counts, now_s=now_s, ahead_s=ahead_s)
         answer = await off_loop(len(reply.body) // _VALUE_BYTES, work)
@@ -281,15 +273,6 @@ class MaddashSource:
 
 def _matches(name: str, one: str, present: Collection[str]) -> bool:
     return name == one or (name not in present and fnmatchcase(one, name))
-
-
-def _ahead_s(reply: HttpReply, now_s: float) -> float:
-    """By how much the server's clock is ahead of ours, by its `Date` header; 0.0: no more than clocks differ."""
-    try:
-        ahead_s = parsedate_to_datetime(reply.headers.get("date", "")).timestamp() - now_s
-    except (ValueError, OverflowError):
-        return 0.0
-    return ahead_s if ahead_s > TOLERANCE_S else 0.0
 
 
 def read_grids(body: bytes | bytearray, *, where: str) -> tuple[str, ...]:

@@ -75,8 +75,7 @@ _PATTERN: Final = re.compile(
 before the sentence (name and state of the check) and behind it (performance data) MaDDash itself takes away."""
 _BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")  # Bytes per second; GBPS, all in capitals, never stands for that
 _COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
-_NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)
-"""How a value varies is not that value."""
+_NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)  # Of a value
 _METRICS: Final = (
     (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), CheckKind.THROUGHPUT),
     (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), CheckKind.LOSS),
@@ -84,13 +83,7 @@ _METRICS: Final = (
     (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), CheckKind.ONE_WAY_DELAY),
 )
 _TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
-_RATES: Final = {
-    "tbps": Decimal(10**12),
-    "gbps": Decimal(10**9),
-    "mbps": Decimal(10**6),
-    "kbps": Decimal(1000),
-    "bps": Decimal(1),
-}
+_RATES: Final = {f"{prefix}bps": Decimal(1000**power) for power, prefix in enumerate(("", "k", "m", "g", "t"))}
 _SPELLINGS: Final = (  # what may stand for a unit → its usual form
     (re.compile(r"b(?:its?)?/s(?:ec)?$"), "bps"),
     (re.compile(r"(?<=s)ec(?:s|onds?)?$"), ""),
@@ -116,8 +109,8 @@ _STATUSES: Final = {3: Rejection.UNKNOWN_STATUS, 4: Rejection.NOT_RUN, 5: Reject
 def read_message(text: str | None, *, status: int) -> Reading | Rejection:
     """Give the value of a cell, or the reason why it has none.
 
-    The status is looked at first: 0, 1 and 2 are only colours of a value, all others mean that there is none, even
-    if the message looks like one. Numbers are scaled in decimal, so that 8.977Gbps is exactly 8977000000 bit/s.
+    Statuses 0, 1 and 2 are only colours of a value; all others mean that there is none, even if the message looks like
+    one. Numbers are scaled in decimal, so that 8.977Gbps is exactly 8977000000 bit/s.
 
     >>> read_message("Average throughput is 8.977Gbps", status=0)
     Reading(kind=<CheckKind.THROUGHPUT: 'throughput'>, value=8977000000.0)
@@ -139,7 +132,17 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
         return Rejection.PACKETS_NOT_RATIO
     if found["stat"].lower() == "total":
         return Rejection.NOT_AVERAGE
-    return _scaled(found["metric"], Decimal(found["number"]), unit)
+    kind = metric_kind(found["metric"])
+    if kind is None:
+        return Rejection.OTHER_METRIC
+    if unit not in _SCALES[kind]:
+        for spelling, usual in _SPELLINGS:
+            unit = spelling.sub(usual, unit)
+    if unit not in _SCALES[kind]:
+        return Rejection.WRONG_UNIT
+    value = float(Decimal(found["number"]) * _SCALES[kind][unit])
+    lowest, highest = _RANGES[kind]
+    return Reading(kind, value + 0.0) if lowest <= value <= highest else Rejection.OUT_OF_RANGE  # −0.0 becomes 0.0
 
 
 @lru_cache(maxsize=256)
@@ -148,21 +151,3 @@ def metric_kind(text: str) -> CheckKind | None:
     if _NOT_OURS.search(text):
         return None
     return next((kind for pattern, kind in _METRICS if pattern.search(text)), None)
-
-
-def _scaled(metric: str, number: Decimal, unit: str) -> Reading | Rejection:
-    kind = metric_kind(metric)
-    if kind is None:
-        return Rejection.OTHER_METRIC
-    factor = _SCALES[kind].get(unit)
-    if factor is None:
-        for spelling, usual in _SPELLINGS:
-            unit = spelling.sub(usual, unit)
-        factor = _SCALES[kind].get(unit)
-    if factor is None:
-        return Rejection.WRONG_UNIT
-    value = float(number * factor)
-    lowest, highest = _RANGES[kind]
-    if not lowest <= value <= highest:
-        return Rejection.OUT_OF_RANGE
-    return Reading(kind, value + 0.0)  # −0.0 becomes 0.0

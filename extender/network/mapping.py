@@ -40,10 +40,7 @@ def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tupl
 
 @lru_cache(maxsize=1 << 16)
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
-    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name.
-
-    Matching ends soon for patterns that the settings accept (`extender.settings.network`).
-    """
+    """What `endpoint` becomes for the node; `None`: the pattern, which the settings bound, does not match all of it."""
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()
 
@@ -115,9 +112,8 @@ def map_nodes(
 ) -> NodeMapping:
     """Give each node its endpoint per metric.
 
-    `measured` restricts the candidates of a metric to endpoints that have values of it: that is what distinguishes the
-    delay host of a site from its throughput host; `None`: every endpoint counts for every metric.
-    Cost: O(nodes + names of endpoints). The order of nodes and endpoints is irrelevant.
+    `measured` restricts the candidates of a metric to endpoints that have values of it, which distinguishes the delay
+    host of a site from its throughput host; `None`: all count. Cost: O(nodes + names of endpoints), in any order.
     """
     known_nodes = [_KnownNode.of(node) for node in sorted(nodes, key=lambda node: node.name)]
     searches = []
@@ -166,9 +162,6 @@ class _Index:
         self.by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
         self.by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
 
-    def named(self, name: str) -> frozenset[EndpointId]:
-        return self.ids.get(EndpointId(name)) or self.by_name.get(canonical(name), frozenset())
-
 
 @lru_cache(maxsize=64)
 def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
@@ -185,8 +178,16 @@ class _Search:
         self._config = config
 
     def run(self, nodes: Sequence[_KnownNode]) -> None:
-        rest = [node for node in nodes if not self._stated(node)]
-        self._same_host([node for node in rest if not self._same_name(node)])
+        rest = []
+        for node in nodes:
+            if self._stated(node):
+                continue
+            sets = [self._index.by_name[name] for name in node.names if name in self._index.by_name]
+            candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
+            self._settle(node, candidates, "its name and addresses belong to several endpoints")
+            if not candidates:
+                rest.append(node)
+        self._same_host(rest)
 
     def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
         known = self.found.keys() | self.doubtful.keys()
@@ -206,18 +207,11 @@ class _Search:
         if not text:
             return False
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
-        candidates = self._index.named(text)
+        candidates = self._index.ids.get(EndpointId(text)) or self._index.by_name.get(canonical(text), frozenset())
         if not candidates and self._index.ids:
-            sentence = f"the {where} names {shown}: no endpoint of {metric} has this name"
-            self.unknown.append(f"node {one.name}: {sentence}")
+            self.unknown.append(f"node {one.name}: the {where} names {shown}: no endpoint of {metric} has this name")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
-
-    def _same_name(self, node: _KnownNode) -> bool:
-        sets = [self._index.by_name[name] for name in node.names if name in self._index.by_name]
-        candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
-        self._settle(node, candidates, "its name and addresses belong to several endpoints")
-        return bool(candidates)
 
     def _same_host(self, nodes: Sequence[_KnownNode]) -> None:
         """Match `node1` with `node1.example.org`, never `node1.a` with `node1.b`; taken endpoints are out."""

@@ -6,8 +6,7 @@ Rules for pairs that netgang's own probe measures too:
   node without one is measured at its own name. A node that shares its endpoint with others (one host for a site) is
   measured there, and the probe's values of that metric are left out.
 
-The same content is the same matrix. Of the mesh only counts and a few names, whatever the size of the cluster; ages and
-unknown pairs cost a look at every value, so they are counted once per publication.
+The same content is the same matrix.
 """
 
 from collections import Counter
@@ -31,6 +30,8 @@ from scoring.model.policy import Ttl
 from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, Zones
 
 PROBE: Final = "probe"  # Name of the source
+_LOOKED_AT: Final = attrgetter("name", "zone", "addresses", "annotations", "labels")
+"""What a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
 
 
 def with_probe(
@@ -102,23 +103,15 @@ class Built(msgspec.Struct, frozen=True):
     matrix: NetworkMatrix
 
 
-def build(
-    given: Given,
-    last: Built | None,
-    config: NetworkSettings,
-    *,
-    zone_fallback: bool,
-    now_s: float,
-) -> Built:
-    """Merge and map; with `zone_fallback` links without a value have the median of those between their zones.
-
-    Values of the probe count where no other source has one within the soft TTL (`network.merge`).
-    """
+def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fallback: bool, now_s: float) -> Built:
+    """Merge and map; with `zone_fallback` links without a value have the median of those between their zones."""
     same = last is not None and given.tables == last.given.tables
     if last is not None and same and given.endpoints == last.given.endpoints:
         if given.nodes is last.given.nodes:
             return last
-        if _mapped_alike(given.nodes, last.given.nodes):
+        both = zip(given.nodes, last.given.nodes, strict=False)
+        alike = (one is other or _LOOKED_AT(one) == _LOOKED_AT(other) for one, other in both)
+        if len(given.nodes) == len(last.given.nodes) and all(alike):
             return replace(last, given=given)
     tables = {name: table for name, table in given.tables.items() if name != PROBE}
     measured = measured_ends(tables.values())
@@ -142,11 +135,3 @@ def _zones(nodes: Sequence[Node], ttl_s: Ttl | None) -> Zones | None:
     if ttl_s is None:
         return None
     return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: ttl_s.of(metric.value) for metric in METRICS})
-
-
-def _mapped_alike(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
-    """Whether nothing differs that a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
-    looked_at = attrgetter("name", "zone", "addresses", "annotations", "labels")
-    return len(nodes) == len(others) and all(
-        one is other or looked_at(one) == looked_at(other) for one, other in zip(nodes, others, strict=True)
-    )

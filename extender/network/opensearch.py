@@ -6,7 +6,7 @@ iperf, nuttcp); every question is bounded in time span, in pages and in bytes; a
 incomplete is no answer. Units: bit/s, loss a ratio, latency in the test's bucket width (or ms), round trips in seconds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -100,8 +100,8 @@ class _Number(msgspec.Struct):
 
 
 class _Hit(msgspec.Struct):
+    # {meta: {source and destination: {ip, hostname}}}, as far as they are there
     found: dict[str, dict[str, dict[str, str | None]]] = msgspec.field(name="_source", default_factory=dict)
-    """{meta: {source and destination: {ip, hostname}}}, as far as they are there"""
 
 
 class _HitList(msgspec.Struct):
@@ -161,7 +161,12 @@ class OpenSearchSource:
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
             body = search_body(kind, self._settings, after=after, timeout=self._settings.server_timeout)
-            page = self._page((await self.client.ask("POST", path, json=body)).body, kind)
+            where = f"{self.client.url}: {kind} tests: the answer is"
+            page = decoded(_PAGE, (await self.client.ask("POST", path, json=body)).body, f"{where} not a search result")
+            if page.timed_out:
+                raise NetworkSourceError(f"{where} incomplete: ran out of time")
+            if failed := page.shards.get("failed"):
+                raise NetworkSourceError(f"{where} incomplete: {failed} of {page.shards.get('total')} shards failed")
             pairs = page.aggregations["pairs"] if page.aggregations else _PairBuckets([])
             for bucket in pairs.buckets:
                 _add(found, bucket, kind)
@@ -175,15 +180,6 @@ class OpenSearchSource:
             problems.append("some pairs have latency tests of different bucket widths: their delay is not used")
         return await off_loop(len(found.measurements), partial(found.answer, *problems))
 
-    def _page(self, body: bytearray, kind: str) -> _Page:
-        where = f"{self.client.url}: {kind} tests: the answer is"
-        page = decoded(_PAGE, body, f"{where} not a search result")
-        if page.timed_out:
-            raise NetworkSourceError(f"{where} incomplete: ran out of time")
-        if failed := page.shards.get("failed"):
-            raise NetworkSourceError(f"{where} incomplete: {failed} of {page.shards.get('total')} shards failed")
-        return page
-
 
 def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
@@ -195,26 +191,21 @@ def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     if source is None or target is None or bucket.at.value is None:
         found.rejected[NO_ENDS] += 1
         return
-    values = list(_values(bucket, kind, found))
-    found.rejected[NO_VALUE] += not values
-    for metric, value in values:
-        found.add(source, target, metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")
-
-
-def _values(bucket: _PairBucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
-    for median in [*bucket.throughput.get("values", {}).values()][:1]:
-        if median is not None:
-            yield Metric.THROUGHPUT, median
+    loss, delay = bucket.loss.value, bucket.delay.value
     if bucket.sent.value:
-        yield Metric.LOSS, (bucket.lost.value or 0.0) / bucket.sent.value
-    elif bucket.loss.value is not None:
-        # ping writes 100 where it cannot read a line of losses: all that is above 1 means everything
-        yield Metric.LOSS, min(bucket.loss.value, 1.0)
-    if bucket.delay.value is None:
-        return
-    if kind == "rtt":
-        yield Metric.DELAY, bucket.delay.value * 1000.0 / 2.0
-    elif bucket.narrowest.value != bucket.widest.value:
+        loss = (bucket.lost.value or 0.0) / bucket.sent.value
+    elif loss is not None:
+        loss = min(loss, 1.0)  # ping writes 100 where it cannot read a line of losses: everything
+    if delay is not None and kind == "rtt":
+        delay *= 1000.0 / 2.0
+    elif delay is not None and bucket.narrowest.value != bucket.widest.value:
         found.rejected[MIXED_WIDTHS] += 1
-    else:
-        yield Metric.DELAY, bucket.delay.value * (bucket.widest.value or DEFAULT_WIDTH_S) * 1000.0
+        delay = None
+    elif delay is not None:
+        delay = delay * (bucket.widest.value or DEFAULT_WIDTH_S) * 1000.0
+    values = {Metric.THROUGHPUT: next(iter(bucket.throughput.get("values", {}).values()), None)}
+    values |= {Metric.LOSS: loss, Metric.DELAY: delay}
+    found.rejected[NO_VALUE] += all(value is None for value in values.values())
+    for metric, value in values.items():
+        if value is not None:
+            found.add(source, target, metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")

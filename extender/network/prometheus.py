@@ -1,9 +1,8 @@
 """Read loss, delay and throughput from Prometheus: one instant query per metric, ends named by labels.
 
-Why queries and no fixed metric names: each exporter has its own, and sites record rules of their own; what is known of
-common exporters is in `presets`. Rule: a value counts with the time that `time_query` gives for it, else
-with the time of evaluation (Prometheus forgets a series after five minutes); of several series for one pair the worst
-counts; an answer with warnings is used and the warnings are shown.
+Why queries: each exporter has metric names of its own (`presets` knows common ones), and sites record rules. Rule: a
+value counts with the time that `time_query` gives for it, else with that of evaluation (Prometheus forgets a series
+after five minutes); of several series for one pair the worst counts; warnings of an answer are shown.
 """
 
 import math
@@ -24,19 +23,10 @@ from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
 
 FACTORS: Final = {  # unit → factor to ratio, milliseconds or bit/s
-    Unit.RATIO: 1.0,
-    Unit.PERCENT: 0.01,
-    Unit.SECONDS: 1000.0,
-    Unit.MILLISECONDS: 1.0,
-    Unit.MICROSECONDS: 0.001,
-    Unit.BITS: 1.0,
-    Unit.BYTES: 8.0,
-    Unit.MEGABITS: 1e6,
-    Unit.GIGABITS: 1e9,
-}
-NO_LABEL: Final = "no_label"
-NOT_FINITE: Final = "not_finite"
-NO_TIME: Final = "no_time"
+    Unit.RATIO: 1.0, Unit.PERCENT: 0.01,
+    Unit.SECONDS: 1000.0, Unit.MILLISECONDS: 1.0, Unit.MICROSECONDS: 0.001,
+    Unit.BITS: 1.0, Unit.BYTES: 8.0, Unit.MEGABITS: 1e6, Unit.GIGABITS: 1e9,
+}  # fmt: skip
 _PORT: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):\d+")
 
 
@@ -89,7 +79,12 @@ class PrometheusSource:
         problems: tuple[str, ...] = ()
         if self.aliases is not None:
             try:
-                self._names = await self._ask_names(self.aliases)
+                names: dict[str, str] = {}
+                for series in (await self._vector(self.aliases)).series():
+                    name, alias = series.metric.get("node"), _without_port(series.metric.get("internal_ip", ""))
+                    if name and alias:
+                        names[alias] = min(name, names.get(alias, name))
+                self._names = names
             except NetworkSourceError as error:
                 problems = (f"aliases failed: {error}",)
         questions = {
@@ -97,14 +92,6 @@ class PrometheusSource:
             for number, (metric, query) in enumerate(self.queries, start=1)
         }
         return await self._answers.ask(questions, now_s=now_s)
-
-    async def _ask_names(self, query: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for series in (await self._vector(query)).series():
-            name, alias = series.metric.get("node"), series.metric.get("internal_ip")
-            if name and alias:
-                found[_without_port(alias)] = min(name, found.get(_without_port(alias), name))
-        return found
 
     async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> SourceAnswer:
         vector = await self._vector(query.query, query.window_s)
@@ -124,14 +111,14 @@ class PrometheusSource:
         for series in vector.series():
             ends = self._ends(series, query)
             if ends is None:
-                found.rejected[NO_LABEL] += 1
+                found.rejected["no_label"] += 1
                 continue
             if ends[0] == ends[1]:
                 continue  # an end that asks itself
             value = _value(series.value[1], metric, query)
             at_s = series.value[0] if clock is None else times.get(ends)
             if isinstance(value, str) or at_s is None:
-                found.rejected[value if isinstance(value, str) else NO_TIME] += 1
+                found.rejected[value if isinstance(value, str) else "no_time"] += 1
             else:
                 found.add(EndpointId(ends[0]), EndpointId(ends[1]), metric, value, at_s)
         for alias, name in sorted(self._names.items()):
@@ -158,9 +145,10 @@ class PrometheusSource:
 
 
 def _value(text: str, metric: Metric, query: PrometheusQuery) -> float | str:
+    """In our units, or why there is none."""
     value = _number(text) * FACTORS[query.unit] / (2.0 if query.round_trip else 1.0)
     if not math.isfinite(value):
-        return NOT_FINITE
+        return "not_finite"
     if metric is Metric.LOSS and -0.001 <= value <= 1.001:
         return min(max(value, 0.0), 1.0)  # rates over windows that do not quite match
     return value if 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15) else OUT_OF_RANGE

@@ -13,13 +13,7 @@ from scoring.model.policy import GangOptions, Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.score import zone_distance as zones_module
-from scoring.score.zone_distance import (
-    UNKNOWN_DISTANCE_MS,
-    fewest_zones,
-    near_problem,
-    rank_zones,
-    zone_distances,
-)
+from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, fewest_zones, near_problem, rank_zones, zone_distances
 from tests.builders import node
 
 A, B, C, D = (ZoneName(name) for name in "abcd")
