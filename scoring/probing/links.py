@@ -74,10 +74,9 @@ class LinkState(NamedTuple):
     def with_window(self, window: LinkWindow) -> "LinkState":
         """The same with one more window."""
         weight = self.weight_at(window.ended_s)
-        known = window.lost_out is not None and window.lost_back is not None
-        lost_out = window.lost_out if known and window.lost_out is not None else window.lost
-        lost_back = window.lost_back if known and window.lost_back is not None else window.lost
-        arrived = window.sent - lost_out if known else window.sent
+        lost_out, lost_back, arrived = window.lost, window.lost, window.sent
+        if window.lost_out is not None and window.lost_back is not None:
+            lost_out, lost_back, arrived = window.lost_out, window.lost_back, window.sent - window.lost_out
         answered = window.sent - window.lost if window.rtt_ms is not None else 0
         rtt_ms = window.rtt_ms or 0.0
         out_ms = rtt_ms / 2.0 if window.one_way_ms is None else window.one_way_ms

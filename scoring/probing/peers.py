@@ -190,10 +190,9 @@ def of_gateways(
 ) -> MeasurementTable:
     """The table without what former gateways measured; rows inside a zone all stay. Cost: O(rows · log rows).
 
-    Why: a fault of an uplink is in the values of all that measured it meanwhile; those of former gateways would show it
-    as long as they are kept, and would hide the next one. Loss and delay between two zones count for `keep_s` after
-    those that were measured last there; what a clock that was set back left in the future counts as measured now, and
-    pushes nothing out.
+    Why: values of former gateways would show a fault of an uplink as long as they are kept, and would hide the next
+    one. Loss and delay between two zones count for `keep_s` after those that were measured last there; what a clock
+    that was set back left in the future counts as measured now, and pushes nothing out.
 
     >>> from scoring.network.measurement import Measurement
     >>> table = MeasurementTable.of(

@@ -9,11 +9,9 @@ TTL makes its link unknown, and still says how good it is at best: what it earne
 Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
 others (they are relative to it); with a configured reference no better link lowers any pair.
 
-Scores between many nodes are had at the cost of those that are measured. Why: sites measure between a few nodes of each
-zone, and pairs of nodes grow with the square of a zone. All nodes that are measured nowhere look alike: what is true of
-one of them is true of the others, but for the pair of a node with itself. Rule: the result is, bit by bit, that of
-`pair_scores` over all pairs; only the work, and the memory, is that of the measured nodes and one pair of the others,
-until a caller wants certain rows.
+Scores between many nodes are had at the cost of those that are measured: all nodes that are measured nowhere look
+alike, but for the pair of a node with itself. Rule: the result is, bit by bit, that of `pair_scores` over all pairs;
+only the work, and the memory, is that of the measured nodes and one pair of the others, until a caller wants rows.
 """
 
 from collections.abc import Collection, Sequence
@@ -29,7 +27,6 @@ from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric, Network
 
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
 TIE_LIMIT = 33.0  # That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points
-SAME_NODE_BONUS = 1e-3  # Added to the rank of pairs on one node, so that nothing measured ranks above them
 UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT  # An unknown value ranks below known ones with the same points
 
 
@@ -93,8 +90,7 @@ def pair_scores(
 ) -> PairScores:
     """Score every pair. `forward` is (n, m); `backward` the opposite direction, (m, n); `None`: forward itself (n = m).
 
-    Inputs are not written. Cost: O(n·m). Raises ValueError when the shapes do not match, or when a weight or the
-    reference cannot be used.
+    Cost: O(n·m). Errors: ValueError when the shapes do not match, or when a weight or the reference cannot be used.
 
     >>> def value(x): return np.array([[np.nan, x], [x, np.nan]])
     >>> block = Block(value(0.01), value(10.0), value(50e6), value(0.0), value(0.0), value(0.0), np.eye(2, dtype=bool))
@@ -130,21 +126,13 @@ def pair_scores(
         _settle(rate, bandwidth_points(x, limit=r_rate), _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
     )
     points = np.clip(terms[0].points + terms[1].points + terms[2].points, 0.0, 100.0)
-    rank = np.where(same, 100.0 + SAME_NODE_BONUS, terms[0].rank + terms[1].rank + terms[2].rank)
+    # nothing measured ranks above two pods on one node
+    rank = np.where(same, 100.0 + 1e-3, terms[0].rank + terms[1].rank + terms[2].rank)
     return PairScores(
-        loss_points=terms[0].points,
-        delay_points=terms[1].points,
-        bandwidth_points=terms[2].points,
-        points=points,
-        rank=rank,
-        loss_ratio=loss.value,
-        delay_ms=delay.value,
-        throughput_bps=rate.value,
-        stale=loss.stale | delay.stale | rate.stale,
-        same=same,
-        limits=(loss.last, delay.last, rate.last),
+        terms[0].points, terms[1].points, terms[2].points, points, rank, loss.value, delay.value, rate.value,
+        stale=loss.stale | delay.stale | rate.stale, same=same, limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
-    )
+    )  # fmt: skip
 
 
 def _fastest_bps(forward: Block, back: Block, last: Floats) -> float | None:
@@ -320,9 +308,8 @@ def among_sets(
 ) -> Links:
     """`among` for nodes of several sets, of which only those `linked` (both numbers, the lower first) know each other.
 
-    `sets` (n,) numbers each node's set. All that is known lies within sets and between linked ones, so only these pairs
-    are scored, in one row with one unknown pair beside them.
-    Cost: O(measured² of each set and linked pair + kinds²).
+    `sets` (n,) numbers each node's set. Only pairs within sets and between linked ones are scored, in one row with one
+    unknown pair beside them. Cost: O(measured² of each set and linked pair + kinds²).
     """
     own = measured(network, names)
     unmeasured = np.flatnonzero(~own)
