@@ -28,7 +28,6 @@ _END_S = 10.0
 
 @contextmanager
 def agents(assigner: Assigner, token_file: Path) -> Iterator[dict[str, "subprocess.Popen[bytes]"]]:
-    """An agent for each of the assigner's addresses."""
     with ExitStack() as stack:
         found = {}
         for node, address in assigner.addresses.items():
@@ -56,7 +55,6 @@ MOST_RSS_MIB = 40.0
 
 
 def totals(reports: list[dict[str, Any]]) -> dict[str, int]:
-    """Packets by their fate, of all links."""
     links = [link for report in reports for link in report["links"]]
     return {name: sum(link[name] for link in links) for name in ("sent", "lost", "suspect")}
 
@@ -78,7 +76,6 @@ class JumpingClock(MachineClock):
 
 @contextmanager
 def probers(clock: JumpingClock) -> Iterator[tuple[list[Prober], list[UdpSocket]]]:
-    """Each measures all others."""
     (port,) = free_ports(1)
     answering = [UdpSocket(address, port, clock.unix_ns, ttl=True) for address in ADDRESSES]
     asking = [UdpSocket(address, 0, clock.unix_ns) for address in ADDRESSES]
@@ -269,7 +266,6 @@ def test_ended_bursts_are_sent_again_to_a_leader_that_takes_bursts_and_to_no_oth
     with serving(assigner()) as served, agents(served, token):
 
         def reports_after(answered: dict[str, Any]) -> list[dict[str, Any]]:
-            """Three: the last was made after this was answered."""
             served.more, before = answered, len(served.reports("n1"))
             return served.wait("n1", before + 3, timeout_s=LIVENESS_S)[before:]
 

@@ -21,7 +21,6 @@ def measured(source: str, target: str, metric: Metric, value: float, at_s: float
 
 
 def matrix(*found: Measurement, now_s: float = 0.0, endpoint_of: EndpointOf | None = None) -> NetworkMatrix:
-    """An index in which each node has an endpoint of its own."""
     return NetworkMatrix.of(found, endpoint_of=OWN if endpoint_of is None else endpoint_of, now_s=now_s)
 
 
@@ -41,7 +40,6 @@ def test_impossible_values_are_refused(metric: Metric, value: float, at_s: float
 
 
 def test_without_any_data_all_is_unknown() -> None:
-    """The empty index answers every question with NaN, and a node is the same as itself."""
     block = NetworkMatrix().block(NODES[:2], NODES)
     for values in (block.loss_ratio, block.delay_ms, block.throughput_bps, block.loss_age_s):
         assert values.shape == (2, 4)
@@ -63,13 +61,11 @@ SAME = {  # case: (the first two nodes are the same end, endpoints by metric)
 
 @pytest.mark.parametrize(("want", "endpoint_of"), SAME.values(), ids=SAME)
 def test_same_end_of_the_network(want: bool, endpoint_of: EndpointOf) -> None:
-    """Two nodes are one end only where no metric tells them apart; a shared throughput host does not hide delay."""
     index = matrix(measured("a", "b", Metric.DELAY, 9.0), endpoint_of=endpoint_of)
     assert want == index.block(NODES[:2], NODES[:2]).same[0, 1]
 
 
 def test_endpoints_of_nodes() -> None:
-    """A node is measured where it is mapped to, metric by metric; one that is mapped nowhere has no endpoint."""
     index = matrix(endpoint_of={Metric.DELAY: {NODES[0]: ENDS[2]}})
     assert index.endpoint(NODES[0], Metric.DELAY) == "c"
     assert index.endpoint(NODES[0], Metric.LOSS) is None
@@ -78,7 +74,6 @@ def test_endpoints_of_nodes() -> None:
 
 
 def test_delays_between_endpoints() -> None:
-    """Zones are compared by their endpoints' delays; endpoints nobody knows have none."""
     delays = matrix(measured("a", "b", Metric.DELAY, 7.0)).endpoint_delays_ms(ENDS[:1], [ENDS[1], EndpointId("mars")])
     assert delays[0, 0] == 7.0
     assert np.isnan(delays[0, 1])
@@ -137,7 +132,6 @@ def test_agrees_with_a_plain_look_up(found: list[Measurement], rows: list[NodeNa
 
 
 def test_endpoints_with_a_bad_link() -> None:
-    """Both ends of every link with at least that value, and of no other."""
     index = matrix(measured("a", "c", Metric.LOSS, 0.7), measured("b", "c", Metric.LOSS, 0.1), endpoint_of={})
     assert index.ends_at_least(Metric.LOSS, 0.7) == {"a", "c"}
     assert index.ends_at_least(Metric.LOSS, 0.71) == frozenset()

@@ -62,12 +62,10 @@ COUNTS = {  # case: (what counts, sources)
 
 @pytest.mark.parametrize(("want", "sources"), COUNTS.values(), ids=COUNTS)
 def test_which_source_counts(want: Known | None, sources: dict[str, list[Measurement]]) -> None:
-    """Per metric and pair the newest value counts, and it is told from which source it is and how old."""
     assert want == merged(sources).known(NODES[0], NODES[1], Metric.DELAY)
 
 
 def test_pairs_by_age() -> None:
-    """Values below the soft TTL are fresh, up to the hard one they fade, from then on they are expired."""
     matrix = merged(
         {"x": [measured("ab", 1.0, age_s=1.0), measured("ba", 1.0, age_s=10.0), measured("ac", 1.0, age_s=20.0)]}
     )
@@ -79,7 +77,6 @@ def test_pairs_by_age() -> None:
 
 
 def test_a_table_is_the_measurements_that_it_was_made_of() -> None:
-    """Columns give back what was written down, compare by content, and name who was measured."""
     found = [measured("ab", 1.0), measured("bc", 0.5, metric=Metric.LOSS, age_s=3.0)]
     table = MeasurementTable.of(iter(found))
     assert list(table) == found
@@ -124,7 +121,6 @@ def delays(matrix: NetworkMatrix) -> dict[str, float]:
 
 
 def test_links_that_nobody_measured_are_like_others_between_their_zones() -> None:
-    """The median per direction fills a link measured in neither direction; a measured direction stands for both."""
     found = [measured("ac", 5.0), measured("ad", 9.0), measured("bc", 6.0), measured("db", 50.0)]
     assert delays(merged({"x": found})) == {"ac": 5.0, "ad": 9.0, "bc": 6.0, "db": 50.0}
     both = {"ac": 5.0, "ad": 9.0, "bc": 7.0 * WORSE, "bd": 7.0 * WORSE}
@@ -133,7 +129,6 @@ def test_links_that_nobody_measured_are_like_others_between_their_zones() -> Non
 
 
 def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> None:
-    """What is past the hard TTL does not count for a median, and shrinks to one, unless it was worse itself."""
     found = [measured("ac", 5.0, age_s=20.0), measured("ad", 99.0, age_s=1000.0), measured("bd", 1.0, age_s=1000.0)]
     matrix = merged({"x": found}, zones=ZONES)
     assert delays(matrix) == {"ac": 5.0, "ad": 99.0, "bc": 5.0 * WORSE, "bd": 5.0 * WORSE}
@@ -142,7 +137,6 @@ def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> No
 
 
 def test_nodes_without_a_zone_or_with_a_shared_endpoint() -> None:
-    """A node of no zone gets no estimate, and an endpoint of several zones gives none."""
     some = Zones({node: zone for node, zone in ZONE_OF.items() if node != "b"}, {})
     assert delays(merged({"x": [measured("ac", 5.0)]}, zones=some)) == {"ac": 5.0, "ad": 5.0 * WORSE}
     shared = {**OWN, Metric.DELAY: {**OWN[Metric.DELAY], NODES[3]: EndpointId("a")}}
@@ -161,7 +155,6 @@ def test_a_link_that_is_guessed_never_beats_the_best_measured_one(sources: dict[
 
 @given(SOURCES)
 def test_zones_hold_for_nodes_that_are_measured_nowhere(sources: dict[str, list[Measurement]]) -> None:
-    """Nodes without an endpoint have the values of their zone too, however the work is shared."""
     more = [*NODES, NodeName("e"), NodeName("f"), NodeName("g")]
     zones = Zones({**ZONE_OF, more[4]: ZoneName("one"), more[5]: ZoneName("two"), more[6]: ZoneName("two")}, {})
     matrix = merged(sources, zones=zones)

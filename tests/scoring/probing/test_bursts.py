@@ -45,7 +45,6 @@ def test_a_pair_is_allowed(
     past: list[PastBurst],
     a_day: int,
 ) -> None:
-    """Able, not beside a gang, within its day, rested; in one zone or for its two zones; and only one at a time."""
     now_s = 3.0 * DAY_S
     past.sort(key=lambda one: one.at_s)
     seen = BurstView(zone_of, busy, first)

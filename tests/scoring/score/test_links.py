@@ -41,7 +41,6 @@ def points(links: Links) -> Floats:
 
 @given(matrices(), st.integers(0, 8), score_policies())
 def test_scores_among_nodes_are_those_of_all_pairs(network: NetworkMatrix, size: int, score: ScorePolicy) -> None:
-    """Leaving out nodes that look alike changes no bit of the result."""
     names = NODES[:size]
     want = pair_scores(network.block(names, names), None, score)
     found = among(network, names, score)
@@ -55,7 +54,6 @@ def test_scores_among_nodes_are_those_of_all_pairs(network: NetworkMatrix, size:
 def test_scores_among_sets_are_those_of_all_pairs(
     network: NetworkMatrix, groups: list[int], unmeasured: int, score: ScorePolicy
 ) -> None:
-    """Scoring only pairs within sets and between linked ones changes no bit of the result."""
     names = [*NODES, *(NodeName(f"unmeasured-{i}") for i in range(unmeasured))]
     sets = np.array([*groups, *(i % 3 for i in range(unmeasured))])
     index = {name: row for row, name in enumerate(names)}
@@ -68,7 +66,6 @@ def test_scores_among_sets_are_those_of_all_pairs(
 
 @given(matrices(), st.data())
 def test_rows_of_scores_are_those_of_the_whole(network: NetworkMatrix, data: st.DataObject) -> None:
-    """Parts are taken without the whole: different rows, rows named twice, towards some, and the mean to all others."""
     names = [*NODES, *(NodeName(f"unmeasured-{i}") for i in range(data.draw(st.integers(0, 3))))]
     found = among(network, names, ScorePolicy())
     every = st.lists(st.integers(0, len(names) - 1), min_size=1, max_size=6)
@@ -93,7 +90,6 @@ def test_scores_toward_nodes_are_those_of_all_pairs(
 
 
 def test_nodes_without_measurements_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two thousand nodes that are measured nowhere are scored from one pair of them."""
     names = [NodeName(f"unmeasured-{i}") for i in range(2000)]
     network = mesh(NODES[:3])
     looked_at: list[int] = []
@@ -118,7 +114,6 @@ INDEX = {name: row for row, name in enumerate(NODES)}
 def test_the_mean_between_two_sets_is_that_of_all_pairs(
     network: NetworkMatrix, cut: int, score: ScorePolicy, narrowed: bool
 ) -> None:
-    """Nodes that look alike count as often as they are, and so do those that have no link across."""
     one, other = NODES[:cut], NODES[cut:]
     sets = np.array([0] * cut + [1] * (len(NODES) - cut))
     across = crossings(network, INDEX, sets).get((0, 1), {}) if narrowed else None
@@ -145,7 +140,6 @@ CROSSINGS = {  # case: (measurements, pairs of sets that know each other); n0–
 
 
 def test_sets_know_each_other_by_measured_pairs_and_shared_endpoints() -> None:
-    """In either direction, and by whatever stands for a node."""
     sets = np.array([0, 0, 0, 1, 1, 1, 2, 2])
     found = {name: set(crossings(network, INDEX, sets)) for name, (network, _) in CROSSINGS.items()}
     assert found == {name: want for name, (_, want) in CROSSINGS.items()}
@@ -181,7 +175,6 @@ class Counted(NetworkMatrix, frozen=True, eq=False):
     asked: set[NodeName] = msgspec.field(default_factory=set)
 
     def block(self, sources: Sequence[NodeName], targets: Sequence[NodeName]) -> Block:
-        """As the matrix does, and note the size."""
         self.looks.append(len(sources) * len(targets))
         self.asked.update(sources, targets)
         return NetworkMatrix.block(self, sources, targets)

@@ -109,7 +109,6 @@ PAIRS = {  # case: (values, reasons, kind of test, bucket)
 
 @pytest.mark.parametrize(("want", "reasons", "kind", "one"), PAIRS.values(), ids=PAIRS)
 async def test_one_pair(want: dict[str, float], reasons: dict[str, int], kind: str, one: dict[str, Any]) -> None:
-    """Values are in our units; one that cannot be is counted under its reason, and spoils nothing else."""
     batch = await read(Script(**{kind: page(one)}).source())
     assert (values(batch), dict(batch.rejected)) == (want, reasons)
     assert all(m.measured_at_s <= NOW_S for m in batch.measurements)

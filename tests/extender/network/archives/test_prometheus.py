@@ -123,7 +123,6 @@ async def test_without_alias_data_it_goes_on() -> None:
 
 
 async def test_times_of_their_own() -> None:
-    """A value has the time that the other query, asked with the same window, gives for its pair, or none."""
     query = {"throughput": {"query": "q[$window]", "unit": "bit/s", "window_s": 60, "time_query": "t[$window]"}}
     rates = vector((ends(), "1"), (ends("c", "d"), "2"), (ends("e", "f"), "3"))
     times = vector((ends(), "1700000000"), (ends(), "1600000000"), (ends("c", "d"), f"{NOW_S + 50.0}"))

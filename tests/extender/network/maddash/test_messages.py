@@ -100,7 +100,6 @@ REJECTED = {  # case: (reason, status, message)
 @pytest.mark.parametrize("status", [0, 1, 2])
 @pytest.mark.parametrize(("kind", "value", "message"), VALUES.values(), ids=VALUES)
 def test_values(kind: CheckKind, value: float, message: str, status: int) -> None:
-    """Every format gives its exact value in our unit, whatever colour the threshold gave it."""
     assert Reading(kind, value) == read_message(message, status=status)
 
 

@@ -29,7 +29,6 @@ REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("reque
 
 
 async def read(grids: Mapping[str, bytes | dict[str, Any]]) -> Batch:
-    """What the source makes of a site with these grids."""
     bodies = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in grids.items()}
     answers = {scripted.path(name): httpx.Response(200, content=body) for name, body in bodies.items()}
     return await scripted.read(Script({"grids": scripted.grids(*grids), **answers}).source())

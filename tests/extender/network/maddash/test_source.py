@@ -55,7 +55,6 @@ NAMED = {  # case: (names, grids that count)
 
 @pytest.mark.parametrize(("names", "wanted"), NAMED.values(), ids=NAMED)
 async def test_grids_by_name_and_pattern(names: tuple[str, ...], wanted: set[str]) -> None:
-    """A text that is a grid's name means that grid, any other is a pattern."""
     script = Script({"grids": grids(*LISTED)})
     script.unknown = grid(cell("a", "b"))
     await read(script.source(grids=dict.fromkeys(Metric, names)))
@@ -142,7 +141,6 @@ def site() -> Script:
 
 
 async def test_configured_grids() -> None:
-    """Three configured grids are three requests (`test_recordings`: what they give)."""
     script = site()
     names = {Metric.LOSS: ("Loss",), Metric.DELAY: ("Delay",), Metric.THROUGHPUT: ("Throughput",)}
     batch = await read(script.source(grids=names))
@@ -171,7 +169,6 @@ REVERSE = {(b, a): value for (a, b), value in recorded.values(recorded.REVERSE_G
 
 @pytest.mark.parametrize("checks", [(), ("Throughput",)], ids=["all checks", "one of its checks"])
 async def test_one_configured_grid(checks: tuple[str, ...]) -> None:
-    """No other grid counts for its metric, and with a check named no other check of it; other metrics are found."""
     chosen = {Metric.THROUGHPUT: ("Lab mesh - throughput - Throughput",)}
     batch = await read(site().source(grids=chosen, checks={Metric.THROUGHPUT: checks} if checks else {}))
     assert values(batch, Metric.THROUGHPUT) == pytest.approx(FORWARD if checks else FORWARD | REVERSE)
@@ -441,7 +438,6 @@ SKEWS = {  # case: (how far the server's clock is ahead, whether it says so in D
 
 @pytest.mark.parametrize(("ahead_s", "dated", "age_s"), SKEWS.values(), ids=SKEWS)
 async def test_clock_skew(ahead_s: float, dated: bool, age_s: float) -> None:
-    """A clock ahead of ours makes no value younger than it is if the server dates its answers; never below 0."""
     theirs_s = START_S + ahead_s
     script = Script(good(checked_at_s=theirs_s - 300.0, date_s=theirs_s if dated else None))
     batch = await read(script.source(), START_S)

@@ -132,7 +132,6 @@ async def test_a_port_that_is_blocked_from_the_start_blames_no_link() -> None:
 
 
 async def test_agents_in_trouble_are_told_apart_with_their_zone() -> None:
-    """n4 falls silent, n3 is blocked while it runs, n5 has no agent: each since when, and in which zone."""
     found = Mesh("n1", "n2", "n3", "n4")
     found.zones |= {NodeName(name): ZoneName("b") for name in ("n3", "n4")}
     await found.rounds(10)
