@@ -20,7 +20,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, quote_plus, unquote_plus
 
 import msgspec
@@ -56,6 +56,7 @@ class _Check(msgspec.Struct, rename="camel"):
     prev_check_time: float | None = None
 
 
+_Counts: TypeAlias = Callable[..., bool]  # Whether a metric (and its `check`) is taken from a grid
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _ONE_CHECK: Final = msgspec.json.Decoder(_Check | None)
@@ -64,10 +65,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
-def read_grid(
-    body: bytes | bytearray, *, counts: Callable[..., bool], now_s: float, ahead_s: float = 0.0
-) -> SourceAnswer:
-    """Parse a grid; `counts`: whether a metric (and its `check`) is taken from it, `ahead_s`: of the server's clock.
+def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s: float = 0.0) -> SourceAnswer:
+    """Parse a grid; `ahead_s`: of the server's clock.
 
     Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
     """
@@ -127,13 +126,7 @@ _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; on
 
 
 def _read_check(
-    check: _Check,
-    number: int,
-    found: Found,
-    columns: dict[int, EndpointId],
-    *,
-    counts: Callable[..., bool],
-    ahead_s: float,
+    check: _Check, number: int, found: Found, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
 ) -> Rejection | None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):
@@ -155,7 +148,7 @@ def _read_check(
         return None
     round_trip = reading.kind is CheckKind.ROUND_TRIP
     value = reading.value / 2.0 if round_trip else reading.value
-    found.add(source, target, metric, value, checked_at_s - ahead_s, round_trip=round_trip)
+    found.add((source, target), metric, value, checked_at_s - ahead_s, round_trip=round_trip)
     return None
 
 
@@ -207,7 +200,7 @@ class MaddashSource:
         self._client = HttpClient(settings)
         self.aclose = self._client.aclose
         self._listed: tuple[str, ...] = ()
-        self._answers = LastAnswers(name)
+        self._answers = LastAnswers(name, at_once=settings.in_flight, within_s=ROUND_S)
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read all grids of use; `None`: nothing is new. NetworkSourceError when nothing answered well."""
@@ -219,14 +212,12 @@ class MaddashSource:
         if not grids:
             raise NetworkSourceError(f"{self.name}: {'; '.join(problems) or f'{self._client.url} has no grids'}")
         questions = {f"grid {name!r}": partial(self._ask, name, now_s) for name in grids}
-        at_once = self._settings.in_flight
-        batch = await self._answers.ask(questions, now_s=now_s, at_once=at_once, within_s=ROUND_S, problems=problems)
+        batch = await self._answers.ask(questions, now_s=now_s, problems=problems)
         if batch is None:
             return None
-        table = batch.measurements
-        absent = [metric for metric in METRICS if not any(one.metric is metric for one in table)]
-        said = (*batch.problems, *(f"no grid gives a value of {metric}" for metric in absent))
-        return replace(batch, problems=said)
+        there = {one.metric for one in batch.measurements}
+        absent = (f"no grid gives a value of {metric}" for metric in METRICS if metric not in there)
+        return replace(batch, problems=(*batch.problems, *absent))
 
     async def _list(self) -> list[str]:
         """Learn the names of grids, as far as the settings need them; sentences on what failed."""
@@ -243,10 +234,8 @@ class MaddashSource:
         except NetworkSourceError as error:
             problems.append(str(error))
         patterns = {name for names in named.values() for name in names if _PATTERN.search(name)}
-        unmet = sorted(
-            name for name in patterns if not any(_matches(name, grid, self._listed) for grid in self._listed)
-        )
-        return problems + [f"no grid is called {name!r}" for name in unmet]
+        met = {name for name in patterns if any(_matches(name, grid, self._listed) for grid in self._listed)}
+        return problems + [f"no grid is called {name!r}" for name in sorted(patterns - met)]
 
     def _counts(self, metric: Metric, grid: str, check: str | None = None) -> bool:
         grids, checks = self._settings.grids.get(metric), self._settings.checks.get(metric)
@@ -265,10 +254,8 @@ class MaddashSource:
         counts = partial(self._counts, grid=name)
         work = partial(read_grid, reply.body, counts=counts, now_s=now_s, ahead_s=ahead_s)
         answer = await off_loop(len(reply.body) // _VALUE_BYTES, work)
-        if not ahead_s:
-            return answer
         said = f"the server's clock is about {ahead_s / 60.0:.0f} min ahead of ours: its times are moved back"
-        return replace(answer, problems=(*answer.problems, said))
+        return replace(answer, problems=(*answer.problems, said)) if ahead_s else answer
 
 
 def _matches(name: str, one: str, present: Collection[str]) -> bool:

@@ -81,26 +81,15 @@ class NodeMapping(msgspec.Struct, frozen=True):
             return max(len(names) - most, 0)
 
         doubtful = Counter(one.metric for one in self.ambiguous)
-        return MappedNodes(
-            nodes={
-                metric.value: {
-                    "mapped": len(self.endpoint_of[metric]),
-                    "unmapped": len(self.unmapped[metric]),
-                    "ambiguous": doubtful[metric],
-                }
-                for metric in METRICS
-            },
-            unmapped={metric.value: self.unmapped[metric][:most] for metric in METRICS},
-            ambiguous=self.ambiguous[:most],
-            unknown=self.unknown[:most],
-            unused=self.unused[:most],
-            left_out=LeftOut(
-                unmapped={metric.value: beyond(self.unmapped[metric]) for metric in METRICS},
-                ambiguous=beyond(self.ambiguous),
-                unknown=beyond(self.unknown),
-                unused=beyond(self.unused),
-            ),
-        )
+        unmapped = {metric.value: self.unmapped[metric] for metric in METRICS}
+        nodes = {
+            m.value: {"mapped": len(self.endpoint_of[m]), "unmapped": len(unmapped[m]), "ambiguous": doubtful[m]}
+            for m in METRICS
+        }
+        more = {metric: beyond(names) for metric, names in unmapped.items()}
+        left_out = LeftOut(more, beyond(self.ambiguous), beyond(self.unknown), beyond(self.unused))
+        lists = (self.ambiguous[:most], self.unknown[:most], self.unused[:most])
+        return MappedNodes(nodes, {metric: names[:most] for metric, names in unmapped.items()}, *lists, left_out)
 
 
 def map_nodes(

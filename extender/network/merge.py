@@ -34,20 +34,23 @@ _LOOKED_AT: Final = attrgetter("name", "zone", "addresses", "annotations", "labe
 """What a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
 
 
+class Given(msgspec.Struct, frozen=True):
+    """Everything a matrix is built from."""
+
+    tables: Mapping[str, MeasurementTable]  # source → what it gave last
+    endpoints: tuple[tuple[EndpointInfo, ...], ...]
+    nodes: tuple[Node, ...]
+
+
 def with_probe(
-    probed: MeasurementTable,
-    others: Sequence[MeasurementTable],
-    mapping: NodeMapping,
-    *,
-    nodes: Sequence[NodeName],
-    soft_ttl_s: Ttl,
-    now_s: float,
+    given: Given, mapping: NodeMapping, *, soft_ttl_s: Ttl, now_s: float
 ) -> tuple[MeasurementTable, NodeMapping]:
     """The rows of the probe that count, under the nodes' endpoints, and where each node is measured then.
 
     Cost: O(m log m) for m rows of all tables.
     """
-    known = set(nodes)
+    probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
+    known = {node.name for node in given.nodes}
     endpoint_of = dict(mapping.endpoint_of)
     number: dict[EndpointId, int] = {}  # endpoint → its number in the new table
     keep = np.zeros(len(probed), np.bool_)
@@ -87,14 +90,6 @@ def with_probe(
     return table, replace(mapping, endpoint_of=endpoint_of, unmapped=unmapped)
 
 
-class Given(msgspec.Struct, frozen=True):
-    """Everything a matrix is built from."""
-
-    tables: Mapping[str, MeasurementTable]  # source → what it gave last
-    endpoints: tuple[tuple[EndpointInfo, ...], ...]
-    nodes: tuple[Node, ...]
-
-
 class Built(msgspec.Struct, frozen=True):
     """A matrix and what it was built from."""
 
@@ -116,11 +111,8 @@ def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fal
     tables = {name: table for name, table in given.tables.items() if name != PROBE}
     measured = measured_ends(tables.values())
     mapping = map_nodes(given.nodes, merged(chain(*given.endpoints)), config, measured=measured)
-    if (probed := given.tables.get(PROBE)) is not None:
-        others, names = list(tables.values()), [node.name for node in given.nodes]
-        tables[PROBE], mapping = with_probe(
-            probed, others, mapping, nodes=names, soft_ttl_s=config.soft_ttl_s, now_s=now_s
-        )
+    if PROBE in given.tables:
+        tables[PROBE], mapping = with_probe(given, mapping, soft_ttl_s=config.soft_ttl_s, now_s=now_s)
     zone_ttl_s = config.hard_ttl_s if zone_fallback else None
     zones = _zones(given.nodes, zone_ttl_s)
     same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of

@@ -208,4 +208,4 @@ def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     found.rejected[NO_VALUE] += all(value is None for value in values.values())
     for metric, value in values.items():
         if value is not None:
-            found.add(source, target, metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")
+            found.add((source, target), metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")

@@ -4,14 +4,22 @@ Rule: a preset is what one exporter of a stated version exports by itself; what 
 Values that hide a failure as a number (0 seconds, −1) are left out by the query itself.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
 from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
 from scoring.network.measurement import Metric
 
-_GOLDPINGER: Final = partial(PrometheusQuery, source_label="goldpinger_instance", target_label="host_ip")
-_PINGED: Final = partial(PrometheusQuery, source_label="instance", target_label="ip")
+
+def _links(
+    source: str, target: str, *, loss_unit: Unit = Unit.RATIO, **queries: str
+) -> Mapping[Metric, PrometheusQuery]:
+    """`queries`: by metric; what all exporters call a delay is a round trip in seconds. `source`, `target`: labels."""
+    of = partial(PrometheusQuery, source_label=source, target_label=target)
+    units = {Metric.LOSS: loss_unit, Metric.DELAY: Unit.SECONDS}
+    asked = {Metric(name): query for name, query in queries.items()}
+    return {one: of(query=query, unit=units[one], round_trip=one is Metric.DELAY) for one, query in asked.items()}
 
 
 def _goldpinger_mean(name: str, labels: str = "") -> str:
@@ -24,7 +32,6 @@ def _goldpinger_mean(name: str, labels: str = "") -> str:
 
 # kubenurse's connects to neighbours. Durations count from the start of the request: a connect took the difference of
 # two events. TCP repeats a lost first packet after a second, the next after one or two more.
-_NURSED: Final = partial(PrometheusQuery, source_label="instance")
 _EVENT: Final = (
     "sum by (instance,type)(rate(kubenurse_httpclient_trace_request_duration_seconds_"
     '{kind}{{type=~"path_.+",event="connect_{event}"{within}}}[$window]))'
@@ -35,87 +42,61 @@ _WITHIN_1_S, _WITHIN_2_5_S = (
     _EVENT.format(kind="bucket", event="done", within=f',le=~"{le}"')
     for le in (r"1(\\.0)?", r"2\\.5")  # Prometheus 3 writes 1.0
 )
+_TO_NODE: Final = 'label_replace({}, "target", "$1", "type", "path_(.+)")'
 
 
-def _to_node(query: str) -> str:
-    return f'label_replace({query}, "target", "$1", "type", "path_(.+)")'
-
-
-PRESETS: Final[dict[Preset, dict[Metric, PrometheusQuery]]] = {
+PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
     # UDP where it is switched on, else HTTP between pods: an application's delay, timeouts included, so never mix that
     # with another source. Its histogram begins at 5 ms, therefore sum by count. Older versions go on with the last loss
     # of a pod that is gone: it counts while the pod is pinged.
-    Preset.GOLDPINGER: {
-        Metric.DELAY: _GOLDPINGER(
-            query=f"{_goldpinger_mean('udp_rtt_s')} or "
-            f"""{_goldpinger_mean("response_time_s", '{call_type="ping"}')} unless """
-            "max by (goldpinger_instance,host_ip)(last_over_time(goldpinger_peers_loss_pct[$window]))",
-            unit=Unit.SECONDS,
-            round_trip=True,
-        ),
-        Metric.LOSS: _GOLDPINGER(
-            query="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window])"
-            " and on (goldpinger_instance,host_ip,pod_ip)"
-            ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
-            unit=Unit.PERCENT,
-        ),
-    },
+    Preset.GOLDPINGER: _links(
+        "goldpinger_instance",
+        "host_ip",
+        delay=f"{_goldpinger_mean('udp_rtt_s')} or "
+        f"""{_goldpinger_mean("response_time_s", '{call_type="ping"}')} unless """
+        "max by (goldpinger_instance,host_ip)(last_over_time(goldpinger_peers_loss_pct[$window]))",
+        loss="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window])"
+        " and on (goldpinger_instance,host_ip,pod_ip)"
+        ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
+        loss_unit=Unit.PERCENT,
+    ),
     # kubenurse from 1.13 on. Connects that failed or were repeated are the loss; the seconds that they waited are taken
     # off the delay. Without a bucket of 1 s (its default has one) there is neither.
-    Preset.KUBENURSE: {
-        Metric.LOSS: _NURSED(
-            query=_to_node(f"1 - ({_WITHIN_1_S} or {_STARTED} * 0 unless {_COUNT} > 0) / ({_STARTED} > 0)"),
-            unit=Unit.RATIO,
+    Preset.KUBENURSE: _links(
+        "instance",
+        "target",
+        loss=_TO_NODE.format(f"1 - ({_WITHIN_1_S} or {_STARTED} * 0 unless {_COUNT} > 0) / ({_STARTED} > 0)"),
+        delay=_TO_NODE.format(
+            f"({_SUM} - ({_COUNT} - {_WITHIN_1_S}) - 2 * ({_COUNT} - ({_WITHIN_2_5_S} or {_COUNT})))"
+            f" / ({_COUNT} > 0) - {_START_SUM} / ({_STARTED} > 0)"
         ),
-        Metric.DELAY: _NURSED(
-            query=_to_node(
-                f"({_SUM} - ({_COUNT} - {_WITHIN_1_S}) - 2 * ({_COUNT} - ({_WITHIN_2_5_S} or {_COUNT})))"
-                f" / ({_COUNT} > 0) - {_START_SUM} / ({_STARTED} > 0)"
-            ),
-            unit=Unit.SECONDS,
-            round_trip=True,
-        ),
-    },
+    ),
     # smokeping_prober (SuperQ): ICMP; late answers can make a little less than no loss, which is clamped.
-    Preset.SMOKEPING: {
-        Metric.LOSS: _PINGED(
-            query="1 - sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]))"
-            " / sum by (instance,ip)(rate(smokeping_requests_total[$window]) > 0)",
-            unit=Unit.RATIO,
-        ),
-        Metric.DELAY: _PINGED(
-            query="sum by (instance,ip)(rate(smokeping_response_duration_seconds_sum[$window]))"
-            " / sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]) > 0)",
-            unit=Unit.SECONDS,
-            round_trip=True,
-        ),
-    },
+    Preset.SMOKEPING: _links(
+        "instance",
+        "ip",
+        loss="1 - sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]))"
+        " / sum by (instance,ip)(rate(smokeping_requests_total[$window]) > 0)",
+        delay="sum by (instance,ip)(rate(smokeping_response_duration_seconds_sum[$window]))"
+        " / sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]) > 0)",
+    ),
     # ping_exporter (czerwonk) from 1.0 on, when it went from milliseconds to seconds.
-    Preset.PING_EXPORTER: {
-        Metric.LOSS: _PINGED(query="max by (instance,ip)(avg_over_time(ping_loss_ratio[$window]))", unit=Unit.RATIO),
-        Metric.DELAY: _PINGED(
-            query="max by (instance,ip)(avg_over_time(ping_rtt_mean_seconds[$window]))",
-            unit=Unit.SECONDS,
-            round_trip=True,
-        ),
-    },
+    Preset.PING_EXPORTER: _links(
+        "instance",
+        "ip",
+        loss="max by (instance,ip)(avg_over_time(ping_loss_ratio[$window]))",
+        delay="max by (instance,ip)(avg_over_time(ping_rtt_mean_seconds[$window]))",
+    ),
     # blackbox_exporter, module icmp alone; the site's relabelling sets `source` (which exporter) beside `instance` (the
     # target). A failed probe exports 0 seconds, so the sum is divided by the number of those that succeeded.
-    Preset.BLACKBOX: {
-        Metric.LOSS: PrometheusQuery(
-            query='max by (source,instance)(1 - avg_over_time(probe_success{source!=""}[$window])'
-            ' and ignoring (phase) count_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window]))',
-            unit=Unit.RATIO,
-            target_label="instance",
-        ),
-        Metric.DELAY: PrometheusQuery(
-            query='max by (source,instance)(sum_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window])'
-            ' / ignoring (phase) (sum_over_time(probe_success{source!=""}[$window]) > 0))',
-            unit=Unit.SECONDS,
-            target_label="instance",
-            round_trip=True,
-        ),
-    },
+    Preset.BLACKBOX: _links(
+        "source",
+        "instance",
+        loss='max by (source,instance)(1 - avg_over_time(probe_success{source!=""}[$window])'
+        ' and ignoring (phase) count_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window]))',
+        delay='max by (source,instance)(sum_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window])'
+        ' / ignoring (phase) (sum_over_time(probe_success{source!=""}[$window]) > 0))',
+    ),
     # iperf3_exporter (edgard): one test per scrape, hours apart; gauges stay after it, a failed test exports 0.
     Preset.IPERF3: {
         Metric.THROUGHPUT: PrometheusQuery(
@@ -128,16 +109,12 @@ PRESETS: Final[dict[Preset, dict[Metric, PrometheusQuery]]] = {
         )
     },
     # Cilium's health probes, as long as they are exported per pair of nodes; −1 means none.
-    Preset.CILIUM: {
-        Metric.DELAY: PrometheusQuery(
-            query="max by (source_node_name,target_node_name)(cilium_node_connectivity_latency_seconds"
-            '{protocol="icmp",type="node",address_type="primary"} >= 0)',
-            unit=Unit.SECONDS,
-            source_label="source_node_name",
-            target_label="target_node_name",
-            round_trip=True,
-        )
-    },
+    Preset.CILIUM: _links(
+        "source_node_name",
+        "target_node_name",
+        delay="max by (source_node_name,target_node_name)(cilium_node_connectivity_latency_seconds"
+        '{protocol="icmp",type="node",address_type="primary"} >= 0)',
+    ),
 }
 BY_ADDRESS: Final = frozenset(PRESETS) - {Preset.CILIUM}
 """Presets that name an end once by name and once by address, or by the address of a pod in the host's network."""

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import OUT_OF_RANGE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.answers import OUT_OF_RANGE, EndPair, Found, LastAnswers, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
 from extender.network.presets import aliases_of, queries_of
 from extender.ports import Batch
@@ -102,7 +102,7 @@ class PrometheusSource:
     def _read(
         self, metric: Metric, query: PrometheusQuery, vector: _Vector, clock: _Vector | None, now_s: float
     ) -> Found:
-        times: dict[tuple[str, str], float] = {}
+        times: dict[EndPair, float] = {}
         for series in clock.series() if clock is not None else ():
             ends, time_s = self._ends(series, query), _number(series.value[1])
             if ends is not None and math.isfinite(time_s):
@@ -120,15 +120,16 @@ class PrometheusSource:
             if isinstance(value, str) or at_s is None:
                 found.rejected[value if isinstance(value, str) else "no_time"] += 1
             else:
-                found.add(EndpointId(ends[0]), EndpointId(ends[1]), metric, value, at_s)
+                found.add(ends, metric, value, at_s)
         for alias, name in sorted(self._names.items()):
             found.end(name, alias)
         return found
 
-    def _ends(self, series: _Series, query: PrometheusQuery) -> tuple[str, str] | None:
+    def _ends(self, series: _Series, query: PrometheusQuery) -> EndPair | None:
         labels = (series.metric.get(query.source_label), series.metric.get(query.target_label))
-        source, target = (_without_port(label or "") for label in labels)
-        return (self._names.get(source, source), self._names.get(target, target)) if all(labels) else None
+        ends = (_without_port(label or "") for label in labels)
+        source, target = (EndpointId(self._names.get(end, end)) for end in ends)
+        return (source, target) if all(labels) else None
 
     async def _vector(self, query: str, window_s: int = 0) -> _Vector:
         text = query.replace("$window", f"{window_s}s")

@@ -15,7 +15,7 @@ only the work, and the memory, is that of the measured nodes and one pair of the
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric, Network
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
 TIE_LIMIT = 33.0  # That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points
 UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT  # An unknown value ranks below known ones with the same points
+Names: TypeAlias = Sequence[NodeName]
 
 
 class PairScores(msgspec.Struct, frozen=True):
@@ -284,7 +285,7 @@ class Links(msgspec.Struct, frozen=True):
         return pairs
 
 
-def among(network: NetworkMatrix, names: Sequence[NodeName], score: ScorePolicy) -> Links:
+def among(network: NetworkMatrix, names: Names, score: ScorePolicy) -> Links:
     """Scores of all pairs of `names`, which are different ones. Cost: O(measured² log pairs + n)."""
     own = measured(network, names)
     unmeasured = np.flatnonzero(~own)
@@ -300,11 +301,7 @@ def among(network: NetworkMatrix, names: Sequence[NodeName], score: ScorePolicy)
 
 
 def among_sets(
-    network: NetworkMatrix,
-    names: Sequence[NodeName],
-    sets: Ints,
-    linked: Collection[tuple[int, int]],
-    score: ScorePolicy,
+    network: NetworkMatrix, names: Names, sets: Ints, linked: Collection[tuple[int, int]], score: ScorePolicy
 ) -> Links:
     """`among` for nodes of several sets, of which only those `linked` (both numbers, the lower first) know each other.
 
@@ -337,9 +334,7 @@ def among_sets(
     return Links(kind, kinds - 2, tables[0], tables[1], found.reference_bps)
 
 
-def _scored(
-    network: NetworkMatrix, names: Sequence[NodeName], cells: Sequence[tuple[Ints, Ints]], score: ScorePolicy
-) -> PairScores:
+def _scored(network: NetworkMatrix, names: Names, cells: Sequence[tuple[Ints, Ints]], score: ScorePolicy) -> PairScores:
     """Scores (1, pairs) of all pairs of each of `cells`, row by row, and of a pair that nothing is known of."""
     there, back = [], []
     for rows, columns in cells:
@@ -358,12 +353,7 @@ def _scored(
 
 
 def toward(
-    network: NetworkMatrix,
-    names: Sequence[NodeName],
-    ends: Sequence[NodeName],
-    score: ScorePolicy,
-    *,
-    own: NDArray[np.bool_] | None = None,
+    network: NetworkMatrix, names: Names, ends: Names, score: ScorePolicy, *, own: NDArray[np.bool_] | None = None
 ) -> LinkPoints:
     """Scores of `names` × `ends`; `own`: names measured or among `ends`. Cost: O(measured · ends · log pairs)."""
     if own is None:
@@ -375,7 +365,7 @@ def toward(
     return LinkPoints(found.points[place], found.rank[place], found.reference_bps)
 
 
-def measured(network: NetworkMatrix, names: Sequence[NodeName]) -> NDArray[np.bool_]:
+def measured(network: NetworkMatrix, names: Names) -> NDArray[np.bool_]:
     """Which of `names` have an endpoint for any metric; all, where values are estimated from each node's zone."""
     if network.estimates:
         return np.ones(len(names), np.bool_)

@@ -25,7 +25,7 @@ from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import NodeTable, Policy
 from scoring.model.policy import GangOptions, ScorePolicy, nearest
 from scoring.network.matrix import METRICS, Ints, Metric, NetworkMatrix
-from scoring.score.pairs import measured, pair_scores, representatives
+from scoring.score.pairs import Names, measured, pair_scores, representatives
 
 Rooms: TypeAlias = Mapping[ZoneName, Sequence[int]]  # zone → members of each class that it holds
 Between: TypeAlias = Callable[[ZoneName, ZoneName], float]
@@ -33,7 +33,6 @@ Zones: TypeAlias = Sequence[ZoneName]
 UNKNOWN_DISTANCE_MS = math.inf  # A zone of unknown distance comes after all zones that are known
 MOST_SETS = 2000  # Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty
 Ends: TypeAlias = Mapping[Metric, frozenset[int]]  # metric → indexes of endpoints
-Names: TypeAlias = Sequence[NodeName]
 Crossings: TypeAlias = Mapping[tuple[int, int], Ends]
 """(number of a set of nodes, of a later one) → endpoints that lead across, by measured pairs or as nodes share them"""
 _GRID = 2.0**34
