@@ -32,18 +32,13 @@ class BurstRunner:
     def __init__(self, address: str) -> None:
         self._address = address
         self._has_it: bool | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None  # Of the burst that runs
         self._order: Burst | None = None
         self._output = b""
         self._client_until_s: float | None = None
         self._free_s = float("-inf")
         self._result: dict[str, Any] | None = None
         self._given: dict[str, Any] | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether there is a process."""
-        return self._process is not None
 
     def said(self) -> dict[str, Any]:
         """Fields of a report: whether there is iperf3, and the last result until it was taken."""
@@ -68,19 +63,19 @@ class BurstRunner:
         self._free_s = now_s + PAUSE_S
         self._order, self._output, self._client_until_s = order, b"", None
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - checked numbers and addresses, no shell
+            self.process = subprocess.Popen(  # noqa: S603 - checked numbers and addresses, no shell
                 command(order, self._address), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             self._failed(order, f"iperf3 cannot be started: {error}")
             return
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
 
     def step(self, now_s: float) -> None:
         """Look after the process. Cost: a read that does not wait; nothing without a process."""
-        process, order = self._process, self._order
+        process, order = self.process, self._order
         if process is None or order is None:
             return
         ended = process.poll() is not None
@@ -105,7 +100,7 @@ class BurstRunner:
 
     def close(self) -> None:
         """End the process, if there is one. `timeout` passes the signal on, and kills a second later."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         process.terminate()

@@ -113,13 +113,7 @@ class LastKnown(Generic[_T]):
             self._known.popitem(last=False)
 
     def at(self, now_s: float) -> dict[str, tuple[float, _T]]:
-        """The same with the ages that they have at `now_s`.
-
-        >>> memory = LastKnown[str](kept_s=3600.0)
-        >>> memory.keep({"n2": (5.0, "a link")}, now_s=100.0)
-        >>> memory.at(110.0), memory.at(9999.0)
-        ({'n2': (15.0, 'a link')}, {})
-        """
+        """The same with the ages that they have at `now_s`; what is older than `kept_s` is left out."""
         aged = {key: (round(max(now_s - at_s, 0.0), 1), what) for key, (at_s, what) in self._known.items()}
         return {key: one for key, one in aged.items() if one[0] <= self._kept_s}
 
@@ -206,8 +200,7 @@ class Session:
     def take(self, datagram: bytes, received: int, *, own_error_s: float | None) -> bool:
         """Take an answer that came at `received`; `False`: none to a packet that waits, but repeated, forged or late.
 
-        An answer whose times cannot be makes its packet suspect. `own_error_s`: of our clock; `None`: it is not
-        synchronised.
+        One whose times cannot be makes its packet suspect. `own_error_s`: of our clock; `None`: not synchronised.
         """
         said = packets.read_answer(datagram)
         sent = None if said is None else self._pending.get(said.sender_sequence)

@@ -43,10 +43,7 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error() -> tuple[float, bool]:
-    """(how wrong the clock may be in seconds, whether it is synchronised), as adjtimex(2) says without changing it.
-
-    Not known (another system, a forbidden call): not synchronised.
-    """
+    """(how wrong the clock may be in seconds, whether it is synchronised), as adjtimex(2) says; if it says it."""
     found = _Timex()
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(found))

@@ -137,10 +137,9 @@ class LastAnswers:
     async def ask(
         self, questions: Mapping[str, Question], *, now_s: float, problems: Sequence[str] = ()
     ) -> Batch | None:
-        """Ask, by one task at a time, those that failed last after the others; `None`: all is as it was.
+        """Ask, those that failed last after the others; `None`: all is as it was; one task at a time.
 
-        `problems`: others of the source. Errors: NetworkSourceError, when all fail, as does what is not answered in
-        time.
+        `problems`: others of the source. Errors: NetworkSourceError, when all fail or are not answered in time.
         """
         since_s, left = now_s - FORGET_S, iter(sorted(questions, key=lambda name: self._failed_s.get(name, 0.0)))
         answers = {one: said for one, said in self._answers.items() if one in questions or _newest_s(said) >= since_s}

@@ -66,10 +66,7 @@ _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*"
 
 
 def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s: float = 0.0) -> SourceAnswer:
-    """Parse a grid; `ahead_s`: of the server's clock.
-
-    Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
-    """
+    """Parse a grid. Cost: O(checks). Errors: NetworkSourceError when it is no grid document, or no cell makes sense."""
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
     found = Found(now_s)

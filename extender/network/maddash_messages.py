@@ -111,9 +111,6 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
 
     Statuses 0, 1 and 2 are only colours of a value; all others mean that there is none, even if the message looks like
     one. Numbers are scaled in decimal, so that 8.977Gbps is exactly 8977000000 bit/s.
-
-    >>> read_message("Average throughput is 8.977Gbps", status=0)
-    Reading(kind=<CheckKind.THROUGHPUT: 'throughput'>, value=8977000000.0)
     """
     if not 0 <= status <= 2:
         return _STATUSES.get(status, Rejection.CUSTOM_STATUS if status > 5 else Rejection.UNKNOWN_STATUS)

@@ -45,10 +45,7 @@ class Given(msgspec.Struct, frozen=True):
 def with_probe(
     given: Given, mapping: NodeMapping, *, soft_ttl_s: Ttl, now_s: float
 ) -> tuple[MeasurementTable, NodeMapping]:
-    """The rows of the probe that count, under the nodes' endpoints, and where each node is measured then.
-
-    Cost: O(m log m) for m rows of all tables.
-    """
+    """The probe's rows that count, under the nodes' endpoints, and where nodes are measured then. Cost: O(m log m)."""
     probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
     known = {node.name for node in given.nodes}
     endpoint_of = dict(mapping.endpoint_of)

@@ -74,10 +74,7 @@ _LINK: Final = msgspec.json.Decoder(_Link)
 
 
 def read_mesh(path: Path, *, now_s: float) -> Batch:
-    """Read a mesh file; `age_s` counts back from `now_s`.
-
-    Cost: O(entries). Errors: ConfigError, naming the place and what is accepted there.
-    """
+    """Read a mesh file; `age_s` counts back from `now_s`. Errors: ConfigError, naming place and what is accepted."""
     try:
         with path.open("rb") as file:
             body = file.read(BODY_LIMIT_BYTES + 1)
@@ -87,10 +84,7 @@ def read_mesh(path: Path, *, now_s: float) -> Batch:
 
 
 def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> Batch:
-    """Parse JSON (the text begins with `[`) or YAML; `age_s` counts back from `written_at_s`.
-
-    Errors: ConfigError, which begins with `name`.
-    """
+    """Parse JSON (it begins with `[`) or YAML. Cost: O(entries). Errors: ConfigError, which begins with `name`."""
     if len(body) > BODY_LIMIT_BYTES:
         raise ConfigError(f"{name}: more than {BODY_LIMIT_BYTES} bytes")
     measurements: list[Measurement] = []
@@ -150,11 +144,7 @@ def _links(body: bytes, name: str) -> Iterator[_Link]:
 
 
 def _explained(reason: str) -> str:
-    """Turn "Expected `float` <= 1.0 - at `$.loss_ratio`" into a text that names field and accepted values.
-
-    >>> _explained("Expected `float` <= 1.0 - at `$.loss_ratio`")
-    'loss_ratio: Expected `float` <= 1.0; accepted: a number from 0 to 1, or null'
-    """
+    """Turn "Expected `float` <= 1.0 - at `$.loss_ratio`" into a text that names field and accepted values."""
     what, _, place = reason.partition(" - at `$")
     field = place.rstrip("`").lstrip(".")
     if field in _ACCEPTED:

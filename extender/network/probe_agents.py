@@ -60,10 +60,7 @@ class AgentPods:
         self._known: OrderedDict[str, tuple[float, float, AgentPod | None]] = OrderedDict()
 
     async def find(self, caller: Identity, *, since_s: float) -> AgentPod | None:
-        """The pod of the token that `caller` showed, as of the agent's start; `None`: bound to none that runs.
-
-        Errors: ApiError, ApiUnavailableError.
-        """
+        """The pod that a caller's token is of, as of its agent's start, if it runs. Errors: those of the API."""
         extra = {key: values[0] for key, values in caller.extra if values}
         uid, name = extra.get(POD_UID, ""), extra.get(POD_NAME, "")
         namespace = caller.username.removeprefix(_ACCOUNT).partition(":")[0]
@@ -242,10 +239,7 @@ class Agents:
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], wanted: AbstractSet[NodeName], seed: str
     ) -> tuple[Mapping[NodeName, ZoneName], PeerTurn, AbstractSet[NodeName]]:
-        """What peers are to be assigned by now: among nodes whose agent reports. Nodes that are gone are forgotten.
-
-        Cost: O(agents + links).
-        """
+        """Nodes whose agent reports, and by what peers are assigned; nodes that left go. Cost: O(agents + links)."""
         now_s = self._clock.now_s()
         for node in [node for node in self._agents if node not in zone_of]:
             del self._agents[node]

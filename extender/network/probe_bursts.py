@@ -183,10 +183,7 @@ class Bursts:
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], able: AbstractSet[NodeName], *, interval_s: float
     ) -> BurstQuestion:
-        """End a burst whose time is up, and say what the next pairs depend on; `assign` takes the answer.
-
-        `zone_of`: of all nodes; `able`: those whose agent has iperf3; `interval_s`: between two reports of one agent.
-        """
+        """End a burst whose time is up; what the next pairs depend on, for `assign`. `able`: nodes with iperf3."""
         self._late_s = _LATE_INTERVALS * interval_s
         now_s = self.clock.now_s()
         if self._from_s is None:

@@ -262,16 +262,7 @@ class Alarm(msgspec.Struct, frozen=True):
 def step(
     states: Mapping[Subject, AlarmState], look: LinksLook, *, now_s: float
 ) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
-    """The states after a look, and what to announce. Cost: O(states + degraded).
-
-    >>> found = DegradedLinks("node", "n1", "loss", 4, 4, 0.1, "n1", "n2")
-    >>> bad = LinksLook((found,), frozenset({found.about}), frozenset({"n1"}))
-    >>> states, alarms = step({}, bad, now_s=0.0)
-    >>> alarms
-    []
-    >>> [alarm.since_s for alarm in step(states, bad, now_s=60.0)[1]]
-    [0.0]
-    """
+    """The states after a look, and what to announce. Cost: O(states + degraded)."""
     of: dict[Subject, list[DegradedLinks]] = {}
     for one in look.degraded:
         of.setdefault(one.about, []).append(one)

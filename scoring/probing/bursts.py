@@ -201,16 +201,7 @@ class BurstQuestion(msgspec.Struct, frozen=True):
 
 
 def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s: float) -> NextBurst:
-    """The next pair. `past` is in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest.
-
-    >>> nodes = {"a": "z", "b": "z", "c": "z"}
-    >>> next_burst(BurstView(nodes), [], 24, now_s=0.0)
-    NextBurst(pair=('a', 'b'), reason=<BurstReason.NEW: 'the pair was never measured'>)
-    >>> next_burst(BurstView(nodes), [PastBurst(("a", "b"), 0.0, 1e9)], 24, now_s=9.0).pair
-    ('a', 'c')
-    >>> next_burst(BurstView(nodes, with_gangs={"a", "b"}), [], 24, now_s=0.0).reason
-    <BurstReason.GANGS: 'gangs are on the nodes'>
-    """
+    """The next pair. `past` is in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest."""
     known = history(view.zone_of, past, now_s=now_s)
     idle = view.zone_of.keys() - view.with_gangs
     free = {node for node in idle if known.used[node] < a_day}

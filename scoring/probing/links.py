@@ -40,13 +40,7 @@ class Attendance(NamedTuple):
     last_s: float
 
     def after(self, now_s: float, *, interval_s: float, suspect_ratio: float) -> "Attendance":
-        """With one more report.
-
-        >>> Attendance(0.0, 20.0).after(30.0, interval_s=10.0, suspect_ratio=0.0)
-        Attendance(good_since_s=0.0, last_s=30.0)
-        >>> Attendance(0.0, 20.0).after(60.0, interval_s=10.0, suspect_ratio=0.0)
-        Attendance(good_since_s=60.0, last_s=60.0)
-        """
+        """With one more report."""
         late = now_s - self.last_s > LATE_INTERVALS * interval_s or suspect_ratio > SUSPECT_RATIO
         return Attendance(now_s if late else self.good_since_s, now_s)
 
@@ -126,14 +120,7 @@ class LinkValue(NamedTuple):
 
 
 def link_value(near: LinkState | None, far: LinkState | None) -> LinkValue | None:
-    """The direction from `near`'s end to `far`'s, by the packets of both; `None`: neither end knows anything.
-
-    >>> near = LinkState(0.0).with_window(LinkWindow(0.0, 10.0, sent=100, lost=2, lost_out=2, lost_back=0, rtt_ms=1.0))
-    >>> link_value(near, None)
-    LinkValue(measured_at_s=10.0, loss_ratio=0.02, delay_ms=0.5)
-    >>> link_value(None, near)
-    LinkValue(measured_at_s=10.0, loss_ratio=0.0, delay_ms=0.5)
-    """
+    """The direction from `near`'s end to `far`'s, by the packets of both; `None`: neither end knows anything."""
     if near is None and far is None:
         return None
     at_s = max(one.at_s for one in (near, far) if one is not None)

@@ -53,11 +53,7 @@ def assign_peers(
     wanted: AbstractSet[NodeName] = frozenset(),
     most: int = ZONE_PEERS,
 ) -> dict[NodeName, tuple[NodeName, ...]]:
-    """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`), n nodes.
-
-    >>> assign_peers({"a": "z", "b": "z", "c": "z"}, PeerTurn(0))
-    {'a': ('b', 'c'), 'b': ('a', 'c'), 'c': ('a', 'b')}
-    """
+    """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`)."""
     nodes_of: dict[ZoneName, list[NodeName]] = {}  # zone → its nodes, sorted
     for node in sorted(zone_of):
         nodes_of.setdefault(zone_of[node], []).append(node)
@@ -174,10 +170,7 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: PeerTu
 
 
 def _gateway(hashes: _Hashes, used: Ints, label: str) -> int | None:
-    """The place of the node that is nearest to the label and can take one more peer; `None`: none can.
-
-    A gateway stays the same when others come and go.
-    """
+    """The place of the node nearest to the label that can take one more peer: it stays when others come and go."""
     able = np.flatnonzero(used < GATEWAY_PEERS)
     return int(able[(hashes[able] ^ np.uint64(_hash(label))).argmin()]) if len(able) else None
 
@@ -193,15 +186,6 @@ def of_gateways(
     Why: values of former gateways would show a fault of an uplink as long as they are kept, and would hide the next
     one. Loss and delay between two zones count for `keep_s` after those that were measured last there; what a clock
     that was set back left in the future counts as measured now, and pushes nothing out.
-
-    >>> from scoring.network.measurement import Measurement
-    >>> table = MeasurementTable.of(
-    ...     Measurement(one, "b", Metric.LOSS, loss, at_s) for one, loss, at_s in (("a1", 0.1, 0.0), ("a2", 0.0, 90.0))
-    ... )
-    >>> [row.source for row in of_gateways(table, {"a1": "a", "a2": "a", "b": "b"}, now_s=90.0, keep_s=60.0)]
-    ['a2']
-    >>> len(of_gateways(table, {"a1": "a", "a2": "a", "b": "a"}, now_s=90.0, keep_s=60.0))
-    2
     """
     zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
     zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)

@@ -92,11 +92,6 @@ def pair_scores(
     """Score every pair. `forward` is (n, m); `backward` the opposite direction, (m, n); `None`: forward itself (n = m).
 
     Cost: O(n·m). Errors: ValueError when the shapes do not match, or when a weight or the reference cannot be used.
-
-    >>> def value(x): return np.array([[np.nan, x], [x, np.nan]])
-    >>> block = Block(value(0.01), value(10.0), value(50e6), value(0.0), value(0.0), value(0.0), np.eye(2, dtype=bool))
-    >>> pair_scores(block, None, ScorePolicy(reference_bps=100e6)).points.tolist()
-    [[100.0, 60.0], [60.0, 100.0]]
     """
     back = forward if backward is None else backward
     if back.same.shape != forward.same.shape[::-1]:

@@ -93,12 +93,6 @@ def fewest_zones(
     `counts`: members wanted of each class; `home`: zones that the gang is in already, part of every set. Classes may
     compete for the same nodes, so the caller may need the next set. Where one number of zones has more than `MOST_SETS`
     sets, it ends with one set that is grown zone by zone. Cost: O(sets · zones²). Source: PAPERS N1, our spill rule.
-
-    >>> rooms = {ZoneName("A"): [2], ZoneName("B"): [2], ZoneName("C"): [2]}
-    >>> next(fewest_zones(rooms, [4], between=lambda a, b: 9.0 if {a, b} == {"A", "C"} else 1.0))
-    ('A', 'C')
-    >>> list(fewest_zones(rooms, [7], between=lambda a, b: 1.0))
-    []
     """
     fixed = tuple(sorted(zone for zone in home if zone in rooms))
     others = sorted(zone for zone, room in rooms.items() if any(room) and zone not in fixed)
