@@ -104,17 +104,19 @@ def map_nodes(
     `measured` restricts the candidates of a metric to endpoints that have values of it, which distinguishes the delay
     host of a site from its throughput host; `None`: all count. Cost: O(nodes + names of endpoints), in any order.
     """
-    known_nodes = [_KnownNode.of(node) for node in sorted(nodes, key=lambda node: node.name)]
+    known_nodes = []
+    for node in sorted(nodes, key=lambda node: node.name):
+        names = dict.fromkeys(canonical(name) for name in (node.name, *node.addresses))
+        known_nodes.append(_KnownNode(node, tuple(filter(None, names)), dict(node.annotations), dict(node.labels)))
     searches = []
     for metric in METRICS:
         candidates = [one for one in endpoints if measured is None or one.id in measured.get(metric, ())]
-        search = _Search(metric, _Index(candidates), config)
-        search.run(known_nodes)
-        searches.append(search)
+        searches.append(_Search(metric, candidates, config))
+        searches[-1].run(known_nodes)
     used = {endpoint for search in searches for endpoint in search.found.values()}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
-        unmapped={search.metric: search.unmapped(known_nodes) for search in searches},
+        unmapped={search.metric: search.unmapped for search in searches},
         ambiguous=tuple(one for search in searches for _, one in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
         unused=tuple(sorted({one.id for one in endpoints} - used)),
@@ -133,24 +135,6 @@ class _KnownNode(NamedTuple):
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
 
-    @classmethod
-    def of(cls, node: Node) -> "_KnownNode":
-        names = dict.fromkeys(canonical(name) for name in (node.name, *node.addresses))
-        return cls(node, tuple(name for name in names if name), dict(node.annotations), dict(node.labels))
-
-
-class _Index:
-    def __init__(self, endpoints: Sequence[EndpointInfo]) -> None:
-        by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
-        by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
-        self.ids = {one.id: frozenset((one.id,)) for one in endpoints}
-        for one in endpoints:
-            for name in {canonical(name) for name in (one.id, *one.aliases)}:
-                by_name[name].add(one.id)
-                by_host[host_of(name)].add(one.id)
-        self.by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
-        self.by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
-
 
 @lru_cache(maxsize=64)
 def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
@@ -158,29 +142,36 @@ def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
 
 
 class _Search:
-    def __init__(self, metric: Metric, index: _Index, config: NetworkSettings) -> None:
+    def __init__(self, metric: Metric, endpoints: Sequence[EndpointInfo], config: NetworkSettings) -> None:
         self.metric = metric
         self.found: dict[NodeName, EndpointId] = {}
+        self.unmapped: tuple[NodeName, ...] = ()
         self.doubtful: dict[NodeName, AmbiguousNode] = {}
         self.unknown: list[str] = []
-        self._index = index
         self._config = config
+        by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
+        by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
+        self._ids = {one.id: frozenset((one.id,)) for one in endpoints}
+        for one in endpoints:
+            for name in {canonical(name) for name in (one.id, *one.aliases)}:
+                by_name[name].add(one.id)
+                by_host[host_of(name)].add(one.id)
+        self._by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
+        self._by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
 
     def run(self, nodes: Sequence[_KnownNode]) -> None:
         rest = []
         for node in nodes:
             if self._stated(node):
                 continue
-            sets = [self._index.by_name[name] for name in node.names if name in self._index.by_name]
+            sets = [self._by_name[name] for name in node.names if name in self._by_name]
             candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
             self._settle(node, candidates, "its name and addresses belong to several endpoints")
             if not candidates:
                 rest.append(node)
         self._same_host(rest)
-
-    def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
         known = self.found.keys() | self.doubtful.keys()
-        return tuple([one.node.name for one in nodes if one.node.name not in known])
+        self.unmapped = tuple([one.node.name for one in nodes if one.node.name not in known])
 
     def _stated(self, node: _KnownNode) -> bool:
         """Whether an operator says where the node is measured: what is said first counts."""
@@ -196,8 +187,8 @@ class _Search:
         if not text:
             return False
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
-        candidates = self._index.ids.get(EndpointId(text)) or self._index.by_name.get(canonical(text), frozenset())
-        if not candidates and self._index.ids:
+        candidates = self._ids.get(EndpointId(text)) or self._by_name.get(canonical(text), frozenset())
+        if not candidates and self._ids:
             self.unknown.append(f"node {one.name}: the {where} names {shown}: no endpoint of {metric} has this name")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
@@ -208,7 +199,7 @@ class _Search:
         claims: dict[EndpointId, list[NodeName]] = {}
         for node in nodes:
             hosts = [host_of(name) for name in node.names]
-            others = [self._index.by_host.get((host, not domain), frozenset()) for host, domain in hosts]
+            others = [self._by_host.get((host, not domain), frozenset()) for host, domain in hosts]
             candidates = frozenset[EndpointId]().union(*others) - taken
             if len(candidates) == 1:
                 claims.setdefault(next(iter(candidates)), []).append(node.node.name)

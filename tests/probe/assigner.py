@@ -40,15 +40,8 @@ class Assigner:
             self._came.notify_all()
         others = {node: address for node, address in self.addresses.items() if node != report["node"]}
         peers = [{"node": node, "address": address, "port": self.port} for node, address in others.items()]
-        return json.dumps(
-            {
-                "interval_s": self.interval_s,
-                "packet_interval_s": 0.1,
-                "peers": peers,
-                "reflect_for": list(others.values()),
-                **self.more,
-            }
-        ).encode()
+        orders = {"interval_s": self.interval_s, "packet_interval_s": 0.1, "peers": peers}
+        return json.dumps({**orders, "reflect_for": list(others.values()), **self.more}).encode()
 
     def refuse(self, body: bytes) -> bytes:
         with self._came:

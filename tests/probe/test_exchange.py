@@ -102,14 +102,8 @@ def test_a_post_that_takes_too_long_is_broken_off(token: Path) -> None:
 PEER = {"node": "n2", "address": "10.0.0.2", "port": 8862}
 WHOLE = {"interval_s": 10.0, "packet_interval_s": 0.1, "peers": [PEER], "reflect_for": ["10.0.0.2"]}
 BURST = {
-    "id": "b1",
-    "server": True,
-    "address": "10.0.0.2",
-    "port": 8863,
-    "seconds": 3.0,
-    "size_bytes": 5,
-    "wait_s": 9.0,
-}
+    "id": "b1", "server": True, "address": "10.0.0.2", "port": 8863, "seconds": 3.0, "size_bytes": 5, "wait_s": 9.0
+}  # fmt: skip
 
 
 def test_an_assignment() -> None:

@@ -144,7 +144,7 @@ VARIATIONS: dict[str, Callable[[Grid], Grid]] = {
 
 @pytest.mark.parametrize("change", VARIATIONS.values(), ids=VARIATIONS)
 async def test_the_same_values_however_they_are_written(change: Callable[[Grid], Grid]) -> None:
-    """Any names, numbers and units: `test_fuzz`, `test_messages`."""
+    """Any names, numbers and units: `test_messages`."""
     grids = {f"Lab 100% A+B / v4 {key}": change(json.loads(recorded.body(file))) for key, file in RECORDED.items()}
     recorded.agree((await read(grids)).measurements)
 
