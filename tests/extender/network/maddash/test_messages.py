@@ -134,7 +134,9 @@ def test_long_messages_are_cheap() -> None:
 
 # Names
 
-ODD = ["a b", *"a+b 100% a/b %2F a%20b 2001:db8::1 fe80::1%eth0 Zürich 北京 a&b=c?d#e ps-1.x".split()]
+ODD = [
+    "a b", "a+b", "100%", "a/b", "%2F", "a%20b", "2001:db8::1", "fe80::1%eth0", "Zürich", "北京", "a&b=c?d#e", "ps-1.x"
+]  # fmt: skip
 NAMES = st.one_of(
     st.sampled_from(ODD),
     st.ip_addresses().map(str),
