@@ -273,7 +273,7 @@ def test_turning_a_rectangle_turns_the_scores(there: Block, back: Block, policy:
 @pytest.mark.slow
 @given(blocks(3), score_policies(), st.sampled_from(sorted(BETTER)), st.tuples(st.integers(0, 2), st.integers(0, 2)))
 def test_a_better_link_lowers_nobody(block: Block, policy: ScorePolicy, name: str, at: tuple[int, int]) -> None:
-    """With a fixed reference rate; loss and delay points depend on no other link's, but neutral ones, which can rise."""
+    """With a fixed reference rate; loss and delay points depend on no other link, but neutral ones, which can rise."""
     column = getattr(block, name).copy()
     assume(not np.isnan(column[at]))
     column[at] *= BETTER[name]
