@@ -136,8 +136,7 @@ def command(order: Burst, own: str) -> list[str]:
 def figures(output: bytes) -> dict[str, Any]:
     """Bits per second of a client's JSON, to the server (`sent_bps`) and from it; or `error`.
 
-    A burst of all its bytes has figures of the receivers. One that its time ended has none from the server: then the
-    intervals count, without the first, in which buffers fill.
+    They are the receivers'. A burst that its time ended has none: its intervals count, but the first (buffers fill).
     """
     try:
         said = json.loads(output)

@@ -25,9 +25,7 @@ _LATENCY_WINDOW_S: Final = 900  # Loss and delay are taken from the tests of thi
 _THROUGHPUT_WINDOW_S: Final = 93_600  # The same for throughput: tests run hours apart
 
 
-def search_body(
-    kind: str, settings: OpenSearchSettings, *, after: Mapping[str, str | None] | None, timeout: str
-) -> dict[str, Any]:
+def search_body(kind: str, settings: OpenSearchSettings, *, after: Mapping[str, str | None] | None) -> dict[str, Any]:
     """One page of a kind of tests, by pair of ends, which `test.spec` names; else, for the source, `meta`."""
     window_s = _THROUGHPUT_WINDOW_S if kind == "throughput" else _LATENCY_WINDOW_S
     wanted: list[dict[str, Any]] = [
@@ -42,52 +40,32 @@ def search_body(
     if kind == "throughput":
         matching["must_not"] = [{"term": {"test.spec.udp": True}}]  # sent at a chosen rate: no limit of the link
     ends = {
-        "source": "test.spec.source.keyword",
-        "target": "test.spec.dest.keyword",
-        "source_host": "meta.source.hostname.keyword",
-        "target_host": "meta.destination.hostname.keyword",
-    }
-    grouped: dict[str, Any] = {
-        "size": PAGE_PAIRS,
-        "sources": [{key: {"terms": {"field": name, "missing_bucket": True}}} for key, name in ends.items()],
-    }
+        "source": "test.spec.source", "target": "test.spec.dest",
+        "source_host": "meta.source.hostname", "target_host": "meta.destination.hostname",
+    }  # fmt: skip
+    terms = [{key: {"terms": {"field": f"{name}.keyword", "missing_bucket": True}}} for key, name in ends.items()]
+    grouped: dict[str, Any] = {"size": PAGE_PAIRS, "sources": terms}
     if after is not None:
         grouped["after"] = dict(after)
     return {
-        "size": 0,
-        "track_total_hits": False,
-        "timeout": timeout,
-        "query": {"bool": matching},
-        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind, settings)}},
-    }
+        "size": 0, "track_total_hits": False, "timeout": settings.server_timeout, "query": {"bool": matching},
+        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind)}},
+    }  # fmt: skip
 
 
-def _figures(kind: str, settings: OpenSearchSettings) -> dict[str, Any]:
-    figures: dict[str, Any] = {
-        "at": {"max": {"field": "pscheduler.start_time"}},
-        "last": {
-            "top_hits": {
-                "size": 1,
-                "sort": [{"pscheduler.start_time": "desc"}],
-                "_source": [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")],
-            }
-        },
-    }
+def _figures(kind: str) -> dict[str, Any]:
+    names = [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")]
+    newest = {"size": 1, "sort": [{"pscheduler.start_time": "desc"}], "_source": names}
+    figures: dict[str, Any] = {"at": {"max": {"field": "pscheduler.start_time"}}, "last": {"top_hits": newest}}
     if kind == "throughput":
         return figures | {"throughput": {"percentiles": {"field": "result.throughput", "percents": [50]}}}
-    figures |= {
-        "lost": {"sum": {"field": "result.packets.lost"}},
-        "sent": {"sum": {"field": "result.packets.sent"}},
-        "loss": {"avg": {"field": "result.packets.loss"}},
-    }
+    packets = {"lost": "sum", "sent": "sum", "loss": "avg"}
+    figures |= {name: {how: {"field": f"result.packets.{name}"}} for name, how in packets.items()}
     if kind == "rtt":
         return figures | {"delay": {"avg": {"field": "result.rtt.mean"}}}
     width = {"field": "test.spec.bucket-width", "missing": DEFAULT_WIDTH_S}
-    return figures | {
-        "delay": {"avg": {"field": "result.latency.median"}},
-        "narrowest": {"min": width},
-        "widest": {"max": width},
-    }
+    figures["delay"] = {"avg": {"field": "result.latency.median"}}
+    return figures | {"narrowest": {"min": width}, "widest": {"max": width}}
 
 
 MAX_PAGES: Final = 200  # Most pages of one question; with 1,000 pairs each 200,000 pairs
@@ -160,7 +138,7 @@ class OpenSearchSource:
         problems = []
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
-            body = search_body(kind, self._settings, after=after, timeout=self._settings.server_timeout)
+            body = search_body(kind, self._settings, after=after)
             where = f"{self.client.url}: {kind} tests: the answer is"
             page = decoded(_PAGE, (await self.client.ask("POST", path, json=body)).body, f"{where} not a search result")
             if page.timed_out:

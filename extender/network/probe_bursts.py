@@ -113,7 +113,7 @@ class BurstRecords:
 
 
 PORTS: Final = range(8863, 8871)  # TCP, for NetworkPolicy: one at random for each burst
-_LATE_INTERVALS: Final = 2.5
+_LATE_INTERVALS: Final = 2.5  # An agent that does not report for so long is not waited for
 _SERVER_FIRST_S: Final = 1.0  # The server listens long before the client asks
 _REPORT_S: Final = 0.3  # An agent that is to report in so many seconds does so at most so much later
 _PAUSE_S: Final = 6.0  # Between two bursts of one node; its agent refuses one within 5 s of the last
@@ -165,7 +165,6 @@ class Bursts:
     count: Callable[[str], None] = lambda _: None  # Of each outcome
 
     def __post_init__(self) -> None:
-        self._late_s = 0.0  # An agent that does not report for so long is not waited for
         self._run_s = _START_S + self.options.seconds + 2.0 * _SOON_S  # From the client's order to the end
         # From the beginning of one burst to that of the next, if all agents report when they are asked to
         self._turn_s = _SERVER_FIRST_S + self.options.seconds + _SOON_S + 2.0 * _REPORT_S
@@ -184,7 +183,6 @@ class Bursts:
         self, zone_of: Mapping[NodeName, ZoneName], able: AbstractSet[NodeName], *, interval_s: float
     ) -> BurstQuestion:
         """End a burst whose time is up; what the next pairs depend on, for `assign`. `able`: nodes with iperf3."""
-        self._late_s = _LATE_INTERVALS * interval_s
         now_s = self.clock.now_s()
         if self._from_s is None:
             self._from_s = now_s + self._run_s
@@ -197,11 +195,8 @@ class Bursts:
         self._disturbed = {node: at_s for node, at_s in self._disturbed.items() if at_s >= now_s - self._run_s}
         self._free = {node: at_s for node, at_s in self._free.items() if at_s >= now_s}
         view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self.with_gangs(), self.first())
-        self._coming = [
-            one
-            for one in self._coming
-            if one.since_s > now_s - self._late_s and view.zone_of.keys() - view.with_gangs >= {*one.pair}
-        ]
+        idle, late_s = view.zone_of.keys() - view.with_gangs, now_s - _LATE_INTERVALS * interval_s
+        self._coming = [one for one in self._coming if one.since_s > late_s and idle >= {*one.pair}]
         self._turn()
         past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
         count = min(_CHOSEN, math.ceil(2.0 + interval_s / self._turn_s) - len(self._coming))
@@ -334,19 +329,15 @@ class Bursts:
 
     def forget(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
-        self._from_s = self._running = self._reason = None
-        for kept in (self._past, self._values, self._disturbed, self._coming, self._free):
-            kept.clear()
-        self.records = BurstRecords()
+        self.__post_init__()
 
     def _end(self, outcome: str, rates: Mapping[tuple[NodeName, NodeName], float] = MappingProxyType({})) -> None:
         """`rates`: (from, to) → bits a second."""
         one, self._running, now_s = self._running, None, self.clock.now_s()
-        if one is not None:
-            out, back = (one.client, one.server), (one.server, one.client)
-            began_s = self._past[-1].at_s
-            self.records.add(EndedBurst(one.id, one.server, one.client, began_s, rates.get(out), rates.get(back)))
-            self._free.update(dict.fromkeys((one.server, one.client), now_s + _PAUSE_S))
-        if one is not None and one.client_at_s is not None and outcome != "lapsed":
-            self._disturbed.update(dict.fromkeys((one.server, one.client), now_s))
+        assert one is not None
+        pair, began_s = (one.server, one.client), self._past[-1].at_s
+        self.records.add(EndedBurst(one.id, *pair, began_s, rates.get(pair[::-1]), rates.get(pair)))
+        self._free.update(dict.fromkeys(pair, now_s + _PAUSE_S))
+        if one.client_at_s is not None and outcome != "lapsed":
+            self._disturbed.update(dict.fromkeys(pair, now_s))
         self.count(outcome)
