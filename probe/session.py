@@ -1,13 +1,10 @@
 """A sender's session with one peer, the windows and figures that it gives, and what an agent keeps of both.
 
-A window that netgang did not take is merged with the next. Units: packets, milliseconds. Agents keep what netgang knew
-when it answered last: it has no database, and a leader that fails cannot hand over. Kept are:
-- at most `MOST_WINDOWS` of a link, about a minute of failing exchanges, the newest. If netgang took a report and its
-  answer was lost, windows are reported twice, which does not distort ratios and percentiles;
-- of links, and of bursts, those `MOST` that were heard of last.
+A window that netgang did not take is merged with the next; the newest `MOST_WINDOWS` of a link are kept. If netgang
+took a report and its answer was lost, windows are reported twice, which does not distort ratios and percentiles. As
+netgang has no database, agents keep what it knew when it answered last: of `MOST` links, and of `MOST` bursts.
 
 A packet's fate is decided once for each window (`close`), in the order of sending:
-
 1. answered: counted with its round trip, without the time that it lay in the reflector;
 2. suspect: the agent may have spoilt it (`probe.prober` says when), or the answer cannot be; or the reflector began
    again at zero before the next answer, so it restarted or its own socket was full;

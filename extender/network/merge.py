@@ -1,12 +1,10 @@
-"""Make one matrix of what all sources gave, the newest value of each, and say how much of the mesh is known.
+"""Make one matrix of what all sources gave, the newest value of each; the same content is the same matrix.
 
 Rules for pairs that netgang's own probe measures too:
 - A value of another source (perfSONAR) goes first while it is within the soft TTL; past it the newer value counts.
-- A node that other sources measure at an endpoint of its own keeps it, and the probe's values are of that endpoint. A
-  node without one is measured at its own name. A node that shares its endpoint with others (one host for a site) is
-  measured there, and the probe's values of that metric are left out.
-
-The same content is the same matrix.
+- A node that other sources measure at an endpoint of its own keeps it, for the probe's values too. A node without one
+  is measured at its own name. A node that shares its endpoint with others (one host for a site) is measured there, and
+  the probe's values of that metric are left out.
 """
 
 from collections import Counter

@@ -1,20 +1,16 @@
 """A mesh file, links and their measured values as JSON or YAML: read strictly, and read again whenever it changes.
 
-Rule: nothing is guessed; an entry that is wrong in any way refuses the whole file, and the text names the entry's index
-(from 0), the field and what is accepted.
-
 A file is a list of entries, one per direction:
 
     [{"source": "node1", "target": "node2", "loss_ratio": 0.001, "delay_ms": 0.3, "throughput_bps": 1e8, "age_s": 60}]
 
 Values may be null or absent (not measured). `age_s` counts back from the moment the file was written; `measured_at`
-(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people:
-what `netgang network --json` prints is a mesh file.
+(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people.
+An entry that is wrong in any way refuses the whole file, and the text names its index, the field and what is accepted.
 
 A mounted ConfigMap (a symlink that is exchanged), a `rename` and an editor that writes in place must be noticed, and
-none may give half a file; and a file system may hang. Rule: the event loop never waits for a file, which has a thread
-of its own (`_beside`); the identity (device, inode, size, mtime) is taken from the opened file and compared before and
-after reading; a file that cannot be used is an error as long as it is there.
+none may give half a file: the identity (device, inode, size, mtime) is taken from the opened file and compared before
+and after reading. A file system may hang: the event loop never waits for a file, which has a thread (`_beside`).
 """
 
 import asyncio

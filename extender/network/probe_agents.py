@@ -2,16 +2,14 @@
 
 Rules:
 - Any holder of an agent's token could speak for any node. So the token's user names the pod
-  (`authentication.kubernetes.io/pod-uid`), which is read once for each start of its agent, and only its
-  `spec.nodeName` counts.
+  (`authentication.kubernetes.io/pod-uid`), read once for each start of its agent, and only its `spec.nodeName` counts.
 - An agent is given a peer only after the peer's agent got the order to reflect for it, and that order stands until the
   agent got the order to stop measuring: otherwise the first and last packets of a link would look lost.
 - A report is refused whole, and counted, where it repeats an earlier one, comes too soon, begins in the future, or says
-  what no agent can have counted.
-- What is said about a link that was not assigned is left out. A window counts once the agent at the link's other end
-  has reported after it (`scoring.probing.links.Attendance`).
-- Until an agent got its first answer, and its peer too, a link without any answer has no value: a NetworkPolicy that
-  blocks the probe's port is no dead network.
+  what no agent can have counted. What it says of a link that was not assigned is left out.
+- A window counts once the agent at the link's other end has reported after it (`scoring.probing.links.Attendance`).
+  Until that agent and this one got a first answer, a link without any has no value: a NetworkPolicy that blocks the
+  probe's port is no dead network.
 - A new leader asks each agent to go on and to send again what it measured, with what the last leader knew of its links.
 - Memory is bounded by the nodes of the cluster, each with at most `MOST_LINKS` links.
 """

@@ -1,21 +1,15 @@
 """Bursts of throughput: one at a time, each given to both agents; the client's result counts, or the burst lapses.
 
 Rules:
-- The next pairs are chosen ahead, so that their agents are asked to report when their turn comes (`due_in_s`): a burst
-  begins as soon as the last one ended, and not after two more reports. A pair whose agents were not asked yet waits.
+- The next pairs are chosen ahead, so that their agents are asked to report when their turn comes (`due_in_s`).
 - The server gets its order first, the client a second later at the earliest and only if no gang came to the nodes
   meanwhile; each with its report. A burst that is not done by its limit lapses.
 - A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `MAX_BPS`.
 - A leader begins its first burst once the last one of another leader must have ended.
 - While a burst may run, its two agents say nothing of other links (`disturbs`): it fills their queues.
-- Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values.
-
-netgang has no database: both agents of a burst keep it, and tell the next leader (`BurstRecords`), or the day's count
-would begin again and throughput be unknown for hours. Rules:
-- The answer to an agent has the bursts of its node that ended since the answer before the last: one lost answer loses
-  none.
-- A burst counts for a new leader once both of its agents have said the same of it, so that neither can invent one.
-  What one alone has said is forgotten after `_CLAIMS_S`.
+- netgang has no database: both agents of a burst tell the next leader of it (`BurstRecords`), or the day's count would
+  begin again. An answer to an agent has the bursts of its node that ended since the answer before the last: one lost
+  answer loses none. A burst counts once both agents have said the same of it, so that neither can invent one.
 """
 
 import logging

@@ -1,17 +1,15 @@
 """Measured properties of links between endpoints, and how nodes find theirs.
 
 Why an index of pairs, sorted by (from, to), and no square matrix: at 5,000 nodes a dense matrix of three metrics and
-their ages is 600 MB, while sites measure inside a zone and between a few gateways. Rule: NaN means *unknown*; direction
-is kept (row = from, column = to) and becomes one value only in `scoring.score.pairs`.
+their ages is 600 MB, while sites measure inside a zone and between a few gateways. NaN means *unknown*; direction is
+kept (row = from, column = to) and becomes one value only in `scoring.score.pairs`.
 
-A link without a measurement is better guessed from those between some nodes of both zones than from the whole mesh; and
-a node with a bad interface is bad to all, so what its measured links have in common says most (`Medians`). Rules:
-- The worse of what is typical of both ends: the median of an end's measured links to the other's zone, of an even count
-  the better middle one, because the bad one of two links may be bad by its other end. An end with fewer than `LEAST`
-  such links has the median over the measured pairs of the two zones.
-- An estimate is a hundredth worse than that (`CAUTION`): of two links that look alike the measured one goes first.
-- Per metric and direction; values past the hard TTL do not count, and an endpoint that serves nodes of several zones
-  belongs to none.
+What a link without a measurement is taken for (`Medians`), per metric and direction, of values within the hard TTL:
+- The worse of what is typical of both ends, as a bad interface is bad to all: the median of an end's measured links to
+  the other's zone, of an even count the better middle one, because the bad one of two links may be bad by its other
+  end. An end with fewer than `LEAST` such links has the median over the measured pairs of the two zones.
+- A hundredth worse than that (`CAUTION`): of two links that look alike the measured one goes first.
+- An endpoint that serves nodes of several zones belongs to none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

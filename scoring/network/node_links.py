@@ -1,21 +1,14 @@
-"""Measured links between nodes, without estimates; which nodes and zones have bad ones now, and when to announce that.
+"""Measured links between nodes; which nodes and zones have bad ones now, and when to announce that.
 
-Why not the matrix itself: it knows endpoints, and people ask which node, and which zone. Rule: an endpoint that several
-nodes share (one host for a site) stands for the first of them by name; links between endpoints of no node are left out.
-
-Why not a list of bad links: one bad node makes as many as it has neighbours, and one switch all of a zone. Rules:
-- A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of
-  its zone and a millisecond above it. Links between zones do not count, because distance makes their delay.
+An endpoint that several nodes share (one host for a site) stands for the first of them by name. Rules:
+- A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of its zone and a
+  millisecond above it. Links between zones do not count, because distance makes their delay.
 - A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
-  explain the bad links: one after the other, each time the one with most bad links that are left, and its links count
-  for no other node (a greedy vertex cover). A node is bad if half of its links are, and at least three.
-- What is worse than half of that is *uncertain*: it keeps the last word. The caller leaves out old values; what is not
-  measured is neither good nor bad.
+  explain the bad links (a greedy vertex cover): one after the other, each time the one with most bad links that are
+  left, if these are half of its links, and at least three.
+- What is worse than half of that is *uncertain*: like what is not measured, it changes nothing.
 - Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
-  subject are at least `QUIET_S` apart, and only what is still so is announced then. What is uncertain or not measured
-  changes nothing. At most `MOST` at one look, the others at the next.
-
-Pure: the same looks give the same alarms. Bounded by the subjects that are bad, or were announced within `QUIET_S`.
+  subject are at least `QUIET_S` apart, and only what is still so is announced then. At most `MOST` at one look.
 """
 
 from collections.abc import Iterator, Mapping

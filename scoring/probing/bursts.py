@@ -5,12 +5,12 @@ Why so few: a burst fills a link for seconds, and no job is to pay for that. Rul
   in at most `a_day` bursts.
 - A link is slow below half the median of its zone, or half the upper quartile between zones, because one slow uplink
   makes two of the three links between three zones slow; that between two zones is compared with those inside them. Its
-  ends that have no other result go first, with a peer that is known to be fast: so the next two bursts say which end is
-  slow. Of two zones whose link has turned slow, the newest fast link of each is measured again: that shows which uplink
-  is slow. A slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
+  ends that have no other result go first, with a peer that is known to be fast: the next two bursts say which end is
+  slow. Of two zones whose link has turned slow, the newest fast link of each is measured again, to say which uplink it
+  is. A slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
-  tried and those that waited longest. Nodes of zones that a waiting gang may use go before others. A node's peer is one
-  that it never tried, in the same order, else the one tried longest ago.
+  tried and those that waited longest, with a peer never tried, else the one tried longest ago. Nodes of zones that a
+  waiting gang may use go before others.
 - A measured pair rests for `REST_S`, one whose burst failed for `FAILED_REST_S`, then twice as long up to `RETRY_S`.
 
 Pure: times are arguments, Unix seconds; ties go by name.

@@ -1,8 +1,8 @@
 """What the reports of both ends of a link say about it: loss and delay of each direction, and when they count.
 
-Why not the last report alone: in ten seconds some dozen packets are sent, so one lost packet would be percents of loss.
 Rules:
-- A report counts half as much after `HALF_LIFE_S`; both ends' packets of one direction are counted together.
+- A report counts half as much after `HALF_LIFE_S` (of the dozens of packets of one, a lost one would be percents); both
+  ends' packets of one direction are counted together.
 - Losses of a direction are those that sequence numbers show; where they are not known, the loss of the round trip
   stands for both directions. So does half the round trip for the delay.
 - A window in which packets to a peer were lost blames the link only if the peer's own agent reported on time before and

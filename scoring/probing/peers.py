@@ -4,12 +4,10 @@ Why: a full mesh of n nodes costs n² traffic and n² values. Rules:
 - A cluster of at most `SMALL` nodes measures all pairs of its zones at once. In a larger one a node has at most
   `ZONE_PEERS` peers in its zone and `GATEWAY_PEERS` outside it, and pairs take turns from epoch to epoch: a zone of at
   most 64 nodes has seen all of its pairs after four epochs, a larger one after (slots / `SLOW_STEP`).
-- Peers are mutual: both ends measure the link.
-- Nodes have slots, and round r pairs slot i with slot i XOR r: each round is a perfect matching, and all rounds
-  together are all pairs. A node that comes or goes frees or takes one slot, so only its own pairs change, and those of
-  the few nodes that had wanted the same slot. The number of slots is a power of two; when it doubles, all pairs change.
-- Nodes that `wanted` names (gangs run there or are about to start) measure each other in every epoch, with up to
-  `WANTED_PEERS` of a zone's peers.
+- Nodes have slots, and round r pairs slot i with slot i XOR r: each round is a perfect matching, so both ends measure a
+  link, and all rounds together are all pairs. A node that comes or goes changes its own pairs, and those of the few
+  that had wanted the same slot. The number of slots is a power of two; when it doubles, all pairs change.
+- `wanted` nodes (gangs run there or are about to start) measure each other in every epoch, as up to `WANTED_PEERS`.
 
 Pure: the same nodes, zones, wanted nodes, epoch and seed give the same peers, whatever their order.
 """

@@ -1,17 +1,15 @@
 """Turn measurements into the score of each pair of nodes (PAPERS N2), and keep every part for the explanation.
 
 Why two numbers per pair: `points` is the published f, for people; it saturates (everything from 2 % loss up scores 0 in
-its term). `rank` is what selections compare: the points, and where a term is clipped a term of less than a thousandth
-of a point in which the raw value decides, so that a worse link always ranks lower. Rule: an unknown value is neutral
-with a penalty, never perfect and never the best; age can take points away but never add any. So a value past the hard
-TTL makes its link unknown, and still says how good it is at best: what it earned fresh is the most it can have.
+its term). `rank` is what selections compare: where a term is clipped the raw value decides by less than a thousandth of
+a point, so that a worse link always ranks lower. Rule: an unknown value is neutral with a penalty, never perfect and
+never the best; age can take points away but never add any: what a link earned fresh is the most it can have.
 
 Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
-others (they are relative to it); with a configured reference no better link lowers any pair.
+others; with a configured reference no better link lowers any pair.
 
-Scores between many nodes are had at the cost of those that are measured: all nodes that are measured nowhere look
-alike, but for the pair of a node with itself. Rule: the result is, bit by bit, that of `pair_scores` over all pairs;
-only the work, and the memory, is that of the measured nodes and one pair of the others, until a caller wants rows.
+All nodes that are measured nowhere look alike, but for the pair of a node with itself. So the scores between many nodes
+cost, in time and memory, what those of the measured ones and one pair of the others do, and are the same bit by bit.
 """
 
 from collections.abc import Collection, Sequence

@@ -4,11 +4,9 @@ Rule: room first, then nearness to the job's users, then the best achievable net
 the name. `near` names a zone or a measurement endpoint and is at distance 0; other zones are at the median over the
 pairs of ends of the worse direction's measured delay, else at the configured one, else after all known ones.
 
-Of gangs that are spread over several zones: there are as many pairs of zones as half their number squared, and most of
-them have no measurement. Rule: two zones between which nothing is measured, and that share no endpoint, are worth what
-any unknown link is worth; only between the others are links looked at, and there only those of nodes that have one
-across. Means are rounded to `_GRID`, so that equal links give equal means however many nodes the zones have, and a tie
-is decided by name.
+Most pairs of zones have no measurement. Two zones between which nothing is measured, and that share no endpoint, are
+worth what any unknown link is worth; between others only links of nodes that have one across are looked at. Means are
+rounded to `_GRID`: equal links give equal means however many nodes the zones have, and a tie is decided by name.
 """
 
 import math
