@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -142,7 +142,7 @@ def _table(
     loss = [value.loss_ratio for _, _, value in measured]
     value = np.array([*loss, *(value.delay_ms for _, _, value in measured)], np.float64)  # `None` becomes NaN
     metric = np.repeat(np.array([METRICS.index(Metric.LOSS), METRICS.index(Metric.DELAY)], np.uint8), len(measured))
-    columns = (metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2))
+    columns: list[Any] = [metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2)]
     new = MeasurementTable(tuple(map(EndpointId, number)), *(column[~np.isnan(value)] for column in columns))
     table = carried(new, last, since_s=now_s - _KEPT_S)
     if rates:

@@ -171,7 +171,7 @@ def test_what_is_asked() -> None:
         ],
         "must_not": [{"term": {"test.spec.udp": True}}],
     }
-    assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "8000ms", 1000)
+    assert (body["size"], body["timeout"], body["aggs"]["pairs"]["composite"]["size"]) == (0, "24000ms", 1000)
     latency = search_body("latency", settings, after={"source": "a"})["aggs"]["pairs"]
     assert latency["aggs"]["delay"] == {"avg": {"field": "result.latency.median"}}
     assert latency["composite"]["after"] == {"source": "a"}
