@@ -87,25 +87,16 @@ def _zone_pairs(
     step, window = (most, most) if count <= SMALL else (min(SLOW_STEP, most), 4 * most)
     plans.append((np.arange(count), slots, _turned(order, turn.epoch * step, window), most))
     for rows, slots, rounds, limit in plans:
-        at = np.where(slots >= 0, rows[slots], -1)
-        for one, other in _matched(at, rounds, degree, most=limit):
-            if (key := one * count + other) not in taken:
-                taken.add(key)
-                yield nodes[one], nodes[other]
-
-
-def _matched(at: Ints, rounds: Ints, degree: Ints, *, most: int) -> Iterator[tuple[int, int]]:
-    """Rows of the pairs of these rounds, while both have fewer than `most`; `degree` is kept. `at`: slot → row."""
-    places = np.arange(len(at))
-    for turn in rounds.tolist():
-        one, other = at, at[places ^ turn]
-        good = (one >= 0) & (other >= 0) & (one < other)
-        one, other = one[good], other[good]
-        free = (degree[one] < most) & (degree[other] < most)
-        one, other = one[free], other[free]
-        degree[one] += 1
-        degree[other] += 1
-        yield from zip(one.tolist(), other.tolist(), strict=True)
+        at, places = np.where(slots >= 0, rows[slots], -1), np.arange(len(slots))  # slot → row
+        for round_ in rounds.tolist():
+            partner = at[places ^ round_]
+            good = (at >= 0) & (at < partner) & (degree[at] < limit) & (degree[partner] < limit)
+            degree[at[good]] += 1
+            degree[partner[good]] += 1
+            for one, other in zip(at[good].tolist(), partner[good].tolist(), strict=True):
+                if (key := one * count + other) not in taken:
+                    taken.add(key)
+                    yield nodes[one], nodes[other]
 
 
 def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> Ints:

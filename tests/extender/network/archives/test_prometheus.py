@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from extender.errors import NetworkSourceError
-from extender.network.presets import PODS_TOO, PRESETS, aliases_of, queries_of
-from extender.network.prometheus import PrometheusSource
+from extender.network.prometheus import PODS_TOO, PRESETS, PrometheusSource
 from extender.settings.network import PrometheusQuery
 from extender.settings.network import PrometheusSettings as Settings
 from extender.settings.settings import Settings as Whole
@@ -103,7 +102,7 @@ async def test_an_end_to_itself_is_no_link() -> None:
 
 
 def _nothing_of(preset: str) -> dict[str, Any]:
-    asked = queries_of(settings({}, presets=[preset]))
+    asked = PrometheusSource(settings({}, presets=[preset])).queries
     return {one.query.replace("$window", f"{one.window_s}s"): vector() for _, one in asked}
 
 
@@ -167,12 +166,14 @@ async def test_a_query_that_fails(want: str, answer: Any) -> None:
 
 def test_own_queries_go_before_presets() -> None:
     both = settings(presets=["smokeping", "iperf3"])
-    found = queries_of(both)
+    found = PrometheusSource(both).queries
     assert [(metric, query == both.queries[Metric.LOSS]) for metric, query in found] == [
         (Metric.LOSS, True), (Metric.DELAY, False), (Metric.THROUGHPUT, False)
     ]  # fmt: skip
-    assert queries_of(settings()) == found[:1]
-    assert {metric for name in PRESETS for metric, _ in queries_of(settings({}, presets=[name]))} == set(Metric)
+    assert PrometheusSource(settings()).queries == found[:1]
+    assert {metric for name in PRESETS for metric, _ in PrometheusSource(settings({}, presets=[name])).queries} == set(
+        Metric
+    )
 
 
 ALIASES = {  # case: (what is asked, settings)
@@ -185,7 +186,7 @@ ALIASES = {  # case: (what is asked, settings)
 
 @pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
 def test_aliases_are_asked_where_a_preset_needs_them(want: str | None, given: Settings) -> None:
-    assert aliases_of(given) == want
+    assert PrometheusSource(given).aliases == want
 
 
 def test_the_sources_that_the_reference_shows_are_settings() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import SourceAnswer
-from extender.network.maddash_messages import MAX_MESSAGE_CHARS, CheckKind, Reading, Rejection, read_message
+from extender.network.maddash import MAX_MESSAGE_CHARS, CheckKind, Reading, Rejection, read_message
 from scoring.network.matrix import Metric
 from tests.extender.network import recorded
 from tests.extender.network.maddash.scripted import Script, grids, read, reading
