@@ -1,27 +1,40 @@
-"""Find the measurement endpoint of each node, per metric.
+"""Make one matrix of what all sources gave, the newest value of each, under the endpoint of each node, per metric.
 
-Why: a mesh names its ends by host name, address or site, and often has one host for delay and loss and another one for
-throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2) the node's
-annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if one is
-configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A match that
-two endpoints share is never decided by order: it is listed as ambiguous until the configuration says which.
+Why endpoints: a mesh names its ends by host name, address or site, and often has one host for delay and loss and
+another one for throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2)
+the node's annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if
+one is configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A
+match that two endpoints share is never decided by order: it is ambiguous until the configuration says which.
+
+Rules for pairs that netgang's own probe measures too:
+- A value of another source (perfSONAR) goes first while it is within the soft TTL; past it the newer value counts.
+- A node that other sources measure at an endpoint of its own keeps it, for the probe's values too. A node without one
+  is measured at its own name. A node that shares its endpoint with others (one host for a site) is measured there, and
+  the probe's values of that metric are left out.
 """
 
 import ipaddress
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from extender.network.answers import merged, row_keys
 from extender.ports import EndpointInfo
 from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
 from extender.settings.network import EndpointRule, NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
-from scoring.network.matrix import METRICS, MeasurementTable, Metric
+from scoring.model.policy import Ttl
+from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, Zones
 
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
 NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
@@ -94,23 +107,24 @@ class NodeMapping(msgspec.Struct, frozen=True):
 
 def map_nodes(
     nodes: Sequence[Node],
-    endpoints: Sequence[EndpointInfo],
+    endpoints: Iterable[EndpointInfo],
     config: NetworkSettings,
-    *,
-    measured: Mapping[Metric, Set[EndpointId]] | None = None,
+    tables: Collection[MeasurementTable] | None = None,
 ) -> NodeMapping:
     """Give each node its endpoint per metric.
 
-    `measured` restricts the candidates of a metric to endpoints that have values of it, which distinguishes the delay
-    host of a site from its throughput host; `None`: all count. Cost: O(nodes + names of endpoints), in any order.
+    Candidates for a metric are endpoints that have values of it in `tables`, which distinguishes the delay host of a
+    site from its throughput host; `None`: all endpoints. Cost: O(nodes + names of endpoints), in any order.
     """
+    described = merged(endpoints)
     known_nodes = []
     for node in sorted(nodes, key=lambda node: node.name):
         names = dict.fromkeys(canonical(name) for name in (node.name, *node.addresses))
         known_nodes.append(_KnownNode(node, tuple(filter(None, names)), dict(node.annotations), dict(node.labels)))
     searches = []
     for metric in METRICS:
-        candidates = [one for one in endpoints if measured is None or one.id in measured.get(metric, ())]
+        measured = {end for table in tables or () for end in table.measured_ends(metric)}
+        candidates = [one for one in described if tables is None or one.id in measured]
         searches.append(_Search(metric, candidates, config))
         searches[-1].run(known_nodes)
     used = {endpoint for search in searches for endpoint in search.found.values()}
@@ -119,14 +133,8 @@ def map_nodes(
         unmapped={search.metric: search.unmapped for search in searches},
         ambiguous=tuple(one for search in searches for _, one in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
-        unused=tuple(sorted({one.id for one in endpoints} - used)),
+        unused=tuple(sorted({one.id for one in described} - used)),
     )
-
-
-def measured_ends(tables: Iterable[MeasurementTable]) -> dict[Metric, set[EndpointId]]:
-    """Metric → the endpoints that have values of it in any table."""
-    listed = list(tables)
-    return {metric: {end for table in listed for end in table.measured_ends(metric)} for metric in METRICS}
 
 
 class _KnownNode(NamedTuple):
@@ -219,3 +227,99 @@ class _Search:
         elif candidates:
             first = _first(candidates)
             self.doubtful[name] = AmbiguousNode(self.metric, name, first, doubt, len(candidates) - len(first))
+
+
+PROBE: Final = "probe"  # Name of the source
+_LOOKED_AT: Final = attrgetter("name", "zone", "addresses", "annotations", "labels")
+"""What a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Everything a matrix is built from."""
+
+    tables: Mapping[str, MeasurementTable]  # source → what it gave last
+    endpoints: tuple[tuple[EndpointInfo, ...], ...]
+    nodes: tuple[Node, ...]
+
+
+def with_probe(
+    given: Given, mapping: NodeMapping, *, soft_ttl_s: Ttl, now_s: float
+) -> tuple[MeasurementTable, NodeMapping]:
+    """The probe's rows that count, under the nodes' endpoints, and where nodes are measured then. Cost: O(m log m)."""
+    probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
+    known = {node.name for node in given.nodes}
+    endpoint_of = dict(mapping.endpoint_of)
+    number: dict[EndpointId, int] = {}  # endpoint → its number in the new table
+    keep = np.zeros(len(probed), np.bool_)
+    source, target = probed.source.copy(), probed.target.copy()
+    for metric in METRICS:
+        rows = probed.metric == METRICS.index(metric)
+        if metric is Metric.THROUGHPUT and not rows.any():
+            continue  # off by default: nodes are not to look measured
+        of = dict(mapping.endpoint_of.get(metric, {}))
+        nodes_at = Counter(of.values())
+        place = np.full(len(probed.ends), -1, np.int32)
+        for i, end in enumerate(probed.ends):
+            node = NodeName(end)
+            alone = nodes_at[of[node]] == 1 if node in of else not nodes_at[end]
+            if node in known and alone:
+                place[i] = number.setdefault(of.setdefault(node, end), len(number))
+        endpoint_of[metric] = of
+        source[rows], target[rows] = place[probed.source[rows]], place[probed.target[rows]]
+        keep |= rows & (source >= 0) & (target >= 0)
+    for table in others:
+        for end in table.ends:
+            number.setdefault(end, len(number))
+    soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
+    fresh = []
+    for table in others:
+        ends = np.array([number[end] for end in table.ends], np.int64)
+        rows = now_s - table.measured_at_s < soft_s[table.metric]
+        fresh.append(row_keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]], of=len(number)))
+    if fresh:
+        keep &= ~np.isin(row_keys(probed.metric, source, target, of=len(number)), np.concatenate(fresh))
+    columns: tuple[NDArray[Any], ...] = (probed.metric, source, target, probed.value, probed.measured_at_s)
+    table = MeasurementTable(tuple(number), *(column[keep] for column in columns)).compact()
+    unmapped = {
+        metric: tuple(node for node in names if node not in endpoint_of.get(metric, {}))
+        for metric, names in mapping.unmapped.items()
+    }
+    return table, replace(mapping, endpoint_of=endpoint_of, unmapped=unmapped)
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A matrix and what it was built from."""
+
+    given: Given
+    mapping: NodeMapping
+    matrix: NetworkMatrix
+
+
+def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fallback: bool, now_s: float) -> Built:
+    """Merge and map; with `zone_fallback` links without a value have the median of those between their zones."""
+    same = last is not None and given.tables == last.given.tables
+    if last is not None and same and given.endpoints == last.given.endpoints:
+        if given.nodes is last.given.nodes:
+            return last
+        both = zip(given.nodes, last.given.nodes, strict=False)
+        alike = (one is other or _LOOKED_AT(one) == _LOOKED_AT(other) for one, other in both)
+        if len(given.nodes) == len(last.given.nodes) and all(alike):
+            return replace(last, given=given)
+    tables = {name: table for name, table in given.tables.items() if name != PROBE}
+    mapping = map_nodes(given.nodes, chain(*given.endpoints), config, tables.values())
+    if PROBE in given.tables:
+        tables[PROBE], mapping = with_probe(given, mapping, soft_ttl_s=config.soft_ttl_s, now_s=now_s)
+    zone_ttl_s = config.hard_ttl_s if zone_fallback else None
+    zones = _zones(given.nodes, zone_ttl_s)
+    same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
+    if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):
+        return Built(given, mapping, last.matrix)
+    version = 1 if last is None else last.matrix.version + 1
+    matrix = NetworkMatrix.merged(tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones)
+    return Built(given, mapping, matrix)
+
+
+def _zones(nodes: Sequence[Node], ttl_s: Ttl | None) -> Zones | None:
+    if ttl_s is None:
+        return None
+    return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: ttl_s.of(metric.value) for metric in METRICS})

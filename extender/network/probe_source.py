@@ -17,7 +17,7 @@ import numpy as np
 
 from extender.network import answers
 from extender.network.answers import carried
-from extender.network.merge import PROBE
+from extender.network.mapping import PROBE
 from extender.network.probe_agents import Agents
 from extender.ports import Batch
 from extender.schemas import AgentsAmiss, ProbeAgents

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import off_loop
-from extender.network.mapping import MOST_NAMED
-from extender.network.merge import Built, Given, build
+from extender.network.mapping import MOST_NAMED, Built, Given, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from extender.schemas import Source, SourcesStatus
 from extender.settings.network import NetworkSettings

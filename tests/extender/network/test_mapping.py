@@ -17,7 +17,7 @@ from extender.settings.network import PATTERN_LIMIT, EndpointRule, NetworkSettin
 from extender.settings.settings import Settings
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import Node
-from scoring.network.matrix import METRICS, Metric
+from scoring.network.matrix import METRICS, Measurement, MeasurementTable, Metric
 from tests.builders import node
 
 
@@ -146,9 +146,10 @@ def test_endpoint_of_the_zone() -> None:
 
 
 def test_hosts_for_delay_and_for_throughput() -> None:
-    measured = {Metric.LOSS: {EndpointId("n-lat")}, Metric.THROUGHPUT: {EndpointId("n-bw")}}
+    values = [("n-lat", Metric.LOSS), ("n-bw", Metric.THROUGHPUT)]
+    tables = [MeasurementTable.of(Measurement(EndpointId(e), EndpointId(e), m, 0.0, 0.0) for e, m in values)]
     endpoints = [end("n-lat", "10.0.0.1"), end("n-bw", "10.0.0.1")]
-    found = map_nodes([machine("n", "10.0.0.1")], endpoints, NetworkSettings(), measured=measured)
+    found = map_nodes([machine("n", "10.0.0.1")], endpoints, NetworkSettings(), tables)
     assert found.endpoint_of[Metric.LOSS] == {"n": "n-lat"}
     assert found.endpoint_of[Metric.THROUGHPUT] == {"n": "n-bw"}
     assert found.endpoint_of[Metric.DELAY] == {}
