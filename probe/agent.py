@@ -102,7 +102,7 @@ class ProbeAgent:
     def _exchanged(self, now_s: float) -> None:
         outcome = self.exchange.outcome(now_s=now_s)
         if outcome is None:
-            if now_s - self._assigned_s > KEEP_S and self._prober.peers:
+            if now_s - self._assigned_s > KEEP_S and self._prober.targets:
                 _log.warning("no assignment for %g s: the agent measures and answers nothing until one comes", KEEP_S)
                 self._prober.assign(Assignment())
             return
@@ -134,5 +134,5 @@ class ProbeAgent:
             if outcome.assignment.burst is not None:
                 self.bursts.start(outcome.assignment.burst, now_s)
         if not self._works:
-            _log.info("netgang takes reports; %d peers are assigned", len(self._prober.peers))
+            _log.info("netgang takes reports; %d peers are assigned", len(self._prober.targets))
         self._works = True

@@ -54,7 +54,7 @@ LEAST_BYTES: Final = 41
 MOST_BYTES: Final = 1472  # One Ethernet frame: longer ones would be fragments
 _SENDER: Final = struct.Struct("!IQHH28x")
 _ANSWER: Final = struct.Struct("!IQH2sQ14sxxB3x")  # As it is made: the sender's first 14 bytes as they came …
-_REFLECTOR: Final = struct.Struct("!IQHHQIQHxxB3x")  # … and as it is read
+_REFLECTOR: Final = struct.Struct("!IQHHQIQ")  # … and as it is read
 _TLV: Final = struct.Struct("!BBH")
 _EXTRA_PADDING: Final = 1
 _UNRECOGNIZED: Final = 0x80
@@ -74,8 +74,6 @@ class ReflectorAnswer(NamedTuple):
     received: int
     sender_sequence: int
     sender_timestamp: int
-    sender_error: int
-    sender_ttl: int
 
 
 def request(sequence: int, timestamp: int, error: int, session_id: int) -> bytes:
@@ -107,9 +105,8 @@ def answer(datagram: bytes, session: bytes, *, sequence: int, error: int, receiv
 
 def read_answer(datagram: bytes) -> ReflectorAnswer | None:
     """What a datagram says as a reflector's packet; a TWAMP-light reflector's may lack the last three zeros."""
-    if not LEAST_BYTES <= len(datagram) <= MOST_BYTES:
-        return None
-    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram.ljust(BASE_BYTES, b"\0")))
+    found = LEAST_BYTES <= len(datagram) <= MOST_BYTES
+    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram)) if found else None
 
 
 def error_estimate(error_s: float, *, synchronized: bool) -> int:

@@ -9,7 +9,6 @@ the socket is stamped and not lost. Without the kernel's timestamps it does, as 
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,7 +46,7 @@ class Prober:
         self._chance = random.Random()  # noqa: S311 - spreads packets
         self._reflector = SessionReflector()
         self._interval_s = self.step_s = 0.1
-        self._targets: dict[tuple[str, int], _Target] = {}
+        self.targets: dict[tuple[str, int], _Target] = {}  # Address and port → the peer
         self._own_error_s: float | None = None
         self._offset_ns: int | None = None
         self._dropped = 0
@@ -58,17 +57,12 @@ class Prober:
         """Whether the kernel says when datagrams came; otherwise call `step` whenever a socket can be read."""
         return self._answering.stamped and self._asking.stamped
 
-    @property
-    def peers(self) -> Sequence[Peer]:
-        """Those that packets go to."""
-        return [one.peer for one in self._targets.values()]
-
     def assign(self, assignment: Assignment) -> None:
         """Measure these from now on; a peer that stays keeps its session."""
         now_s, self._interval_s = self._clock.monotonic_s(), assignment.packet_interval_s
         self.step_s = min(max(self._interval_s, _LEAST_STEP_S), _LONGEST_STEP_S)
         self._reflector.allow(assignment.reflect_for)
-        before, self._targets = self._targets, {}
+        before, self.targets = self.targets, {}
         wanted = [one for one in assignment.peers if (":" in one.address) == (self._asking.version == 6)]
         for place, peer in enumerate(wanted):
             address = (peer.address, peer.port)
@@ -76,7 +70,7 @@ class Prober:
             known = before.get(address)
             stays = known is not None and known.peer.node == peer.node
             session = known.session if known is not None and stays else Session(self._chance.randrange(1, 1 << 16))
-            self._targets[address] = _Target(peer, address, session, slot_s, slot_s)
+            self.targets[address] = _Target(peer, address, session, slot_s, slot_s)
 
     def set_clock_error(self, error_s: float, *, synchronized: bool) -> None:
         """What is known of the clock; it goes into packets, and decides whether one-way delay can be measured."""
@@ -95,7 +89,7 @@ class Prober:
             if answer is not None:
                 self._answering.send(answer, source)
         for content, source, received, _ in self._asking.waiting():
-            if (target := self._targets.get(source)) is not None:
+            if (target := self.targets.get(source)) is not None:
                 target.session.take(content, received, own_error_s=self._own_error_s)
         if self._asking.dropped != self._dropped:
             self._dropped = self._asking.dropped
@@ -106,11 +100,11 @@ class Prober:
     def close(self) -> dict[str, Window]:
         """The window of each peer (node's name), which ends now."""
         now_s = self._clock.monotonic_s()
-        return {one.peer.node: one.session.close(now_s) for one in self._targets.values()}
+        return {one.peer.node: one.session.close(now_s) for one in self.targets.values()}
 
     def _send(self, now_s: float) -> None:
         before_ns = self._clock.unix_ns()
-        for target in self._targets.values():
+        for target in self.targets.values():
             if target.due_s > now_s:
                 continue
             packet = target.session.send(packets.from_unix_ns(before_ns), self._reflector.error, at_s=now_s)
@@ -124,7 +118,7 @@ class Prober:
             target.due_s = target.slot_s + self._interval_s * self._chance.uniform(0.0, SPREAD)
 
     def _doubt(self, since_s: float) -> None:
-        for target in self._targets.values():
+        for target in self.targets.values():
             target.session.doubt_since(since_s)
 
     def _was_clock_set(self) -> bool:

@@ -42,6 +42,7 @@ _MAX_PROBLEMS: Final = 20
 _INLINE_ITEMS: Final = 5000  # Up to this many values are handled on the event loop (about 10 ms), more in a thread
 _T = TypeVar("_T")
 EndPair: TypeAlias = tuple[EndpointId, EndpointId]  # From, to
+Question: TypeAlias = Callable[[], Awaitable["SourceAnswer"]]
 
 
 async def off_loop(size: int, work: Callable[[], _T]) -> _T:
@@ -122,9 +123,6 @@ class Found:
         return SourceAnswer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
 
 
-Question = Callable[[], Awaitable[SourceAnswer]]
-
-
 class LastAnswers:
     """The last good answers of one source, which is asked `at_once` questions at a time, all of them `within_s`."""
 
@@ -135,7 +133,11 @@ class LastAnswers:
         self._reported: tuple[tuple[str, ...], dict[str, SourceAnswer]] | None = None
 
     async def ask(
-        self, questions: Mapping[str, Question], *, now_s: float, problems: Sequence[str] = ()
+        self,
+        questions: Mapping[str, Callable[[], Awaitable[SourceAnswer]]],
+        *,
+        now_s: float,
+        problems: Sequence[str] = (),
     ) -> Batch | None:
         """Ask, those that failed last after the others; `None`: all is as it was; one task at a time.
 

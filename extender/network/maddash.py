@@ -50,14 +50,6 @@ class CheckKind(StrEnum):
     THROUGHPUT = "throughput"
 
 
-METRIC_OF: Final = {
-    CheckKind.LOSS: Metric.LOSS,
-    CheckKind.ONE_WAY_DELAY: Metric.DELAY,
-    CheckKind.ROUND_TRIP: Metric.DELAY,
-    CheckKind.THROUGHPUT: Metric.THROUGHPUT,
-}
-
-
 class Rejection(StrEnum):
     """Why a cell gives no value; counted under these words."""
 
@@ -114,17 +106,11 @@ _SPELLINGS: Final = (  # what may stand for a unit → its usual form
     (re.compile(r"^milli"), "m"),
     (re.compile(r"^percent$"), "%"),
 )
-_SCALES: Final = {  # kind → unit → factor to our unit
-    CheckKind.LOSS: {"%": Decimal("0.01")},
-    CheckKind.ONE_WAY_DELAY: _TIMES,
-    CheckKind.ROUND_TRIP: _TIMES,
-    CheckKind.THROUGHPUT: _RATES,
-}
-_RANGES: Final = {  # kind → lowest and highest possible value
-    CheckKind.LOSS: (0.0, 1.0),
-    CheckKind.ONE_WAY_DELAY: (-1e12, 1e12),
-    CheckKind.ROUND_TRIP: (0.0, 1e12),
-    CheckKind.THROUGHPUT: (0.0, 1e15),
+_KINDS: Final = {  # kind → metric, unit → factor to our unit, lowest and highest possible value
+    CheckKind.LOSS: (Metric.LOSS, {"%": Decimal("0.01")}, 0.0, 1.0),
+    CheckKind.ONE_WAY_DELAY: (Metric.DELAY, _TIMES, -1e12, 1e12),
+    CheckKind.ROUND_TRIP: (Metric.DELAY, _TIMES, 0.0, 1e12),
+    CheckKind.THROUGHPUT: (Metric.THROUGHPUT, _RATES, 0.0, 1e15),
 }
 _STATUSES: Final = {3: Rejection.UNKNOWN_STATUS, 4: Rejection.NOT_RUN, 5: Rejection.MAINTENANCE}
 
@@ -155,13 +141,13 @@ def read_message(text: str | None, *, status: int) -> Reading | Rejection:
     kind = metric_kind(found["metric"])
     if kind is None:
         return Rejection.OTHER_METRIC
-    if unit not in _SCALES[kind]:
+    _, scale, lowest, highest = _KINDS[kind]
+    if unit not in scale:
         for spelling, usual in _SPELLINGS:
             unit = spelling.sub(usual, unit)
-    if unit not in _SCALES[kind]:
+    if unit not in scale:
         return Rejection.WRONG_UNIT
-    value = float(Decimal(found["number"]) * _SCALES[kind][unit])
-    lowest, highest = _RANGES[kind]
+    value = float(Decimal(found["number"]) * scale[unit])
     return Reading(kind, value + 0.0) if lowest <= value <= highest else Rejection.OUT_OF_RANGE  # −0.0 becomes 0.0
 
 
@@ -277,7 +263,7 @@ def _read_check(
         return reading
     if (checked_at_s := check.prev_check_time or 0.0) <= 0.0:
         return Rejection.NEVER_CHECKED
-    metric = METRIC_OF[reading.kind]
+    metric = _KINDS[reading.kind][0]
     if not counts(metric, check=name):
         return None
     round_trip = reading.kind is CheckKind.ROUND_TRIP

@@ -86,14 +86,10 @@ class _HitList(msgspec.Struct):
     hits: list[_Hit] = []
 
 
-class _Hits(msgspec.Struct):
-    hits: _HitList = msgspec.field(default_factory=_HitList)
-
-
 class _PairBucket(msgspec.Struct):
     key: dict[str, str | None]
     at: _Number = msgspec.field(default_factory=_Number)
-    last: _Hits = msgspec.field(default_factory=_Hits)
+    last: dict[str, _HitList] = {}
     lost: _Number = msgspec.field(default_factory=_Number)
     sent: _Number = msgspec.field(default_factory=_Number)
     loss: _Number = msgspec.field(default_factory=_Number)
@@ -161,7 +157,7 @@ class OpenSearchSource:
 
 def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
-    hits = bucket.last.hits.hits
+    hits = bucket.last.get("hits", _HitList()).hits
     meta = hits[0].found.get("meta", {}) if hits else {}
     key, here, there = bucket.key, meta.get("source", {}), meta.get("destination", {})
     source = found.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))

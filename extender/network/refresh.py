@@ -53,7 +53,6 @@ class _State(msgspec.Struct):
     status: Source
     table: MeasurementTable | None = None
     endpoints: tuple[EndpointInfo, ...] = ()
-    asked: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -121,7 +120,6 @@ class NetworkRefresh:
 
     async def _poll(self, state: _State) -> None:
         await self._ask(state)
-        state.asked = True
         self._changed.set()
         options, pause_s = self.options, state.polled.interval_s
         if failures := state.status.failures:
@@ -160,7 +158,8 @@ class NetworkRefresh:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
         self._changed.clear()
-        asked = all(state.asked for state in self._states)
+        answered = (state.status.last_success_s is not None or state.status.failures for state in self._states)
+        asked = all(answered)
         await self._build_and_publish()
         if asked:
             self.first_look.set()
