@@ -133,11 +133,7 @@ class LastAnswers:
         self._reported: tuple[tuple[str, ...], dict[str, SourceAnswer]] | None = None
 
     async def ask(
-        self,
-        questions: Mapping[str, Callable[[], Awaitable[SourceAnswer]]],
-        *,
-        now_s: float,
-        problems: Sequence[str] = (),
+        self, questions: Mapping[str, Question], *, now_s: float, problems: Sequence[str] = ()
     ) -> Batch | None:
         """Ask, those that failed last after the others; `None`: all is as it was; one task at a time.
 

@@ -114,8 +114,7 @@ def _hold(rooms: Rooms, zones: Zones, counts: Sequence[int]) -> bool:
 def _may_hold(rooms: Rooms, fixed: Zones, others: Zones, counts: Sequence[int], *, extra: int) -> bool:
     """Whether `extra` more zones can be enough: those with most room for each class by itself."""
     return all(
-        sum(rooms[zone][c] for zone in fixed) + sum(sorted((rooms[zone][c] for zone in others), reverse=True)[:extra])
-        >= count
+        sum(rooms[z][c] for z in fixed) + sum(sorted((rooms[z][c] for z in others), reverse=True)[:extra]) >= count
         for c, count in enumerate(counts)
     )
 
