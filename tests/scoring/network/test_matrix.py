@@ -11,18 +11,8 @@ from hypothesis import strategies as st
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model.policy import ScorePolicy
-from scoring.network.matrix import (
-    CAUTION,
-    METRICS,
-    Floats,
-    Known,
-    Measurement,
-    MeasurementTable,
-    Metric,
-    NetworkMatrix,
-    PairCounts,
-    Zones,
-)
+from scoring.network.matrix import CAUTION, Known, NetworkMatrix, PairCounts, Zones
+from scoring.network.measurement import METRICS, Floats, Measurement, MeasurementTable, Metric
 from scoring.score.pairs import among, pair_scores
 
 NOW_S = 10_000.0

@@ -9,17 +9,9 @@ from hypothesis import strategies as st
 
 from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.network.measurement import Measurement, MeasurementTable, Metric
+from scoring.probing import peers as rules
 from scoring.probing.links import HALF_LIFE_S, Attendance, LinkState, LinkValue, LinkWindow, link_value
-from scoring.probing.peers import (
-    GATEWAY_PEERS,
-    SMALL,
-    WANTED_PEERS,
-    ZONE_PEERS,
-    PeerTurn,
-    assign_peers,
-    of_gateways,
-    slots_of,
-)
+from scoring.probing.peers import PeerTurn, assign_peers, of_gateways, slots_of
 
 COUNT = st.integers(0, 500)
 
@@ -139,9 +131,9 @@ def test_peers_are_mutual_bounded_and_of_the_cluster(zones: Zones, epoch: int, p
         assert len(set(peers)) == len(peers)
         assert node not in peers
         assert all(node in found[peer] for peer in peers)
-        if len(zones) > SMALL:
-            assert sum(zones[peer] == zones[node] for peer in peers) <= ZONE_PEERS
-        assert sum(zones[peer] != zones[node] for peer in peers) <= GATEWAY_PEERS
+        if len(zones) > rules.SMALL:
+            assert sum(zones[peer] == zones[node] for peer in peers) <= rules.ZONE_PEERS
+        assert sum(zones[peer] != zones[node] for peer in peers) <= rules.GATEWAY_PEERS
     names.sort(key=hash)  # another order of the same nodes
     again = assign_peers({name: zones[name] for name in names}, PeerTurn(epoch, "seed"), wanted=wanted)
     assert again == found
@@ -183,7 +175,7 @@ def test_a_node_that_goes_or_comes_changes_few_pairs(sizes: tuple[int, ...]) -> 
     for gone in sorted(zones)[:: len(zones) // 10]:
         left = {node: zone for node, zone in zones.items() if node != gone}
         changes.append(len(links(zones) ^ links(left)))
-    assert sum(changes) / len(changes) < 5 * (ZONE_PEERS + GATEWAY_PEERS)
+    assert sum(changes) / len(changes) < 5 * (rules.ZONE_PEERS + rules.GATEWAY_PEERS)
 
 
 def test_nodes_of_gangs_measure_each_other_in_every_epoch() -> None:
@@ -191,7 +183,7 @@ def test_nodes_of_gangs_measure_each_other_in_every_epoch() -> None:
     gang = set(sorted(zones)[:9])
     every = set.intersection(*(links(zones, epoch, wanted=gang) for epoch in range(0, 200, 10)))
     assert every == {pair for pair in every if set(pair) <= gang}
-    assert len(every) >= 9 * WANTED_PEERS / 2 * 0.8
+    assert len(every) >= 9 * rules.WANTED_PEERS / 2 * 0.8
 
 
 def test_another_seed_is_another_assignment_and_fewer_peers_can_be_asked_for() -> None:
