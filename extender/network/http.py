@@ -18,8 +18,6 @@ import msgspec
 from extender.errors import ConfigError, NetworkSourceError
 from extender.settings.network import HttpSource
 
-_SHOWN_CHARS: Final = 160
-_READ_OF_ERRORS: Final = 8192
 _HINTS: Final = {401: ": username, password or token are missing or wrong", 403: ": this user may not read it"}
 
 
@@ -51,7 +49,7 @@ class HttpReply(msgspec.Struct, frozen=True):
         text = self.body.decode("utf-8", "replace")
         for secret in secrets:  # before the text is cut, which could leave half of one
             text = text.replace(secret, "…")
-        return "".join(c if c.isprintable() else " " for c in text[:_SHOWN_CHARS]).strip() or "no text"
+        return "".join(c if c.isprintable() else " " for c in text[:160]).strip() or "no text"
 
 
 class HttpClient:
@@ -120,7 +118,7 @@ class HttpClient:
         """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
         body = bytearray()
-        limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else _READ_OF_ERRORS
+        limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else 8192
         try:
             async for chunk in response.aiter_bytes(65536):
                 body += chunk

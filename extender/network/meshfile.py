@@ -39,6 +39,7 @@ _Result = TypeVar("_Result")
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Value = Annotated[float, msgspec.Meta(ge=0.0, le=1e15)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+_Time = Annotated[datetime, msgspec.Meta(tz=True)] | Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]
 
 
 class _Link(msgspec.Struct, forbid_unknown_fields=True):
@@ -49,9 +50,7 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
     throughput_bps: _Value | None = None
     age_s: _Value | None = None
     grid: str | None = None
-    measured_at: Annotated[datetime, msgspec.Meta(tz=True)] | Annotated[float, msgspec.Meta(ge=0.0, le=1e11)] | None = (
-        None
-    )
+    measured_at: _Time | None = None
 
 
 _ACCEPTED: Final = {  # field → what may stand there
@@ -108,13 +107,9 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
                 raise ConfigError(f"{where}: {metric} of this link is already in entry {first}")
             source, target = EndpointId(link.source), EndpointId(link.target)
             measurements.append(Measurement(source, target, metric, value, min(measured_at_s, now_s)))
-    return Batch(
-        measurements=tuple(measurements),
-        endpoints=tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends)),
-        fetched_at_s=now_s,
-        problems=("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else (),
-        rejected=dict(rejected),
-    )
+    described = tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends))
+    problems = ("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else ()
+    return Batch(tuple(measurements), described, now_s, problems, dict(rejected))
 
 
 def _links(body: bytes, name: str) -> Iterator[_Link]:
@@ -136,16 +131,12 @@ def _links(body: bytes, name: str) -> Iterator[_Link]:
         try:
             yield decode(entry)
         except UNREADABLE as error:
-            raise ConfigError(f"{name}: entry {index}: {_explained(str(error))}") from error
-
-
-def _explained(reason: str) -> str:
-    """Turn "Expected `float` <= 1.0 - at `$.loss_ratio`" into a text that names field and accepted values."""
-    what, _, place = reason.partition(" - at `$")
-    field = place.rstrip("`").lstrip(".")
-    if field in _ACCEPTED:
-        return f"{field}: {what}; accepted: {_ACCEPTED[field]}"
-    return f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
+            what, _, place = str(error).partition(" - at `$")  # "Expected `float` <= 1.0 - at `$.loss_ratio`"
+            field = place.rstrip("`").lstrip(".")
+            said = f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
+            if field in _ACCEPTED:
+                said = f"{field}: {what}; accepted: {_ACCEPTED[field]}"
+            raise ConfigError(f"{name}: entry {index}: {said}") from error
 
 
 class MeshFileSource:

@@ -69,7 +69,6 @@ def _figures(kind: str) -> dict[str, Any]:
 
 
 MAX_PAGES: Final = 200  # Most pages of one question; with 1,000 pairs each 200,000 pairs
-NO_ENDS: Final = "no_ends"
 MIXED_WIDTHS: Final = "mixed_bucket_widths"
 
 
@@ -163,7 +162,7 @@ def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     source = found.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))
     target = found.end(key.get("target"), key.get("target_host"), there.get("hostname"), there.get("ip"))
     if source is None or target is None or bucket.at.value is None:
-        found.rejected[NO_ENDS] += 1
+        found.rejected["no_ends"] += 1
         return
     loss, delay = bucket.loss.value, bucket.delay.value
     if bucket.sent.value:
