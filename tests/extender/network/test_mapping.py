@@ -137,14 +137,6 @@ def test_a_stated_name_that_nobody_has_is_said() -> None:
     )
 
 
-def test_endpoint_of_the_zone() -> None:
-    config = NetworkSettings(zone_mapping={ZoneName("a"): dict.fromkeys(METRICS, "gateway")})
-    nodes = [machine("n1"), machine("n2", annotations={KEY: "n2"}), node("n3", zone="b")]
-    found = map_nodes(nodes, [end("gateway"), end("n2")], config)
-    assert found.endpoint_of[Metric.LOSS] == {"n1": "gateway", "n2": "n2"}
-    assert found.unmapped[Metric.LOSS] == ("n3",)
-
-
 def test_hosts_for_delay_and_for_throughput() -> None:
     values = [("n-lat", Metric.LOSS), ("n-bw", Metric.THROUGHPUT)]
     tables = [MeasurementTable.of(Measurement(EndpointId(e), EndpointId(e), m, 0.0, 0.0) for e, m in values)]
@@ -155,10 +147,6 @@ def test_hosts_for_delay_and_for_throughput() -> None:
     assert found.endpoint_of[Metric.DELAY] == {}
     assert not found.ambiguous
     assert not found.unused
-
-
-def test_unused_endpoints_are_listed() -> None:
-    assert map_nodes([machine("n")], [end("n"), end("gw")], NetworkSettings()).unused == ("gw",)
 
 
 NAMES = st.sampled_from(["n1", "n2", "n1.a", "n1.b", "N2.", "10.0.0.1", "fd00::1", "fd00:0::1"])
@@ -258,7 +246,8 @@ def test_what_goes_before_a_rule_and_what_behind() -> None:
     )
     noted = node("node2", annotations=(("netgang.io/endpoint", "noted"),))
     ends = ["table", "noted", "zone", "ps-node1.example.org", "ps-node2.example.org", "ps-node3.example.org", "gw"]
-    found = mapped([PS], "node1", noted, "node3", "gw", ends=ends, config=config)
+    found = mapped([PS], "node1", noted, "node3", "gw", node("far", zone="b"), ends=ends, config=config)
+    assert found.unmapped[Metric.LOSS] == ("far",)
     assert found.endpoint_of[Metric.LOSS] == {
         "node1": "table",
         "node2": "noted",
