@@ -15,7 +15,7 @@ from extender.cache import ClusterCache
 from extender.convert.clusterfile import read_cluster
 from extender.decision_log import GZIP, BadLogError, decisions
 from extender.errors import ConfigError
-from extender.network.merge import Given, build
+from extender.network.mapping import Given, build
 from extender.network.meshfile import read_mesh
 from extender.runtime.clock import SystemClock
 from extender.settings.settings import Settings

@@ -11,10 +11,9 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from probe.agent import ProbeAgent
 from probe.burst import BurstRunner
@@ -35,42 +34,28 @@ OPTIONS: Final[Mapping[str, tuple[str, str, str]]] = {
 EPILOG: Final = "Exit code: 0 after SIGTERM or Ctrl-C; 2 for bad settings; 3 the port or the address cannot be had."
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """What an agent is given."""
-
-    url: str
-    node: str
-    address: str
-    port: int
-    token_file: Path
-    ca_file: Path | None
-
-
-def read(argv: Sequence[str], environment: Mapping[str, str]) -> AgentSettings:
+def read(argv: Sequence[str], environment: Mapping[str, str]) -> argparse.Namespace:
     """Settings of a command line. Ends the program with 0 after --help and 2 for what is wrong, as argparse does."""
     parser = argparse.ArgumentParser(
         prog="netgang-probe", description="Measure this node's links and report them to netgang.", epilog=EPILOG,
         allow_abbrev=False,
     )  # fmt: skip
     for name, (variable, default, words) in OPTIONS.items():
-        given = environment.get(variable) or default
-        text = f"{words} Environment: {variable}; default: {default or 'none'}."
-        parser.add_argument(f"--{name}", default=given, help=text)
-    said: dict[str, Any] = vars(parser.parse_args(argv))
+        parser.add_argument(
+            f"--{name}", default=environment.get(variable) or default,
+            help=f"{words} Environment: {variable}; default: {default or 'none'}.",
+        )  # fmt: skip
+    given = parser.parse_args(argv)
     for name in ("url", "node"):
-        if not said[name]:
+        if not getattr(given, name):
             parser.error(f"--{name} or {OPTIONS[name][0]} must be given")
     try:
-        ip_address(said["address"])
+        ip_address(given.address)
     except ValueError:
-        parser.error(f"--address: {said['address']!r} is no IP address")
-    if not said["port"].isascii() or not said["port"].isdigit() or not 0 <= int(said["port"]) < 65536:
-        parser.error(f"--port: {said['port']!r} is no port")
-    ca_file = Path(said["ca_file"]) if said["ca_file"] else None
-    return AgentSettings(
-        said["url"], said["node"], said["address"], int(said["port"]), Path(said["token_file"]), ca_file
-    )
+        parser.error(f"--address: {given.address!r} is no IP address")
+    if not given.port.isascii() or not given.port.isdigit() or not 0 <= int(given.port) < 65536:
+        parser.error(f"--port: {given.port!r} is no port")
+    return given
 
 
 _log = logging.getLogger("netgang.probe")
@@ -81,13 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = read(sys.argv[1:] if argv is None else argv, os.environ)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     try:
-        netgang = Netgang(given.url, token_file=given.token_file, ca_file=given.ca_file)
+        ca_file = Path(given.ca_file) if given.ca_file else None
+        netgang = Netgang(given.url, token_file=Path(given.token_file), ca_file=ca_file)
     except ValueError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
     clock = MachineClock()
     try:
-        answering = UdpSocket(given.address, given.port, clock.unix_ns, ttl=True)
+        answering = UdpSocket(given.address, int(given.port), clock.unix_ns, ttl=True)
         asking = UdpSocket(given.address, 0, clock.unix_ns)
     except OSError as error:
         sys.stderr.write(f"error: {given.address} port {given.port}: {error}\n")
@@ -99,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(one, lambda *_: None)
     exchange = Exchange(netgang)
     bursts = BurstRunner(given.address)
-    agent = ProbeAgent(given.node, clock, (answering, asking), exchange, stop, bursts=bursts)
+    agent = ProbeAgent(given.node, clock, answering, asking, exchange, bursts, stop)
     gc.collect()
     gc.freeze()  # what importing left is never looked at again
     _log.info("probe of node %s answers at %s port %d", given.node, given.address, answering.port)

@@ -9,6 +9,7 @@ import random
 import select
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, Final
 
@@ -26,92 +27,84 @@ _WARN_EVERY_S: Final = 60.0
 _log = getLogger("netgang.probe")
 
 
+@dataclass(eq=False)
 class ProbeAgent:
-    """Measures and reports until `stop` (a socket) can be read."""
+    """Measures and reports until `stop` can be read."""
 
-    def __init__(
-        self,
-        node: str,
-        clock: MachineClock,
-        sockets: tuple[UdpSocket, UdpSocket],
-        exchange: Exchange,
-        stop: socket.socket,
-        *,
-        bursts: BurstRunner,
-    ) -> None:
-        self._node = node
-        self._clock = clock
-        self._answering, self._asking = sockets
-        self._exchange = exchange
-        self._stop = stop
+    node: str
+    clock: MachineClock
+    answering: UdpSocket
+    asking: UdpSocket
+    exchange: Exchange
+    bursts: BurstRunner
+    stop: socket.socket
+
+    def __post_init__(self) -> None:
         self._chance = random.Random()  # noqa: S311 - spreads agents
-        self.prober = Prober(clock, *sockets, chance=self._chance)
+        self._prober = Prober(self.clock, self.answering, self.asking)
         self._batches = Batches()
         self._memory = LastKnown[Sequence[float]](LINKS_KEPT_S)
         self._burst_memory = LastKnown[Mapping[str, Any]](BURSTS_KEPT_S)
         self._resends = self._resends_bursts = False
-        self._bursts = bursts
         self._throughput = False
         self._mark = 0
-        self._since_s = clock.unix_ns() / 1e9
+        self._since_s = self.clock.unix_ns() / 1e9
         self._sequence = 0
-        self._report_s = self._reported_s = self._assigned_s = clock.monotonic_s()
+        self._report_s = self._reported_s = self._assigned_s = self.clock.monotonic_s()
         self._failures = 0
         self._works = False
         self._warn_from_s = float("-inf")
 
     def run(self) -> None:
         """The loop. Cost: twenty steps a second at most."""
-        grid_s = self._clock.monotonic_s()
+        grid_s = self.clock.monotonic_s()
         while True:
-            grid_s += self.prober.step_s
-            planned_s = grid_s + self.prober.step_s * self._chance.uniform(0.0, SPREAD)
+            grid_s += self._prober.step_s
+            planned_s = grid_s + self._prober.step_s * self._chance.uniform(0.0, SPREAD)
             if self._wait(planned_s):
                 return
-            now_s = self._clock.monotonic_s()
-            self.prober.step(max(now_s - planned_s, 0.0))
+            now_s = self.clock.monotonic_s()
+            self._prober.step(max(now_s - planned_s, 0.0))
             self._exchanged(now_s)
-            self._bursts.step(now_s)
-            if now_s >= self._report_s and self._exchange.is_free:
+            self.bursts.step(now_s)
+            if now_s >= self._report_s and self.exchange.is_free:
                 self._report(now_s)
-            grid_s = max(grid_s, now_s - self.prober.step_s)  # steps that were missed are not made up for
+            grid_s = max(grid_s, now_s - self._prober.step_s)  # steps that were missed are not made up for
 
     def _wait(self, until_s: float) -> bool:
         """Until the next step is due, or a datagram that only reading can time; whether to stop."""
-        stop = self._stop.fileno()
-        timed = [] if self.prober.is_stamped else [self._answering.fileno(), self._asking.fileno()]
+        stop = self.stop.fileno()
+        timed = [] if self._prober.is_stamped else [self.answering.fileno(), self.asking.fileno()]
         while True:
-            rest_s = max(until_s - self._clock.monotonic_s(), 0.0)
+            rest_s = max(until_s - self.clock.monotonic_s(), 0.0)
             ready, _, _ = select.select([stop, *timed], [], [], rest_s)
             if stop in ready:
                 return True
             if not ready:
                 return False
-            self.prober.step()
+            self._prober.step()
 
     def _report(self, now_s: float) -> None:
         error_s, synchronized = clock_error()
-        self.prober.set_clock_error(error_s, synchronized=synchronized)
-        self._batches.add(self.prober.close())
+        self._prober.set_clock_error(error_s, synchronized=synchronized)
+        self._batches.add(self._prober.close())
         links, self._mark = self._batches.links()
         self._sequence += 1
         self._reported_s = now_s
         body = documents.report(
-            node=self._node, since_s=self._since_s, sequence=self._sequence, links=links,
-            reflector_port=self._answering.port, known=self._memory.at(now_s) if self._resends else {},
-            known_bursts=self._burst_memory.at(now_s) if self._resends_bursts else {},
-            **(self._bursts.said() if self._throughput else {}),
+            self._memory.at(now_s) if self._resends else {},
+            self._burst_memory.at(now_s) if self._resends_bursts else {},
+            node=self.node, since_s=self._since_s, sequence=self._sequence, reflector_port=self.answering.port,
+            links=links, **(self.bursts.said() if self._throughput else {}),
         )  # fmt: skip
-        self._exchange.submit(body, now_s=now_s)
+        self.exchange.submit(body, now_s=now_s)
 
     def _exchanged(self, now_s: float) -> None:
-        outcome = self._exchange.outcome(now_s=now_s)
+        outcome = self.exchange.outcome(now_s=now_s)
         if outcome is None:
-            if now_s - self._assigned_s > KEEP_S and self.prober.peers:
-                _log.warning(
-                    "no assignment for %g s: the agent measures and answers nothing until there is one", KEEP_S
-                )
-                self.prober.assign(Assignment())
+            if now_s - self._assigned_s > KEEP_S and self._prober.targets:
+                _log.warning("no assignment for %g s: the agent measures and answers nothing until one comes", KEEP_S)
+                self._prober.assign(Assignment())
             return
         if outcome.assignment is None:
             self._failures += 1
@@ -127,20 +120,19 @@ class ProbeAgent:
             self._batches.taken(self._mark)
         self._resends = resend
         self._resends_bursts = resend and outcome.assignment.throughput  # which netgang without bursts would refuse
-        first = self._sequence == 1 or (resent and not resend)
         self._failures, self._assigned_s = 0, now_s
         interval_s = outcome.assignment.interval_s
-        if first:  # agents that started together shall not report together
+        if self._sequence == 1 or (resent and not resend):  # agents that started together shall not report together
             interval_s *= self._chance.uniform(0.5, 1.0)
         self._report_s = max(self._reported_s + interval_s, now_s + _LEAST_S)
-        self._bursts.taken()
+        self.bursts.taken()
         if not resend:
-            self.prober.assign(outcome.assignment)
+            self._prober.assign(outcome.assignment)
             self._memory.keep(outcome.assignment.known, now_s=now_s)
             self._burst_memory.keep(outcome.assignment.known_bursts, now_s=now_s)
             self._throughput = outcome.assignment.throughput
             if outcome.assignment.burst is not None:
-                self._bursts.start(outcome.assignment.burst, now_s)
+                self.bursts.start(outcome.assignment.burst, now_s)
         if not self._works:
-            _log.info("netgang takes reports; %d peers are assigned", len(self.prober.peers))
+            _log.info("netgang takes reports; %d peers are assigned", len(self._prober.targets))
         self._works = True

@@ -11,6 +11,7 @@ import math
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from ipaddress import ip_address
 from logging import getLogger
 from typing import Any, Final
@@ -19,8 +20,7 @@ from probe.documents import Burst
 
 PAUSE_S: Final = 5.0
 _CONNECT_S: Final = 2.0
-_MOST_OUTPUT_BYTES: Final = 1 << 16
-"""What a pipe holds: iperf3 writes all of it at its end, about 10 kB with five intervals."""
+_MOST_OUTPUT_BYTES: Final = 1 << 16  # What a pipe holds; iperf3 writes about 10 kB with five intervals, at its end
 _MOST_BPS: Final = 1e15
 _MOST_TEXT: Final = 200
 _log = getLogger("netgang.probe")
@@ -32,18 +32,13 @@ class BurstRunner:
     def __init__(self, address: str) -> None:
         self._address = address
         self._has_it: bool | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None  # Of the burst that runs
         self._order: Burst | None = None
         self._output = b""
         self._client_until_s: float | None = None
         self._free_s = float("-inf")
         self._result: dict[str, Any] | None = None
         self._given: dict[str, Any] | None = None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether there is a process."""
-        return self._process is not None
 
     def said(self) -> dict[str, Any]:
         """Fields of a report: whether there is iperf3, and the last result until it was taken."""
@@ -68,25 +63,35 @@ class BurstRunner:
         self._free_s = now_s + PAUSE_S
         self._order, self._output, self._client_until_s = order, b"", None
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - checked numbers and addresses, no shell
+            self.process = subprocess.Popen(  # noqa: S603 - checked numbers and addresses, no shell
                 command(order, self._address), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             self._failed(order, f"iperf3 cannot be started: {error}")
             return
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+        assert self.process.stdout is not None
+        os.set_blocking(self.process.stdout.fileno(), False)
 
     def step(self, now_s: float) -> None:
         """Look after the process. Cost: a read that does not wait; nothing without a process."""
-        process, order = self._process, self._order
+        process, order = self.process, self._order
         if process is None or order is None:
             return
         ended = process.poll() is not None
-        self._read(process)
+        assert process.stdout is not None
+        with suppress(BlockingIOError):
+            while len(self._output) < _MOST_OUTPUT_BYTES:
+                if not (more := os.read(process.stdout.fileno(), _MOST_OUTPUT_BYTES)):
+                    break
+                self._output += more
         if order.server and not ended:
-            ended = self._server_is_done(order, now_s)
+            if self._client_until_s is None and b"Accepted connection from" in self._output:
+                self._client_until_s = now_s + order.seconds + _CONNECT_S
+                if f"Accepted connection from {order.address},".encode() not in self._output:
+                    _log.warning("a stranger came to the burst's server: ended")
+                    ended = True
+            ended |= self._client_until_s is not None and now_s > self._client_until_s
         if ended:
             self.close()
             self._free_s = now_s + PAUSE_S
@@ -95,7 +100,7 @@ class BurstRunner:
 
     def close(self) -> None:
         """End the process, if there is one. `timeout` passes the signal on, and kills a second later."""
-        process, self._process = self._process, None
+        process, self.process = self.process, None
         if process is None:
             return
         process.terminate()
@@ -106,25 +111,6 @@ class BurstRunner:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
-
-    def _read(self, process: "subprocess.Popen[bytes]") -> None:
-        while process.stdout is not None and len(self._output) < _MOST_OUTPUT_BYTES:
-            try:
-                more = os.read(process.stdout.fileno(), _MOST_OUTPUT_BYTES)
-            except BlockingIOError:
-                return
-            if not more:
-                return
-            self._output += more
-
-    def _server_is_done(self, order: Burst, now_s: float) -> bool:
-        """Whether it has to be ended: a stranger came, or the client has had its time."""
-        if self._client_until_s is None and b"Accepted connection from" in self._output:
-            self._client_until_s = now_s + order.seconds + _CONNECT_S
-            if f"Accepted connection from {order.address},".encode() not in self._output:
-                _log.warning("a stranger came to the burst's server: ended")
-                return True
-        return self._client_until_s is not None and now_s > self._client_until_s
 
     def _failed(self, order: Burst, error: str) -> None:
         if not order.server:
@@ -150,8 +136,7 @@ def command(order: Burst, own: str) -> list[str]:
 def figures(output: bytes) -> dict[str, Any]:
     """Bits per second of a client's JSON, to the server (`sent_bps`) and from it; or `error`.
 
-    A burst of all its bytes has figures of the receivers. One that its time ended has none from the server: then the
-    intervals count, without the first, in which buffers fill.
+    They are the receivers'. A burst that its time ended has none: its intervals count, but the first (buffers fill).
     """
     try:
         said = json.loads(output)
@@ -159,19 +144,15 @@ def figures(output: bytes) -> dict[str, Any]:
         if error and not error.startswith("interrupt"):
             return {"error": str(error)[:_MOST_TEXT]}
         if error:
-            rests = [[one[name] for one in said["intervals"]] for name in ("sum", "sum_bidir_reverse")]
-            rates = [_rate(rest[1:] or rest) for rest in rests]
+            ways = [[one[name] for one in said["intervals"]] for name in ("sum", "sum_bidir_reverse")]
+            ways = [way[1:] or way for way in ways]
+            rates = [8.0 * sum(one["bytes"] for one in way) / sum(one["seconds"] for one in way) for way in ways]
         else:
             rates = [float(end[name]["bits_per_second"]) for name in ("sum_received", "sum_received_bidir_reverse")]
-        sent = end.get("sum_sent") or {}
-        again = sent.get("retransmits")
+        again = (end.get("sum_sent") or {}).get("retransmits")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ZeroDivisionError) as problem:
         return {"error": f"iperf3's answer cannot be read: {type(problem).__name__}"}
     if not all(math.isfinite(rate) and 0.0 <= rate <= _MOST_BPS for rate in rates):
         return {"error": "iperf3 gave no rates"}
     known = isinstance(again, int) and 0 <= again <= 1_000_000
     return {"sent_bps": round(rates[0]), "received_bps": round(rates[1]), "retransmits": again if known else None}
-
-
-def _rate(intervals: list[dict[str, float]]) -> float:
-    return 8.0 * sum(one["bytes"] for one in intervals) / sum(one["seconds"] for one in intervals)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 MOST_PEERS: Final = 64
 MOST_ADDRESSES: Final = 128
@@ -22,6 +22,9 @@ _MOST_FIGURE: Final = 600_000.0
 _MOST_AGE_S: Final = 1e7
 _MOST_BPS: Final = 1e15
 _Object: TypeAlias = Mapping[str, Any]
+_KnownLinks: TypeAlias = Mapping[str, tuple[float, Sequence[float]]]  # Peer → age in seconds, other figures
+_KnownBursts: TypeAlias = Mapping[str, tuple[float, _Object]]  # Id → seconds since it began, what is known
+_Limit = TypeVar("_Limit", int, float)
 
 
 class AssignmentError(Exception):
@@ -58,33 +61,20 @@ class Assignment:
     packet_interval_s: float = 0.1
     peers: tuple[Peer, ...] = ()
     reflect_for: tuple[str, ...] = ()
-    known: Mapping[str, tuple[float, Sequence[float]]] = field(default_factory=dict)
-    """peer → what netgang knows of the link: its age in seconds, and other figures"""
+    known: _KnownLinks = field(default_factory=dict)  # What netgang knows of them
     resend: bool = False  # A new leader: go on as before, and report again, with what the last one knew
     throughput: bool = False  # Whether reports are to say `iperf3`
     burst: Burst | None = None
-    known_bursts: Mapping[str, tuple[float, _Object]] = field(default_factory=dict)
-    """id → bursts of this node that ended, for the next leader: how long ago they began, and what is known"""
+    known_bursts: _KnownBursts = field(default_factory=dict)  # Of this node, for the next leader
 
 
-def report(
-    *,
-    node: str,
-    since_s: float,
-    sequence: int,
-    reflector_port: int,
-    links: Sequence[_Object],
-    known: Mapping[str, tuple[float, Sequence[float]]],
-    known_bursts: Mapping[str, tuple[float, _Object]],
-    **more: Any,
-) -> bytes:
-    """The body of a report; `since_s` is Unix time, `more` what netgang asked for besides (bursts)."""
-    body = {"node": node, "since_s": since_s, "sequence": sequence, "reflector_port": reflector_port, "links": links}
+def report(known: _KnownLinks, known_bursts: _KnownBursts, **body: Any) -> bytes:
+    """The body of a report, with what the last leader knew if there is anything."""
     if known:
         body["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known.items()]
     if known_bursts:
         body["known_bursts"] = [{"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in known_bursts.items()]
-    return json.dumps(body | more, separators=(",", ":")).encode()
+    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def read_assignment(body: bytes) -> Assignment:
@@ -105,38 +95,34 @@ def read_assignment(body: bytes) -> Assignment:
         _number(given.get("packet_interval_s", 0.1), 0.05, 60.0, "packet_interval_s"),
         tuple(_peer(one, f"peers[{i}]") for i, one in enumerate(peers)),
         tuple(_address(one, "reflect_for") for one in _list(given, "reflect_for", MOST_ADDRESSES)),
-        {one["node"]: _figures(one["known"], f"peers[{i}].known") for i, one in enumerate(peers) if one.get("known")},
+        dict(_known_link(one, f"peers[{i}].known") for i, one in enumerate(peers) if one.get("known")),
         given.get("resend") is True,
         given.get("throughput") is True,
-        _burst(given.get("burst")),
+        None if given.get("burst") is None else _burst(_object(given["burst"], "burst")),
         dict(map(_known_burst, _list({"known_bursts": [], **given}, "known_bursts", MOST_BURSTS))),
     )
 
 
 def _known_burst(given: Any) -> tuple[str, tuple[float, _Object]]:
     """As it is sent back: the fields that are known, each within its bounds."""
-    where = "known_bursts"
-    burst = _object(given, where)
+    burst = _object(given, "known_bursts")
     rates = {way: burst.get(way) for way in ("sent_bps", "received_bps")}
     for bps in rates.values():
-        _number(0.0 if bps is None else bps, 0.0, _MOST_BPS, f"{where}.rates")
-    age_s = _number(burst.get("age_s"), 0.0, _MOST_AGE_S, f"{where}.age_s")
-    peer = _text(burst.get("peer"), _NAME_LENGTH, f"{where}.peer")
+        _number(0.0 if bps is None else bps, 0.0, _MOST_BPS, "known_bursts.rates")
+    age_s = _number(burst.get("age_s"), 0.0, _MOST_AGE_S, "known_bursts.age_s")
+    peer = _text(burst.get("peer"), _NAME_LENGTH, "known_bursts.peer")
     rest = {"peer": peer, "server": burst.get("server") is True, **rates}
-    return _text(burst.get("id"), _ID_LENGTH, f"{where}.id"), (age_s, rest)
+    return _text(burst.get("id"), _ID_LENGTH, "known_bursts.id"), (age_s, rest)
 
 
-def _burst(given: Any) -> Burst | None:
-    if given is None:
-        return None
-    burst = _object(given, "burst")
+def _burst(burst: _Object) -> Burst:
     return Burst(
         _text(burst.get("id"), _ID_LENGTH, "burst.id"),
         burst.get("server") is True,
         _address(burst.get("address"), "burst.address"),
-        _whole(burst.get("port"), 1024, 65535, "burst.port"),
+        _number(burst.get("port"), 1024, 65535, "burst.port"),
         _number(burst.get("seconds"), 1.0, 10.0, "burst.seconds"),
-        _whole(burst.get("size_bytes"), 1, MOST_BURST_BYTES, "burst.size_bytes"),
+        _number(burst.get("size_bytes"), 1, MOST_BURST_BYTES, "burst.size_bytes"),
         _number(burst.get("wait_s"), 1.0, 300.0, "burst.wait_s"),
     )
 
@@ -145,14 +131,14 @@ def _peer(given: Any, where: str) -> Peer:
     peer = _object(given, where)
     node = _text(peer.get("node"), _NAME_LENGTH, f"{where}.node")
     address = _address(peer.get("address"), f"{where}.address")
-    return Peer(node, address, _whole(peer.get("port"), 1, 65535, f"{where}.port"))
+    return Peer(node, address, _number(peer.get("port"), 1, 65535, f"{where}.port"))
 
 
-def _figures(given: Any, where: str) -> tuple[float, Sequence[float]]:
-    if not isinstance(given, list) or len(given) != _FIGURES:
+def _known_link(peer: _Object, where: str) -> tuple[str, tuple[float, Sequence[float]]]:
+    if not isinstance(peer["known"], list) or len(peer["known"]) != _FIGURES:
         raise AssignmentError(f"{where}: must be {_FIGURES} numbers")
-    age_s, *rest = (_number(one, 0.0, _MOST_FIGURE, where) for one in given)
-    return age_s, rest
+    age_s, *rest = (_number(one, 0.0, _MOST_FIGURE, where) for one in peer["known"])
+    return peer["node"], (age_s, rest)
 
 
 def _object(given: Any, where: str) -> _Object:
@@ -167,16 +153,11 @@ def _text(given: Any, most: int, where: str) -> str:
     return given
 
 
-def _whole(given: Any, low: int, high: int, where: str) -> int:
-    if type(given) is not int or not low <= given <= high:
-        raise AssignmentError(f"{where}: must be {low} to {high}, not {repr(given)[:40]}")
-    return given
-
-
-def _number(given: Any, low: float, high: float, where: str) -> float:
-    if type(given) not in (int, float) or not low <= given <= high:
-        raise AssignmentError(f"{where}: must be {low:g} to {high:g}, not {repr(given)[:40]}")
-    return float(given)
+def _number(given: Any, low: _Limit, high: _Limit, where: str) -> _Limit:
+    """Of the kind of its limits: between whole numbers only a whole number is one."""
+    if type(given) not in (int, type(low)) or not low <= given <= high:
+        raise AssignmentError(f"{where}: must be {low:.12g} to {high:.12g}, not {repr(given)[:40]}")
+    return type(low)(given)
 
 
 def _list(given: _Object, name: str, most: int) -> list[Any]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
-from ssl import SSLContext, SSLError, create_default_context
+from ssl import SSLError, create_default_context
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -57,9 +57,7 @@ class Netgang:
         self._path = parts.path.rstrip("/") + PATH
         self._token_file = token_file
         self._ca_file = ca_file
-        self._context: SSLContext | None = None
         self._open: HTTPConnection | None = None
-        self._ca_changed_ns = 0
         self._broken_off = False
 
     def post(self, body: bytes) -> Outcome:
@@ -72,12 +70,10 @@ class Netgang:
             content = answer.read(MOST_ANSWER_BYTES + 1)
             if answer.status != 200:
                 text = content[:_LONGEST_TEXT].decode(errors="replace")
-                return Outcome(
-                    error=f"{answer.status} {text!r}", retry_after_s=_seconds(answer.getheader("Retry-After"))
-                )
-            found = Outcome(read_assignment(content))
+                return Outcome(None, f"{answer.status} {text!r}", _seconds(answer.getheader("Retry-After")))
+            assignment = read_assignment(content)
             taken = True
-            return found
+            return Outcome(assignment)
         except (OSError, HTTPException, AssignmentError, ValueError) as error:
             return Outcome(error=f"{type(error).__name__}: {error}"[:_LONGEST_TEXT])
         finally:
@@ -99,9 +95,13 @@ class Netgang:
             self.close()
             if self._broken_off:
                 raise TimeoutError("broken off")
-        connection = self._open = self._connection()
-        connection.request("POST", self._path, body, headers)
-        return connection.getresponse()
+        if self._secure:
+            trusted = create_default_context(cafile=self._ca_file)
+            self._open = HTTPSConnection(self._host, self._port, timeout=_TIMEOUT_S, context=trusted)
+        else:
+            self._open = HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
+        self._open.request("POST", self._path, body, headers)
+        return self._open.getresponse()
 
     def abort(self) -> None:
         """Break off the post that is under way in another thread; it fails."""
@@ -109,15 +109,6 @@ class Netgang:
         if connection is not None and connection.sock is not None:
             with suppress(OSError):
                 connection.sock.shutdown(socket.SHUT_RDWR)
-
-    def _connection(self) -> HTTPConnection:
-        if not self._secure:
-            return HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
-        changed_ns = 0 if self._ca_file is None else self._ca_file.stat().st_mtime_ns
-        if self._context is None or changed_ns != self._ca_changed_ns:
-            self._context = create_default_context(cafile=self._ca_file)
-            self._ca_changed_ns = changed_ns
-        return HTTPSConnection(self._host, self._port, timeout=_TIMEOUT_S, context=self._context)
 
 
 class Exchange:

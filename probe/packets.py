@@ -6,20 +6,18 @@
 
 Rule: an answer is exactly as long as its request, so that a forged source address gains nothing. A TWAMP-light sender's
 packet (RFC 5357: sequence, timestamp, error estimate, then padding) is answered if it has the 41 bytes that an answer
-needs. What follows the 44 bytes is returned: TLVs with the flag that says they are not understood, as RFC 8972 wants.
-Time is 64 bits, seconds since 1900 and their fraction of 2^-32 (RFC 5905). Differences are in these units, modulo 2^64:
-the end of the era in 2036 changes nothing.
+needs. What follows the 44 bytes is returned, TLVs flagged as not understood (RFC 8972). Time is 64 bits, seconds since
+1900 and their fraction of 2^-32 (RFC 5905); differences are modulo 2^64, so the end of the era in 2036 changes nothing.
 
-The session reflector answers the assigned addresses, and numbers the answers of each session from zero (RFC 8762,
-stateful): the sender sees from them which packets came and which answers were lost. A session whose requests the
-agent's own full socket may have dropped begins again at zero. The sender takes that as the end of what it can judge
-(`probe.session`), and blames no link for it; the same happens when an agent restarts.
+The reflector numbers the answers of each session from zero (RFC 8762, stateful): the sender sees from them which
+packets came and which answers were lost. A session whose requests the agent's own full socket may have dropped begins
+again at zero, as after a restart: the sender (`probe.session`) judges no further than that, and blames no link for it.
 """
 
 import struct
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 UNITS_PER_S: Final = 1 << 32
 UNITS_PER_MS: Final = UNITS_PER_S / 1000.0
@@ -55,17 +53,15 @@ BASE_BYTES: Final = 44
 LEAST_BYTES: Final = 41
 MOST_BYTES: Final = 1472  # One Ethernet frame: longer ones would be fragments
 _SENDER: Final = struct.Struct("!IQHH28x")
-_HEAD: Final = struct.Struct("!IQH")
-_TIMESTAMP: Final = struct.Struct("!Q")
-_TAILS: Final = tuple(bytes((0, 0, ttl, 0, 0, 0)) for ttl in range(256))
-"""What follows the sender's 14 bytes in an answer, by TTL"""
-_REFLECTOR: Final = struct.Struct("!IQHHQIQHxxB3x")
+_ANSWER: Final = struct.Struct("!IQH2sQ14sxxB3x")  # As it is made: the sender's first 14 bytes as they came …
+_REFLECTOR: Final = struct.Struct("!IQHHQIQ")  # … and as it is read
 _TLV: Final = struct.Struct("!BBH")
 _EXTRA_PADDING: Final = 1
 _UNRECOGNIZED: Final = 0x80
 _MALFORMED: Final = 0x40
 SYNCHRONIZED: Final = 0x8000  # Bit S of an error estimate: the clock is synchronised with UTC
-_LARGEST_SCALE: Final = 63
+MOST_SESSIONS: Final = 1024  # Far above the twenty peers; a peer that opens ever new ones loses its own oldest
+MOST_OF_ONE: Final = 8  # Sessions of one address
 
 
 class ReflectorAnswer(NamedTuple):
@@ -78,54 +74,45 @@ class ReflectorAnswer(NamedTuple):
     received: int
     sender_sequence: int
     sender_timestamp: int
-    sender_error: int
-    sender_ttl: int
 
 
 def request(sequence: int, timestamp: int, error: int, session_id: int) -> bytes:
-    """A sender's packet of 44 bytes.
-
-    >>> request(1, 2, 0x8001, 3).hex()[:32]
-    '00000001000000000000000280010003'
-    """
+    """A sender's packet of 44 bytes."""
     return _SENDER.pack(sequence, timestamp, error, session_id)
 
 
 def session_of(datagram: bytes) -> bytes | None:
-    """The two bytes of a sender's packet that name its session; `None`: too short or too long to be answered.
-
-    In a TWAMP-light sender's packet they are padding, which its answers do not repeat.
-    """
-    size = len(datagram)
-    if not LEAST_BYTES <= size <= MOST_BYTES:
+    """The two bytes of a sender's packet that name its session; `None`: too short or too long to be answered."""
+    if not LEAST_BYTES <= len(datagram) <= MOST_BYTES:
         return None
-    return datagram[14:16] if size >= BASE_BYTES else b"\0\0"
+    return datagram[14:16] if len(datagram) >= BASE_BYTES else b"\0\0"  # TWAMP-light: padding, which is not repeated
 
 
 def answer(datagram: bytes, session: bytes, *, sequence: int, error: int, received: int, ttl: int, now: int) -> bytes:
     """The reflector's packet for a request of `session_of`, of the same length; `now` is when it is sent."""
-    base = _HEAD.pack(sequence, now, error) + session + _TIMESTAMP.pack(received) + datagram[:14] + _TAILS[ttl]
-    size = len(datagram)
-    if size == BASE_BYTES:
-        return base
-    return base[:size] if size < BASE_BYTES else base + _returned(datagram[BASE_BYTES:])
+    base = _ANSWER.pack(sequence, now, error, session, received, datagram[:14], ttl)
+    rest, at = bytearray(datagram[BASE_BYTES:]), 0
+    while at + _TLV.size <= len(rest):  # flags 1 · type 1 · length 2 · value
+        _, kind, length = _TLV.unpack_from(rest, at)
+        end = at + _TLV.size + length
+        if end > len(rest):
+            rest[at] |= _MALFORMED
+            break
+        rest[at] = 0 if kind == _EXTRA_PADDING else _UNRECOGNIZED
+        at = end
+    return base[: len(datagram)] + rest
 
 
 def read_answer(datagram: bytes) -> ReflectorAnswer | None:
     """What a datagram says as a reflector's packet; a TWAMP-light reflector's may lack the last three zeros."""
-    if not LEAST_BYTES <= len(datagram) <= MOST_BYTES:
-        return None
-    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram.ljust(BASE_BYTES, b"\0")))
+    found = LEAST_BYTES <= len(datagram) <= MOST_BYTES
+    return ReflectorAnswer(*_REFLECTOR.unpack_from(datagram)) if found else None
 
 
 def error_estimate(error_s: float, *, synchronized: bool) -> int:
-    """The 16 bits that say how wrong a clock may be: multiplier · 2^scale · 2^-32 s, never less than the true value.
-
-    >>> hex(error_estimate(0.0, synchronized=True)), error_s(error_estimate(0.01, synchronized=False)) >= 0.01
-    ('0x8001', True)
-    """
+    """The 16 bits that say how wrong a clock may be: multiplier · 2^scale · 2^-32 s, never less than the true value."""
     units, scale = max(int(min(error_s, 1e9) * (1 << 32)) + 1, 1), 0
-    while units > 0xFF and scale < _LARGEST_SCALE:
+    while units > 0xFF:
         units, scale = (units + 1) >> 1, scale + 1
     return (SYNCHRONIZED if synchronized else 0) | scale << 8 | units
 
@@ -135,30 +122,11 @@ def error_s(estimate: int) -> float:
     return float((estimate & 0xFF) * 2.0 ** ((estimate >> 8 & 0x3F) - 32))
 
 
-def _returned(rest: bytes) -> bytes:
-    """TLVs (flags 1 · type 1 · length 2 · value), each but padding flagged as not understood; a broken one ends it."""
-    found, at = bytearray(rest), 0
-    while at + _TLV.size <= len(rest):
-        _, kind, length = _TLV.unpack_from(rest, at)
-        if at + _TLV.size + length > len(rest):
-            found[at] |= _MALFORMED
-            break
-        found[at] = 0 if kind == _EXTRA_PADDING else _UNRECOGNIZED
-        at += _TLV.size + length
-    return bytes(found)
-
-
-Address: TypeAlias = tuple[str, int]  # (IP address, UDP port)
-MOST_SESSIONS: Final = 1024  # Far above the twenty peers; a peer that opens ever new ones loses its own oldest
-MOST_OF_ONE: Final = 8  # Sessions of one address
-
-
 class SessionReflector:
     """Answers requests. Cost: O(1) a datagram."""
 
     def __init__(self) -> None:
-        self.error = error_estimate(1.0, synchronized=False)
-        """Error estimate of the clock, renewed by the agent."""
+        self.error = error_estimate(1.0, synchronized=False)  # Of the clock, renewed by the agent
         self._allowed: frozenset[str] = frozenset()
         self._sessions: dict[str, OrderedDict[tuple[int, bytes], int]] = {}
         """address → (port, session id) → number of the next answer"""
@@ -176,23 +144,19 @@ class SessionReflector:
             self._dropped = total
             self._sessions.clear()
 
-    def answer(self, datagram: bytes, source: Address, *, received: int, ttl: int, now: int) -> bytes | None:
-        """The answer, as long as the request; `None`: there is none. `received` and `now` are NTP timestamps."""
+    def answer(self, datagram: bytes, source: tuple[str, int], *, received: int, ttl: int, now: int) -> bytes | None:
+        """The answer to an address and port; `None`: there is none. `received` and `now` are NTP timestamps."""
         address, port = source
         session = session_of(datagram) if address in self._allowed else None
         if session is None:
             return None
-        sequence = self._next(address, (port, session))
-        return answer(datagram, session, sequence=sequence, error=self.error, received=received, ttl=ttl, now=now)
-
-    def _next(self, address: str, session: tuple[int, bytes]) -> int:
         mine = self._sessions.get(address)
         if mine is None:
             if len(self._sessions) * MOST_OF_ONE >= MOST_SESSIONS:
                 self._sessions.clear()
             mine = self._sessions[address] = OrderedDict()
-        sequence = mine.pop(session, 0)
-        mine[session] = (sequence + 1) & 0xFFFFFFFF
+        sequence = mine.pop((port, session), 0)
+        mine[port, session] = (sequence + 1) & 0xFFFFFFFF
         if len(mine) > MOST_OF_ONE:
             mine.popitem(last=False)
-        return sequence
+        return answer(datagram, session, sequence=sequence, error=self.error, received=received, ttl=ttl, now=now)

@@ -1,16 +1,14 @@
 """One step of measuring: answer what asks, take what answers, send what is due.
 
 A step needs no hurry: the kernel notes when a datagram came, and the sender subtracts how long the reflector had it. So
-steps are a packet interval apart (`step_s`), at most a fifth of a second: waking costs more than a packet does.
+steps are a packet interval apart, at most a fifth of a second: waking costs more than a packet does.
 
 What makes packets suspect, answered or not, as else only losses would be left out: the kernel dropped datagrams of the
-agent's own socket, the clock was set, or sending took long. A step that comes late (the agent had no CPU or was
-stopped) makes none suspect: what waits in the socket is stamped and not lost. Without the kernel's timestamps each
-delay of the agent is one of the packets, so it does.
+agent's own socket, the clock was set, or sending took long. A step that comes late makes none suspect: what waits in
+the socket is stamped and not lost. Without the kernel's timestamps it does, as each delay is one of the packets.
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,9 +18,8 @@ from probe.packets import SessionReflector
 from probe.session import Session, Window
 from probe.udp import MachineClock, UdpSocket
 
-STEP_S: Final = 0.05
-LONGEST_STEP_S: Final = 0.2
-LATE_S: Final = 0.002  # A step that comes so late makes packets suspect where the kernel does not stamp datagrams
+_LEAST_STEP_S, _LONGEST_STEP_S = 0.05, 0.2
+_LATE_S: Final = 0.002  # A step that comes so late makes packets suspect where the kernel does not stamp datagrams
 _SLOW_SEND_NS: Final = 1_000_000
 _CLOCK_SET_NS: Final = 1_000_000
 _ON_THEIR_WAY_S: Final = 1.0
@@ -42,17 +39,15 @@ class _Target:
 class Prober:
     """Measures the links to the assigned peers. `unix_ns` of `clock` must be the clock of the kernel's timestamps."""
 
-    def __init__(
-        self, clock: MachineClock, answering: UdpSocket, asking: UdpSocket, *, chance: random.Random | None = None
-    ) -> None:
+    def __init__(self, clock: MachineClock, answering: UdpSocket, asking: UdpSocket) -> None:
         self._clock = clock
         self._answering = answering
         self._asking = asking
-        self._chance = chance or random.Random()  # noqa: S311 - spreads packets
-        self.reflector = SessionReflector()
-        self._interval_s = 0.1
-        self._targets: dict[tuple[str, int], _Target] = {}
-        self._error: tuple[float, bool] = (16.0, False)
+        self._chance = random.Random()  # noqa: S311 - spreads packets
+        self._reflector = SessionReflector()
+        self._interval_s = self.step_s = 0.1
+        self.targets: dict[tuple[str, int], _Target] = {}  # Address and port → the peer
+        self._own_error_s: float | None = None
         self._offset_ns: int | None = None
         self._dropped = 0
         self._taken_s = float("-inf")
@@ -62,77 +57,57 @@ class Prober:
         """Whether the kernel says when datagrams came; otherwise call `step` whenever a socket can be read."""
         return self._answering.stamped and self._asking.stamped
 
-    @property
-    def step_s(self) -> float:
-        """Time between two steps."""
-        return min(max(self._interval_s, STEP_S), LONGEST_STEP_S)
-
-    @property
-    def peers(self) -> Sequence[Peer]:
-        """Those that packets go to."""
-        return [one.peer for one in self._targets.values()]
-
     def assign(self, assignment: Assignment) -> None:
         """Measure these from now on; a peer that stays keeps its session."""
         now_s, self._interval_s = self._clock.monotonic_s(), assignment.packet_interval_s
-        self.reflector.allow(assignment.reflect_for)
-        before, self._targets = self._targets, {}
-        version = self._asking.version
-        wanted = [one for one in assignment.peers if (":" in one.address) == (version == 6)]
+        self.step_s = min(max(self._interval_s, _LEAST_STEP_S), _LONGEST_STEP_S)
+        self._reflector.allow(assignment.reflect_for)
+        before, self.targets = self.targets, {}
+        wanted = [one for one in assignment.peers if (":" in one.address) == (self._asking.version == 6)]
         for place, peer in enumerate(wanted):
             address = (peer.address, peer.port)
             slot_s = now_s + self._interval_s * place / len(wanted)
             known = before.get(address)
-            if known is not None and known.peer.node == peer.node:
-                session = known.session
-            else:
-                session = Session(self._chance.randrange(1, 1 << 16))
-            self._targets[address] = _Target(peer, address, session, slot_s, slot_s)
+            stays = known is not None and known.peer.node == peer.node
+            session = known.session if known is not None and stays else Session(self._chance.randrange(1, 1 << 16))
+            self.targets[address] = _Target(peer, address, session, slot_s, slot_s)
 
     def set_clock_error(self, error_s: float, *, synchronized: bool) -> None:
         """What is known of the clock; it goes into packets, and decides whether one-way delay can be measured."""
-        self._error = (error_s, synchronized)
-        self.reflector.error = packets.error_estimate(error_s, synchronized=synchronized)
+        self._own_error_s = error_s if synchronized else None
+        self._reflector.error = packets.error_estimate(error_s, synchronized=synchronized)
 
     def step(self, late_s: float = 0.0) -> None:
         """Do what there is to do; `late_s`: by how much this step came after its time."""
         now_s = self._clock.monotonic_s()
-        if self._was_clock_set() or (late_s > LATE_S and not self.is_stamped):
+        if self._was_clock_set() or (late_s > _LATE_S and not self.is_stamped):
             self._doubt(now_s - late_s - _ON_THEIR_WAY_S)
-        self._answer()
-        self._take(now_s)
+        for content, source, received, ttl in self._answering.waiting():
+            self._reflector.note_dropped(self._answering.dropped)
+            now = packets.from_unix_ns(self._clock.unix_ns())
+            answer = self._reflector.answer(content, source, received=received, ttl=ttl, now=now)
+            if answer is not None:
+                self._answering.send(answer, source)
+        for content, source, received, _ in self._asking.waiting():
+            if (target := self.targets.get(source)) is not None:
+                target.session.take(content, received, own_error_s=self._own_error_s)
+        if self._asking.dropped != self._dropped:
+            self._dropped = self._asking.dropped
+            self._doubt(self._taken_s - _ON_THEIR_WAY_S)  # dropped since the socket was read last
+        self._taken_s = now_s
         self._send(now_s)
 
     def close(self) -> dict[str, Window]:
         """The window of each peer (node's name), which ends now."""
         now_s = self._clock.monotonic_s()
-        return {one.peer.node: one.session.close(now_s) for one in self._targets.values()}
-
-    def _answer(self) -> None:
-        for content, source, received, ttl in self._answering.waiting():
-            self.reflector.note_dropped(self._answering.dropped)
-            now = packets.from_unix_ns(self._clock.unix_ns())
-            answer = self.reflector.answer(content, source, received=received, ttl=ttl, now=now)
-            if answer is not None:
-                self._answering.send(answer, source)
-
-    def _take(self, now_s: float) -> None:
-        error_s, synchronized = self._error
-        own_error_s = error_s if synchronized else None
-        for content, source, received, _ in self._asking.waiting():
-            if (target := self._targets.get(source)) is not None:
-                target.session.take(content, received, own_error_s=own_error_s)
-        if self._asking.dropped != self._dropped:
-            self._dropped = self._asking.dropped
-            self._doubt(self._taken_s - _ON_THEIR_WAY_S)  # dropped since the socket was read last
-        self._taken_s = now_s
+        return {one.peer.node: one.session.close(now_s) for one in self.targets.values()}
 
     def _send(self, now_s: float) -> None:
         before_ns = self._clock.unix_ns()
-        for target in self._targets.values():
+        for target in self.targets.values():
             if target.due_s > now_s:
                 continue
-            packet = target.session.send(packets.from_unix_ns(before_ns), self.reflector.error, at_s=now_s)
+            packet = target.session.send(packets.from_unix_ns(before_ns), self._reflector.error, at_s=now_s)
             sent = self._asking.send(packet, target.address)
             after_ns = self._clock.unix_ns()
             if not sent or after_ns - before_ns > _SLOW_SEND_NS:
@@ -143,7 +118,7 @@ class Prober:
             target.due_s = target.slot_s + self._interval_s * self._chance.uniform(0.0, SPREAD)
 
     def _doubt(self, since_s: float) -> None:
-        for target in self._targets.values():
+        for target in self.targets.values():
             target.session.doubt_since(since_s)
 
     def _was_clock_set(self) -> bool:

@@ -1,14 +1,10 @@
 """A sender's session with one peer, the windows and figures that it gives, and what an agent keeps of both.
 
-Windows add up: one that netgang did not take is merged with the next. Units: packets, milliseconds. Agents keep what
-netgang knew when it answered last: it has no database, and a leader that fails cannot hand over. Rules:
-- Of windows at most `MOST_WINDOWS` a link, about a minute of failing exchanges, the oldest is dropped first. If netgang
-  took a report and its answer was lost, windows are reported twice: figures are ratios and percentiles, which that does
-  not distort.
-- Of links, and of bursts, those `MOST` that were heard of last.
+A window that netgang did not take is merged with the next; the newest `MOST_WINDOWS` of a link are kept. If netgang
+took a report and its answer was lost, windows are reported twice, which does not distort ratios and percentiles. As
+netgang has no database, agents keep what it knew when it answered last: of `MOST` links, and of `MOST` bursts.
 
 A packet's fate is decided once for each window (`close`), in the order of sending:
-
 1. answered: counted with its round trip, without the time that it lay in the reflector;
 2. suspect: the agent may have spoilt it (`probe.prober` says when), or the answer cannot be; or the reflector began
    again at zero before the next answer, so it restarted or its own socket was full;
@@ -40,11 +36,6 @@ class Window:
     changes_ms: list[float] = field(default_factory=list)  # Difference of each round trip from the one before
     one_ways_ms: list[float] = field(default_factory=list)  # There alone; empty where the clocks are not known to agree
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to report."""
-        return not (self.answered or self.lost or self.suspect)
-
 
 def merged(windows: Sequence[Window]) -> Window:
     """One window for several that follow each other."""
@@ -67,36 +58,32 @@ def figures(peer: str, window: Window) -> dict[str, Any]:
     their largest twentieth, which a single late answer of the peer would fill. Both are null without an answer.
     """
     changes = sorted(window.changes_ms)[: max(len(window.changes_ms) * 19 // 20, 1)]
-    rtts = sorted(window.rtts_ms)
+    rtts, one_ways = sorted(window.rtts_ms), sorted(window.one_ways_ms)
     return {
         "peer": peer,
         "sent": window.answered + window.lost,
         "lost_out": window.lost_out,
         "lost_back": window.lost_back,
         "lost": window.lost,
-        "rtt_ms": [_rounded(percentile(rtts, 50)), _rounded(percentile(rtts, 95))] if rtts else None,
-        "one_way_ms": _rounded(percentile(sorted(window.one_ways_ms), 50)) if window.one_ways_ms else None,
-        "jitter_ms": _rounded(sum(changes) / len(changes)) if changes else None,
+        "rtt_ms": [percentile(rtts, 50), percentile(rtts, 95)] if rtts else None,
+        "one_way_ms": percentile(one_ways, 50) if one_ways else None,
+        "jitter_ms": round(sum(changes) / len(changes), 4) if changes else None,
         "suspect": window.suspect,
     }
 
 
-def percentile(ascending: Sequence[float], percent: int) -> float:
-    """The nearest rank.
+def percentile(ascending_ms: Sequence[float], percent: int) -> float:
+    """The nearest rank, to a tenth of a microsecond.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 50), percentile([1.0, 2.0, 3.0, 4.0], 95)
     (2.0, 4.0)
     """
-    return ascending[max(-(-len(ascending) * percent // 100), 1) - 1]
+    return round(ascending_ms[max(-(-len(ascending_ms) * percent // 100), 1) - 1], 4)
 
 
 def _sum_known(counts: Sequence[int | None]) -> int | None:
     known = [one for one in counts if one is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _rounded(value_ms: float) -> float:
-    return round(value_ms, 4)  # a tenth of a microsecond
 
 
 MOST_WINDOWS: Final = 6
@@ -123,13 +110,7 @@ class LastKnown(Generic[_T]):
             self._known.popitem(last=False)
 
     def at(self, now_s: float) -> dict[str, tuple[float, _T]]:
-        """The same with the ages that they have at `now_s`.
-
-        >>> memory = LastKnown[str](kept_s=3600.0)
-        >>> memory.keep({"n2": (5.0, "a link")}, now_s=100.0)
-        >>> memory.at(110.0), memory.at(9999.0)
-        ({'n2': (15.0, 'a link')}, {})
-        """
+        """The same with the ages that they have at `now_s`; what is older than `kept_s` is left out."""
         aged = {key: (round(max(now_s - at_s, 0.0), 1), what) for key, (at_s, what) in self._known.items()}
         return {key: one for key, one in aged.items() if one[0] <= self._kept_s}
 
@@ -151,7 +132,7 @@ class Batches:
         windows: dict[str, list[Window]] = {}
         for batch in self._batches:
             for peer, window in batch.items():
-                if not window.is_empty:
+                if window.answered or window.lost or window.suspect:
                     windows.setdefault(peer, []).append(window)
         found = [figures(peer, merged(several)) for peer, several in sorted(windows.items())]
         return found, self._first + len(self._batches)
@@ -166,10 +147,7 @@ class Batches:
 LATER_S: Final = 1.0  # Lost is what was overtaken by so much; reordering on a network is a thousand times shorter
 SILENT_S: Final = 30.0  # After so long a packet to a peer that answers nothing is lost
 MOST_PENDING: Final = 4096
-_TOLERATED: Final = int(1e-6 * packets.UNITS_PER_S)
-"""By so much a reflector may seem to have had a packet longer than it was under way: timestamps are rounded."""
-
-
+_TOLERATED: Final = int(1e-6 * packets.UNITS_PER_S)  # Timestamps are rounded: a round trip may seem to be below zero
 _LONGEST: Final = 60 * packets.UNITS_PER_S  # No round trip: a clock was set
 
 
@@ -190,8 +168,7 @@ class Session:
         self.session_id = session_id
         self._sequence = 0
         self._pending: dict[int, _Sent] = {}
-        self._last: tuple[int, int] | None = None
-        """(our number, the reflector's) of the newest answer whose fate is decided"""
+        self._last: int | None = None  # The reflector's number of the newest answer whose fate is decided
         self._gap = 0
         self._gap_suspect = False
         self._numbers_differ = False
@@ -220,8 +197,7 @@ class Session:
     def take(self, datagram: bytes, received: int, *, own_error_s: float | None) -> bool:
         """Take an answer that came at `received`; `False`: none to a packet that waits, but repeated, forged or late.
 
-        An answer whose times cannot be makes its packet suspect. `own_error_s`: of our clock; `None`: it is not
-        synchronised.
+        One whose times cannot be makes its packet suspect. `own_error_s`: of our clock; `None`: not synchronised.
         """
         said = packets.read_answer(datagram)
         sent = None if said is None else self._pending.get(said.sender_sequence)
@@ -268,22 +244,22 @@ class Session:
             window.suspect += 1
         elif sent.suspect or not self._heard:
             window.suspect += 1  # a peer that was never there is no link that was measured
-            self._last = None
         else:
             window.lost += 1
             window.lost_out = window.lost_back = None
+        if not overtaken:
             self._last = None
 
     def _answered(self, window: Window, sequence: int, sent: _Sent) -> None:
         last, gap, doubtful = self._last, self._gap, self._gap_suspect
-        self._last, self._gap, self._gap_suspect = (sequence, sent.number), 0, False
+        self._last, self._gap, self._gap_suspect = sent.number, 0, False
         self._numbers_differ |= sequence != sent.number
         if gap:
-            if last is None or sent.number <= last[1]:  # not known since when, or the reflector began again
+            if last is None or sent.number <= last:  # not known since when, or the reflector began again
                 window.suspect += gap
             else:
                 window.lost += gap
-                back = sent.number - last[1] - 1
+                back = sent.number - last - 1
                 if doubtful or not self._numbers_differ or not 0 <= back <= gap:
                     window.lost_out = window.lost_back = None
                 elif window.lost_out is not None and window.lost_back is not None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import Final, TypeAlias
+from typing import Final
 
 from probe import packets
 from probe.packets import MOST_BYTES
@@ -43,10 +43,7 @@ class _Timex(ctypes.Structure):
 
 
 def clock_error() -> tuple[float, bool]:
-    """(how wrong the clock may be in seconds, whether it is synchronised), as adjtimex(2) says without changing it.
-
-    Not known (another system, a forbidden call): not synchronised.
-    """
+    """(how wrong the clock may be in seconds, whether it is synchronised), as adjtimex(2) says; if it says it."""
     found = _Timex()
     try:
         state = ctypes.CDLL(None, use_errno=True).adjtimex(ctypes.byref(found))
@@ -57,15 +54,12 @@ def clock_error() -> tuple[float, bool]:
     return found.maxerror / 1e6, True
 
 
-Datagram: TypeAlias = tuple[bytes, tuple[str, int], int, int]
-"""(content, (address, port), NTP timestamp of its arrival, TTL)"""
 _TIMESTAMPNS: Final = 35
 _RXQ_OVFL: Final = 40
 _IP_RECVTTL: Final = 12
 _TIMESPEC: Final = struct.Struct("@qq")
 _INT: Final = struct.Struct("@i")
-_BUFFER_BYTES: Final = 1 << 20
-"""What the kernel may keep while the agent does not run; it gives less where net.core.rmem_max is less."""
+_BUFFER_BYTES: Final = 1 << 20  # For while the agent does not run; the kernel gives no more than net.core.rmem_max
 _ANCILLARY_BYTES: Final = 128
 _AT_ONCE: Final = 4096
 _UNKNOWN_TTL: Final = 255
@@ -115,8 +109,8 @@ class UdpSocket:
             return False
         return True
 
-    def waiting(self) -> Iterator[Datagram]:
-        """What is there, at most some thousands: nothing that a sender does keeps the agent here."""
+    def waiting(self) -> Iterator[tuple[bytes, tuple[str, int], int, int]]:
+        """(content, (address, port), NTP timestamp of its arrival, TTL) of what is there, at most some thousands."""
         receive = self._socket.recvmsg
         for _ in range(_AT_ONCE):
             try:

@@ -34,8 +34,7 @@ from extender.kube import calls
 from extender.kube.client import OperatorApi
 from extender.kube.own_objects import ROLE_LABEL, STARTED_GANGS
 from extender.leadership.election import LeaseTimes
-from extender.network.answers import merged
-from extender.network.mapping import map_nodes, measured_ends
+from extender.network.mapping import map_nodes
 from extender.ports import Batch, Clock
 from extender.schemas import NetworkSources, Readiness
 from extender.settings.network import FileSource
@@ -307,11 +306,12 @@ async def ask_sources(seen: Facts, clock: Clock) -> Facts:
 
 
 def _mapped(nodes: Sequence[Node], batches: Sequence[Batch], settings: Settings) -> Endpoints:
-    measured = measured_ends(MeasurementTable.of(one.measurements) for one in batches)
-    endpoints = merged(end for batch in batches for end in batch.endpoints)
-    mapping = map_nodes(nodes, endpoints, settings.network, measured=measured)
-    counts = {metric: of for metric, of in mapping.document(most=0).nodes.items() if measured[Metric(metric)]}
-    unmapped = [set(mapping.unmapped[metric]) for metric in METRICS if measured[metric]]
+    tables = [MeasurementTable.of(one.measurements) for one in batches]
+    endpoints = (end for batch in batches for end in batch.endpoints)
+    mapping = map_nodes(nodes, endpoints, settings.network, tables)
+    measured = [metric for metric in METRICS if any(table.measured_ends(metric) for table in tables)]
+    counts = {metric: of for metric, of in mapping.document(most=0).nodes.items() if Metric(metric) in measured}
+    unmapped = [set(mapping.unmapped[metric]) for metric in measured]
     nowhere = set.intersection(*unmapped) if unmapped else set()
     return Endpoints(counts, tuple(sorted(map(str, nowhere))))
 

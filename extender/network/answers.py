@@ -1,4 +1,4 @@
-"""What the questions that a source asks its server gave, the last good answer of each, and the words they share.
+"""What the questions that a source asks its server gave, and the last good answer of each.
 
 Why: an archive may answer for loss and fail for throughput, and a test that did not run leaves a hole in the next
 answer. Rule: a question that fails keeps its last answer and is named in the batch's problems; a pair missing from an
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,7 +29,6 @@ FUTURE_TIME: Final = "future_time"
 NEGATIVE_DELAY: Final = "negative_delay"
 NO_VALUE: Final = "no_value"
 OUT_OF_RANGE: Final = "out_of_range"
-ROUND_TRIP: Final = "round_trip"
 TOLERANCE_S: Final = 60.0  # Closer clocks are taken for equal: answers take time, and MaDDash counts in seconds
 TWIN_WINDOW_S: Final = 1800.0  # Values of one link closer in time are equally new; the usual interval of checks
 FORGET_S: Final = 172_800.0  # A pair that no answer has any more keeps its last value so long: the longest hard TTL
@@ -42,6 +41,8 @@ _SENTENCES: Final = {
 _MAX_PROBLEMS: Final = 20
 _INLINE_ITEMS: Final = 5000  # Up to this many values are handled on the event loop (about 10 ms), more in a thread
 _T = TypeVar("_T")
+EndPair: TypeAlias = tuple[EndpointId, EndpointId]  # From, to
+Question: TypeAlias = Callable[[], Awaitable["SourceAnswer"]]
 
 
 async def off_loop(size: int, work: Callable[[], _T]) -> _T:
@@ -74,11 +75,10 @@ class SourceAnswer(msgspec.Struct, frozen=True):
     """What one question gave."""
 
     table: MeasurementTable
+    # Loss where the pair has no other, halves of delays where the source knows no one-way delay at all
     round_trips: MeasurementTable = MeasurementTable()
-    """Loss where the pair has no other, halves of delays where the source knows no one-way delay at all."""
     aliases: Mapping[EndpointId, tuple[str, ...]] = {}  # endpoint → other names of it
-    silent: Set[tuple[EndpointId, EndpointId]] = frozenset()
-    """Pairs that were tested and gave nothing: they have no last value, unless no pair gave any"""
+    silent: Set[EndPair] = frozenset()  # Were tested and gave nothing: they have no last value, unless no pair gave any
     problems: tuple[str, ...] = ()
     rejected: Mapping[str, int] = {}
 
@@ -89,7 +89,7 @@ class Found:
     def __init__(self, now_s: float) -> None:
         self.measurements: list[Measurement] = []
         self.round_trips: list[Measurement] = []
-        self.silent: set[tuple[EndpointId, EndpointId]] = set()
+        self.silent: set[EndPair] = set()
         self.rejected = Counter[str]()
         self._now_s = now_s
         self._names: dict[EndpointId, dict[str, None]] = {}
@@ -103,22 +103,13 @@ class Found:
         self._names.setdefault(EndpointId(given[0]), {}).update(dict.fromkeys(others))
         return EndpointId(given[0])
 
-    def add(
-        self,
-        source: EndpointId,
-        target: EndpointId,
-        metric: Metric,
-        value: float,
-        at_s: float,
-        *,
-        round_trip: bool = False,
-    ) -> None:
+    def add(self, pair: EndPair, metric: Metric, value: float, at_s: float, *, round_trip: bool = False) -> None:
         """Take a value in our units over; a negative delay counts as 0, a time ahead of ours as now."""
         if metric is Metric.DELAY and value < 0.0:  # clocks differ; the other direction is too long by as much
             self.rejected[NEGATIVE_DELAY] += 1
             value = 0.0
         try:
-            one = Measurement(source, target, metric, value, min(at_s, self._now_s))
+            one = Measurement(*pair, metric, value, min(at_s, self._now_s))
         except ValueError:
             self.rejected[OUT_OF_RANGE] += 1
             return
@@ -132,35 +123,25 @@ class Found:
         return SourceAnswer(table, round_trips, aliases, self.silent, problems, dict(+self.rejected))
 
 
-Question = Callable[[], Awaitable[SourceAnswer]]
-
-
 class LastAnswers:
-    """The last good answers of one source. `ask` is called by one task at a time."""
+    """The last good answers of one source, which is asked `at_once` questions at a time, all of them `within_s`."""
 
-    def __init__(self, source: str) -> None:
-        self._source = source
+    def __init__(self, source: str, *, at_once: int = 1, within_s: float | None = None) -> None:
+        self._source, self._at_once, self._within_s = source, at_once, within_s
         self._answers: dict[str, SourceAnswer] = {}
         self._failed_s: dict[str, float] = {}  # question → when it failed last, unless it was answered since
         self._reported: tuple[tuple[str, ...], dict[str, SourceAnswer]] | None = None
 
     async def ask(
-        self,
-        questions: Mapping[str, Question],
-        *,
-        now_s: float,
-        at_once: int = 1,
-        within_s: float | None = None,
-        problems: Sequence[str] = (),
+        self, questions: Mapping[str, Question], *, now_s: float, problems: Sequence[str] = ()
     ) -> Batch | None:
-        """Ask `at_once` at a time, those that failed last after the others; `None`: all is as it was.
+        """Ask, those that failed last after the others; `None`: all is as it was; one task at a time.
 
-        What is not answered `within_s` has failed; `problems`: others of the source. Errors: NetworkSourceError, when
-        all fail.
+        `problems`: others of the source. Errors: NetworkSourceError, when all fail or are not answered in time.
         """
         since_s, left = now_s - FORGET_S, iter(sorted(questions, key=lambda name: self._failed_s.get(name, 0.0)))
         answers = {one: said for one, said in self._answers.items() if one in questions or _newest_s(said) >= since_s}
-        failures = dict.fromkeys(questions, f"was not reached within {within_s} s")
+        failures = dict.fromkeys(questions, f"was not reached within {self._within_s} s")
 
         async def work() -> None:
             for name in left:
@@ -177,8 +158,8 @@ class LastAnswers:
                 del failures[name], self._failed_s[name]
 
         with suppress(TimeoutError):
-            async with asyncio.timeout(within_s), asyncio.TaskGroup() as group:
-                for _ in range(min(at_once, len(questions))):
+            async with asyncio.timeout(self._within_s), asyncio.TaskGroup() as group:
+                for _ in range(min(self._at_once, len(questions))):
                     group.create_task(work())
         self._answers = answers
         if len(failures) == len(questions):
@@ -200,16 +181,18 @@ def _newest_s(answer: SourceAnswer) -> float:
 
 def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: float) -> Batch:
     rejected = sum((Counter(one.rejected) for one in answers.values()), Counter[str]())
-    best: dict[tuple[EndpointId, EndpointId, Metric], Measurement] = {}
+    best: dict[tuple[EndpointId, EndpointId, Metric], Measurement] = {}  # One of each pair and metric
     one_way = any(one.table.measured_ends(Metric.DELAY) for one in answers.values())
     for one in (row for _, answer in sorted(answers.items()) for row in answer.table):
         if (before := best.setdefault((one.source, one.target, one.metric), one)) is not one:
             rejected[DUPLICATE] += 1
-            if _goes_before(one, before):
+            younger_s = one.measured_at_s - before.measured_at_s
+            worse = one.value < before.value if one.metric is Metric.THROUGHPUT else one.value > before.value
+            if younger_s > TWIN_WINDOW_S or (worse and younger_s >= -TWIN_WINDOW_S):
                 best[one.source, one.target, one.metric] = one
     for one in (row for _, answer in sorted(answers.items()) for row in answer.round_trips):
         if one.metric is Metric.DELAY and one_way:
-            rejected[ROUND_TRIP] += 1
+            rejected["round_trip"] += 1
         else:
             best.setdefault((one.source, one.target, one.metric), one)
     table = MeasurementTable.of(best.values())
@@ -218,12 +201,6 @@ def _batch(answers: Mapping[str, SourceAnswer], problems: Sequence[str], now_s: 
     more = len(said) - _MAX_PROBLEMS
     shown = said if more <= 0 else [*said[:_MAX_PROBLEMS], f"and {more} more"]
     return Batch(table, ends, now_s, tuple(shown), dict(+rejected))
-
-
-def _goes_before(one: Measurement, other: Measurement) -> bool:
-    if abs(one.measured_at_s - other.measured_at_s) > TWIN_WINDOW_S:
-        return one.measured_at_s > other.measured_at_s
-    return one.value < other.value if one.metric is Metric.THROUGHPUT else one.value > other.value
 
 
 def _with_last(answer: SourceAnswer, last: SourceAnswer, *, since_s: float) -> SourceAnswer:
@@ -247,12 +224,6 @@ def carried(new: MeasurementTable, old: MeasurementTable, *, since_s: float) -> 
     rows = ~np.isin(row_keys(old.metric, source, target, of=len(ends)), there) & (old.measured_at_s >= since_s)
     if not rows.any():
         return new
-    joined = MeasurementTable(
-        ends,
-        np.concatenate([new.metric, old.metric[rows]]),
-        np.concatenate([new.source, source[rows]]),
-        np.concatenate([new.target, target[rows]]),
-        np.concatenate([new.value, old.value[rows]]),
-        np.concatenate([new.measured_at_s, old.measured_at_s[rows]]),
-    )
-    return joined.compact()
+    kept: tuple[NDArray[Any], ...] = (old.metric, source, target, old.value, old.measured_at_s)
+    columns = (np.concatenate([ours, theirs[rows]]) for ours, theirs in zip(new.columns, kept, strict=True))
+    return MeasurementTable(ends, *columns).compact()

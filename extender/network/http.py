@@ -1,9 +1,8 @@
 """Ask an HTTP server of measurements for one document, with limits on time and size, and with credentials.
 
-Why apart from the sources: everything that can go wrong between us and a server becomes one NetworkSourceError here,
-whose text names the address and what it answered. Rule: the status is looked at before the body; redirects are not
-followed (credentials would go along); a secret is read from its file or environment variable at each request, so that
-an exchanged one works at once, and appears in no text.
+Rule: whatever goes wrong becomes one NetworkSourceError, whose text names the address and what it answered; redirects
+are not followed (credentials would go along); a secret is read from its file at each request, so that an exchanged one
+works at once, and appears in no text.
 """
 
 import asyncio
@@ -19,8 +18,6 @@ import msgspec
 from extender.errors import ConfigError, NetworkSourceError
 from extender.settings.network import HttpSource
 
-_SHOWN_CHARS: Final = 160
-_READ_OF_ERRORS: Final = 8192
 _HINTS: Final = {401: ": username, password or token are missing or wrong", 403: ": this user may not read it"}
 
 
@@ -52,7 +49,7 @@ class HttpReply(msgspec.Struct, frozen=True):
         text = self.body.decode("utf-8", "replace")
         for secret in secrets:  # before the text is cut, which could leave half of one
             text = text.replace(secret, "…")
-        return "".join(c if c.isprintable() else " " for c in text[:_SHOWN_CHARS]).strip() or "no text"
+        return "".join(c if c.isprintable() else " " for c in text[:160]).strip() or "no text"
 
 
 class HttpClient:
@@ -84,16 +81,15 @@ class HttpClient:
         server, where = self.server, self.where(path)
         try:
             async with self._slots, asyncio.timeout(server.timeout_s):
-                reply = await self._read(
-                    self._client.build_request(method, self.url + path, headers=headers, **content)
-                )
+                request = self._client.build_request(method, self.url + path, headers=headers, **content)
+                reply = await self._read(request)
         except TimeoutError as error:
             raise NetworkSourceError(f"{where}: no complete answer within {server.timeout_s:g} s") from error
         except httpx.HTTPError as error:
             raise NetworkSourceError(f"{where}: {str(error) or type(error).__name__}") from error
         if reply.status != httpx.codes.OK:
-            hint = _HINTS.get(reply.status, "")
-            raise NetworkSourceError(f"{where}: status {reply.status}{hint}: {reply.shown(secrets)}")
+            said = f"{where}: status {reply.status}{_HINTS.get(reply.status, '')}: {reply.shown(secrets)}"
+            raise NetworkSourceError(said)
         if len(reply.body) > server.body_limit_bytes:
             raise NetworkSourceError(f"{where}: the answer has more than {server.body_limit_bytes} bytes")
         return reply
@@ -122,7 +118,7 @@ class HttpClient:
         """Cookies are not kept: nothing of theirs is asked for again."""
         response = await self._client.send(request, stream=True)
         body = bytearray()
-        limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else _READ_OF_ERRORS
+        limit = self.server.body_limit_bytes if response.status_code == httpx.codes.OK else 8192
         try:
             async for chunk in response.aiter_bytes(65536):
                 body += chunk

@@ -1,28 +1,30 @@
-"""Read loss, delay and throughput from a MaDDash server: one GET per grid.
+"""Read loss, delay and throughput from a MaDDash server: one GET per grid, which it would build whole for each pair.
 
-A grid's document says the same thing in several places that disagree. Row and column names are labels and need not be
-unique; `columnProps` is empty in square meshes; checks of one cell may run in opposite directions. Rule: ids come only
-from the cells' own uris, a row is the source and a column the destination, except for checks whose name says
-"Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it; the others are read. Row by
-row, so that a thread that does it lets the event loop run.
-
-A grid holds all pairs at once, while a GET per pair would make the server build the whole grid each time. Rules:
+Rules:
+- Places of a grid's document disagree: labels need not be unique, `columnProps` is empty in square meshes. So ids come
+  only from the cells' own uris. A row is the source and a column the destination, except for checks whose name says
+  "Reverse". A cell that makes no sense is counted and left out, whatever is wrong with it.
+- A value stands in a sentence ("Average throughput is 9.412Gbps"), which must match whole, or the cell has no value and
+  says why: picking out digits would fuse the addresses of an error text into a number.
+- Grids are decoded row by row, so that a thread that does it lets the event loop run.
 - A grid, and a pair in it, that gives nothing good keeps what it gave before (`extender.network.answers`): the server
   reloads its configuration hourly, and then answers with errors, empty lists or half a grid for seconds.
-- Every site names its grids itself. A text that is exactly a grid's name means that grid alone; any other is a pattern
-  in which `*`, `?` and `[…]` stand for characters. A metric that names grids uses these alone; one that names none uses
-  every grid whose messages show it. Of the server's list only names count, since a grid's address is rebuilt from its
-  name (the server's own `uri` is wrong for names with `%` or `+`).
+- A text that is exactly a grid's name means that grid alone; any other is a pattern in which `*`, `?` and `[…]` stand
+  for characters. A metric that names grids uses these alone; one that names none uses every grid whose messages show
+  it. A grid's address is rebuilt from its name (the server's own `uri` is wrong for names with `%` or `+`).
 - A server whose `Date` is ahead of our clock has its times moved back by the difference. MaDDash's times are those of
   the check; the value may be older by the plugin's window.
 """
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import quote, quote_plus, unquote_plus
 
 import msgspec
@@ -30,12 +32,131 @@ from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import TOLERANCE_S, UNREADABLE, Found, LastAnswers, SourceAnswer, decoded, off_loop
-from extender.network.http import HttpClient, HttpReply
-from extender.network.maddash_messages import METRIC_OF, CheckKind, Rejection, read_message
+from extender.network.http import HttpClient
 from extender.ports import Batch
 from extender.settings.network import MaddashSettings
 from scoring.ids import EndpointId
 from scoring.network.matrix import METRICS, Metric
+
+MAX_MESSAGE_CHARS: Final = 256  # A plugin's longest numeric sentence has about 60; MaDDash stores up to 2000
+
+
+class CheckKind(StrEnum):
+    """What a message is about. Round-trip time is kept apart: it must never mix with one-way delay."""
+
+    LOSS = "loss"
+    ONE_WAY_DELAY = "one_way_delay"
+    ROUND_TRIP = "round_trip"
+    THROUGHPUT = "throughput"
+
+
+class Rejection(StrEnum):
+    """Why a cell gives no value; counted under these words."""
+
+    UNKNOWN_STATUS = "unknown_status"  # Status 3: the check ran and found no data
+    NOT_RUN = "not_run"  # Status 4: whatever the message says is left over from before
+    MAINTENANCE = "maintenance"  # Status 5: message and time are frozen
+    CUSTOM_STATUS = "custom_status"  # Status 6 and above: a comparison, never a value
+    NEVER_CHECKED = "never_checked"  # The check's time is 0
+    EMPTY = "empty"
+    OVER_LONG = "over_long"
+    NOT_NUMERIC = "not_numeric"
+    COMPARISON = "comparison"  # Forward against reverse delay, in percent: neither a delay nor a loss
+    PACKETS_NOT_RATIO = "packets_not_ratio"  # Lost packets, with no word about how many were sent
+    NOT_AVERAGE = "not_average"  # A total over the window
+    OTHER_METRIC = "other_metric"  # A number, but neither loss nor delay nor throughput
+    WRONG_UNIT = "wrong_unit"
+    OUT_OF_RANGE = "out_of_range"  # Loss outside 0..100 %, negative throughput or round trip, or not finite
+    BAD_CELL = "bad_cell"  # The cell's uri does not name row, column and check
+    SELF_PAIR = "self_pair"  # Row and column are the same endpoint: no link
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """One value: loss as ratio 0..1, delays in ms (one-way delay may be negative: clock skew), throughput in bit/s."""
+
+    kind: CheckKind
+    value: float
+
+
+_SENTENCE: Final = re.compile(
+    r"\s*(?:[A-Z][A-Z0-9_]*\s+(?:OK|WARNING|CRITICAL)\s+-\s+)?"
+    r"(?P<stat>average|avg|mean|median|total)\s+(?P<metric>\S.*?)\s+is\s+"
+    r"(?P<number>[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,3})?)\s*"
+    r"(?P<unit>[tgmk]?(?:bps|b/s|bits?/s(?:ec)?)|[mu\u00b5\u03bc]?s(?:ecs?)?|(?:milli|micro)?seconds?"
+    r"|%|percent|packets per session|packets)?\s*\.?\s*(?:\|.*)?",
+    re.IGNORECASE | re.ASCII,
+)
+"""Plugins of 5.x print Gbps, ms and %; the other spellings are those of older and of sites' own plugins. What stands
+before the sentence (name and state of the check) and behind it (performance data) MaDDash itself takes away."""
+_BYTES: Final = re.compile(r"[TGMKtgmk]?B(?:ps|/s)")  # Bytes per second; GBPS, all in capitals, never stands for that
+_COMPARISON: Final = re.compile(r"\bdifference between forward and reverse\b", re.IGNORECASE)
+_NOT_OURS: Final = re.compile(r"\b(?:variation|jitter|deviation|difference|error)\b", re.IGNORECASE)  # Of a value
+_METRICS: Final = (
+    (re.compile(r"throughput|\bbandwidth\b", re.IGNORECASE), CheckKind.THROUGHPUT),
+    (re.compile(r"\b(?:loss|lost)\b", re.IGNORECASE), CheckKind.LOSS),
+    (re.compile(r"\brtt\b|round[ -]?trip|\bping\b", re.IGNORECASE), CheckKind.ROUND_TRIP),
+    (re.compile(r"\b(?:delay|latency)\b", re.IGNORECASE), CheckKind.ONE_WAY_DELAY),
+)
+_TIMES: Final = {"s": Decimal(1000), "ms": Decimal(1), "us": Decimal("0.001")}
+_RATES: Final = {f"{prefix}bps": Decimal(1000**power) for power, prefix in enumerate(("", "k", "m", "g", "t"))}
+_SPELLINGS: Final = (  # what may stand for a unit → its usual form
+    (re.compile(r"b(?:its?)?/s(?:ec)?$"), "bps"),
+    (re.compile(r"(?<=s)ec(?:s|onds?)?$"), ""),
+    (re.compile(r"^(?:[\u00b5\u03bc]|micro)"), "u"),
+    (re.compile(r"^milli"), "m"),
+    (re.compile(r"^percent$"), "%"),
+)
+_KINDS: Final = {  # kind → metric, unit → factor to our unit, lowest and highest possible value
+    CheckKind.LOSS: (Metric.LOSS, {"%": Decimal("0.01")}, 0.0, 1.0),
+    CheckKind.ONE_WAY_DELAY: (Metric.DELAY, _TIMES, -1e12, 1e12),
+    CheckKind.ROUND_TRIP: (Metric.DELAY, _TIMES, 0.0, 1e12),
+    CheckKind.THROUGHPUT: (Metric.THROUGHPUT, _RATES, 0.0, 1e15),
+}
+_STATUSES: Final = {3: Rejection.UNKNOWN_STATUS, 4: Rejection.NOT_RUN, 5: Rejection.MAINTENANCE}
+
+
+def read_message(text: str | None, *, status: int) -> Reading | Rejection:
+    """Give the value of a cell, or the reason why it has none.
+
+    Statuses 0, 1 and 2 are only colours of a value; all others mean that there is none, even if the message looks like
+    one. Numbers are scaled in decimal, so that 8.977Gbps is exactly 8977000000 bit/s.
+    """
+    if not 0 <= status <= 2:
+        return _STATUSES.get(status, Rejection.CUSTOM_STATUS if status > 5 else Rejection.UNKNOWN_STATUS)
+    if text is None or not text.strip():
+        return Rejection.EMPTY
+    if len(text) > MAX_MESSAGE_CHARS:
+        return Rejection.OVER_LONG
+    found = _SENTENCE.fullmatch(text)
+    if found is None:
+        return Rejection.COMPARISON if _COMPARISON.search(text) else Rejection.NOT_NUMERIC
+    written = found["unit"] or ""
+    if _BYTES.fullmatch(written):
+        return Rejection.WRONG_UNIT
+    unit = written.lower()
+    if unit.startswith("packets"):
+        return Rejection.PACKETS_NOT_RATIO
+    if found["stat"].lower() == "total":
+        return Rejection.NOT_AVERAGE
+    kind = metric_kind(found["metric"])
+    if kind is None:
+        return Rejection.OTHER_METRIC
+    _, scale, lowest, highest = _KINDS[kind]
+    if unit not in scale:
+        for spelling, usual in _SPELLINGS:
+            unit = spelling.sub(usual, unit)
+    if unit not in scale:
+        return Rejection.WRONG_UNIT
+    value = float(Decimal(found["number"]) * scale[unit])
+    return Reading(kind, value + 0.0) if lowest <= value <= highest else Rejection.OUT_OF_RANGE  # −0.0 becomes 0.0
+
+
+@lru_cache(maxsize=256)
+def metric_kind(text: str) -> CheckKind | None:
+    """What a phrase such as `95th percentile of delay` is about; `None`: nothing of ours."""
+    if _NOT_OURS.search(text):
+        return None
+    return next((kind for pattern, kind in _METRICS if pattern.search(text)), None)
 
 
 class _Document(msgspec.Struct, rename="camel"):
@@ -58,6 +179,7 @@ class _Check(msgspec.Struct, rename="camel"):
     prev_check_time: float | None = None
 
 
+_Counts: TypeAlias = Callable[..., bool]  # Whether a metric (and its `check`) is taken from a grid
 _DOCUMENT: Final = msgspec.json.Decoder(_Document)
 _RAW_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _ONE_CHECK: Final = msgspec.json.Decoder(_Check | None)
@@ -66,13 +188,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _REVERSE: Final = re.compile(r"(?:.*[^a-z0-9])?reverse\W*|\W*reverse[^a-z0-9].*", re.IGNORECASE | re.DOTALL)
 
 
-def read_grid(
-    body: bytes | bytearray, *, counts: Callable[..., bool], now_s: float, ahead_s: float = 0.0
-) -> SourceAnswer:
-    """Parse a grid; `counts`: whether a metric (and its `check`) is taken from it, `ahead_s`: of the server's clock.
-
-    Cost: O(checks). Errors: NetworkSourceError when the body is no grid document, or not one of its cells makes sense.
-    """
+def read_grid(body: bytes | bytearray, *, counts: _Counts, now_s: float, ahead_s: float = 0.0) -> SourceAnswer:
+    """Parse a grid. Cost: O(checks). Errors: NetworkSourceError when it is no grid document, or no cell makes sense."""
     whole = memoryview(body)[3:] if body.startswith(_BYTE_ORDER_MARK) else body
     document = decoded(_DOCUMENT, whole, "the answer is not a grid document")
     found = Found(now_s)
@@ -91,8 +208,15 @@ def read_grid(
                 found.rejected[refusal.value] += 1
     if nonsense and found.rejected[Rejection.BAD_CELL] == cells:
         raise NetworkSourceError(f"the answer is not a grid document: {nonsense}")
-    for end, *names in _described(document, columns):
-        found.end(end, *names)
+    for raw in document.rows:
+        with suppress(*UNREADABLE):  # its cells are read all the same, only its label is lost
+            row = _ROW.decode(raw)
+            if encoded := row.uri.rsplit("/", 1)[-1]:
+                found.end(unquote_plus(encoded), *_names(row.name, row.props))
+    labels, props = _any_list(document.column_names), _any_list(document.column_props)
+    for number, column in columns.items():
+        label = labels[number] if number < len(labels) else None
+        found.end(column, *_names(label, props[number] if number < len(props) else None))
     halved = any(one.metric is Metric.DELAY for one in found.round_trips)
     said = ("some delays are round-trip times: half of each is used where no one-way delay is known",) if halved else ()
     return found.answer(*said)
@@ -122,13 +246,7 @@ _decode = lru_cache(maxsize=1 << 14)(unquote_plus)  # Part of a uri → name; on
 
 
 def _read_check(
-    check: _Check,
-    number: int,
-    found: Found,
-    columns: dict[int, EndpointId],
-    *,
-    counts: Callable[..., bool],
-    ahead_s: float,
+    check: _Check, number: int, found: Found, columns: dict[int, EndpointId], *, counts: _Counts, ahead_s: float
 ) -> Rejection | None:
     parts = check.uri.rsplit("/", 3)
     if len(parts) < 4 or not all(parts[1:]):
@@ -145,12 +263,12 @@ def _read_check(
         return reading
     if (checked_at_s := check.prev_check_time or 0.0) <= 0.0:
         return Rejection.NEVER_CHECKED
-    metric = METRIC_OF[reading.kind]
+    metric = _KINDS[reading.kind][0]
     if not counts(metric, check=name):
         return None
     round_trip = reading.kind is CheckKind.ROUND_TRIP
     value = reading.value / 2.0 if round_trip else reading.value
-    found.add(source, target, metric, value, checked_at_s - ahead_s, round_trip=round_trip)
+    found.add((source, target), metric, value, checked_at_s - ahead_s, round_trip=round_trip)
     return None
 
 
@@ -164,21 +282,6 @@ def is_reverse(check: str) -> bool:
     [False, False, False, False, False]
     """
     return _REVERSE.fullmatch(check) is not None
-
-
-def _described(document: _Document, columns: Mapping[int, EndpointId]) -> Iterator[tuple[str, ...]]:
-    """Each end's id, and its other names."""
-    for raw in document.rows:
-        try:
-            row = _ROW.decode(raw)
-        except UNREADABLE:
-            continue  # its cells are read all the same, only its label is lost
-        if encoded := row.uri.rsplit("/", 1)[-1]:
-            yield unquote_plus(encoded), *_names(row.name, row.props)
-    labels, props = _any_list(document.column_names), _any_list(document.column_props)
-    for number, column in columns.items():
-        label = labels[number] if number < len(labels) else None
-        yield column, *_names(label, props[number] if number < len(props) else None)
 
 
 def _any_list(raw: msgspec.Raw) -> list[Any]:
@@ -203,7 +306,7 @@ def _names(label: object, props: object) -> tuple[str, ...]:
 MAX_GRIDS: Final = 500
 ROUND_S: Final = 120.0  # For the grids of one fetch; those not reached by then keep their last good data
 _VALUE_BYTES: Final = 36  # A check has 180 in its grid, and costs as much time as five values of other sources
-_PATTERN: Final = re.compile(r"[*?\[]")
+_SIGN: Final = re.compile(r"[*?\[]")
 _JSON: Final = msgspec.json.Decoder()
 
 
@@ -217,28 +320,29 @@ class MaddashSource:
         self._client = HttpClient(settings)
         self.aclose = self._client.aclose
         self._listed: tuple[str, ...] = ()
-        self._answers = LastAnswers(name)
+        self._answers = LastAnswers(name, at_once=settings.in_flight, within_s=ROUND_S)
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """Read all grids of use; `None`: nothing is new. NetworkSourceError when nothing answered well."""
         problems = await self._list()
-        grids = [name for name in self._named() if any(self._counts(metric, name) for metric in METRICS)]
+        # a grid that is named without any sign of a pattern need not be listed
+        plain = (name for names in self._settings.grids.values() for name in names if not _SIGN.search(name))
+        named = dict.fromkeys((*self._listed, *plain))
+        grids = [name for name in named if any(self._counts(metric, name) for metric in METRICS)]
         if not grids:
             raise NetworkSourceError(f"{self.name}: {'; '.join(problems) or f'{self._client.url} has no grids'}")
         questions = {f"grid {name!r}": partial(self._ask, name, now_s) for name in grids}
-        at_once = self._settings.in_flight
-        batch = await self._answers.ask(questions, now_s=now_s, at_once=at_once, within_s=ROUND_S, problems=problems)
+        batch = await self._answers.ask(questions, now_s=now_s, problems=problems)
         if batch is None:
             return None
-        table = batch.measurements
-        absent = [metric for metric in METRICS if not any(one.metric is metric for one in table)]
-        said = (*batch.problems, *(f"no grid gives a value of {metric}" for metric in absent))
-        return replace(batch, problems=said)
+        there = {one.metric for one in batch.measurements}
+        absent = (f"no grid gives a value of {metric}" for metric in METRICS if metric not in there)
+        return replace(batch, problems=(*batch.problems, *absent))
 
     async def _list(self) -> list[str]:
         """Learn the names of grids, as far as the settings need them; sentences on what failed."""
         named = self._settings.grids
-        if all(metric in named and not any(map(_PATTERN.search, named[metric])) for metric in METRICS):
+        if all(metric in named and not any(map(_SIGN.search, named[metric])) for metric in METRICS):
             return []
         problems: list[str] = []
         try:
@@ -249,16 +353,9 @@ class MaddashSource:
             self._listed = listed[:MAX_GRIDS] or self._listed  # it lists none while it reloads
         except NetworkSourceError as error:
             problems.append(str(error))
-        patterns = {name for names in named.values() for name in names if _PATTERN.search(name)}
-        unmet = sorted(
-            name for name in patterns if not any(_matches(name, grid, self._listed) for grid in self._listed)
-        )
-        return problems + [f"no grid is called {name!r}" for name in unmet]
-
-    def _named(self) -> Iterator[str]:
-        """Grids that the server lists, and those named without any sign of a pattern: it need not list them."""
-        plain = (name for names in self._settings.grids.values() for name in names if not _PATTERN.search(name))
-        yield from dict.fromkeys((*self._listed, *plain))
+        patterns = {name for names in named.values() for name in names if _SIGN.search(name)}
+        met = {name for name in patterns if any(_matches(name, grid, self._listed) for grid in self._listed)}
+        return problems + [f"no grid is called {name!r}" for name in sorted(patterns - met)]
 
     def _counts(self, metric: Metric, grid: str, check: str | None = None) -> bool:
         grids, checks = self._settings.grids.get(metric), self._settings.checks.get(metric)
@@ -269,27 +366,20 @@ class MaddashSource:
     async def _ask(self, name: str, now_s: float) -> SourceAnswer:
         # MaDDash decodes a grid's name twice
         reply = await self._client.ask("GET", f"/grids/{quote(quote_plus(name), safe='')}")
-        ahead_s = _ahead_s(reply, now_s)
+        try:
+            ahead_s = parsedate_to_datetime(reply.headers.get("date", "")).timestamp() - now_s
+        except (ValueError, OverflowError):
+            ahead_s = 0.0
+        ahead_s = ahead_s if ahead_s > TOLERANCE_S else 0.0
         counts = partial(self._counts, grid=name)
         work = partial(read_grid, reply.body, counts=counts, now_s=now_s, ahead_s=ahead_s)
         answer = await off_loop(len(reply.body) // _VALUE_BYTES, work)
-        if not ahead_s:
-            return answer
         said = f"the server's clock is about {ahead_s / 60.0:.0f} min ahead of ours: its times are moved back"
-        return replace(answer, problems=(*answer.problems, said))
+        return replace(answer, problems=(*answer.problems, said)) if ahead_s else answer
 
 
 def _matches(name: str, one: str, present: Collection[str]) -> bool:
     return name == one or (name not in present and fnmatchcase(one, name))
-
-
-def _ahead_s(reply: HttpReply, now_s: float) -> float:
-    """By how much the server's clock is ahead of ours, by its `Date` header; 0.0: no more than clocks differ."""
-    try:
-        ahead_s = parsedate_to_datetime(reply.headers.get("date", "")).timestamp() - now_s
-    except (ValueError, OverflowError):
-        return 0.0
-    return ahead_s if ahead_s > TOLERANCE_S else 0.0
 
 
 def read_grids(body: bytes | bytearray, *, where: str) -> tuple[str, ...]:

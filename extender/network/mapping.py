@@ -1,27 +1,40 @@
-"""Find the measurement endpoint of each node, per metric.
+"""Make one matrix of what all sources gave, the newest value of each, under the endpoint of each node, per metric.
 
-Why: a mesh names its ends by host name, address or site, and often has one host for delay and loss and another one for
-throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2) the node's
-annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if one is
-configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A match that
-two endpoints share is never decided by order: it is listed as ambiguous until the configuration says which.
+Why endpoints: a mesh names its ends by host name, address or site, and often has one host for delay and loss and
+another one for throughput; nodes are named by the cluster. Rule, first match wins: (1) the table in the settings, (2)
+the node's annotation, then its label, (3) a rule that the node's name matches, (4) the endpoint of the node's zone, if
+one is configured, (5) automatic: the same name or address, else the same host name where one side has no domain. A
+match that two endpoints share is never decided by order: it is ambiguous until the configuration says which.
+
+Rules for pairs that netgang's own probe measures too:
+- A value of another source (perfSONAR) goes first while it is within the soft TTL; past it the newer value counts.
+- A node that other sources measure at an endpoint of its own keeps it, for the probe's values too. A node without one
+  is measured at its own name. A node that shares its endpoint with others (one host for a site) is measured there, and
+  the probe's values of that metric are left out.
 """
 
 import ipaddress
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Collection, Iterable, Mapping, Sequence, Sized
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import chain
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
 
+from extender.network.answers import merged, row_keys
 from extender.ports import EndpointInfo
 from extender.schemas import AmbiguousNode, LeftOut, MappedNodes
 from extender.settings.network import EndpointRule, NetworkSettings
 from scoring.ids import EndpointId, NodeName
 from scoring.model import Node
-from scoring.network.matrix import METRICS, MeasurementTable, Metric
+from scoring.model.policy import Ttl
+from scoring.network.matrix import METRICS, MeasurementTable, Metric, NetworkMatrix, Zones
 
 ENDPOINT_KEY: Final = "netgang.io/endpoint"
 NAME_LIMIT: Final = 253  # Kubernetes has no longer names of nodes; longer texts are not matched
@@ -40,10 +53,7 @@ def ruled(rules: Sequence[EndpointRule], node: NodeName, metric: Metric) -> tupl
 
 @lru_cache(maxsize=1 << 16)
 def matching(pattern: str, endpoint: str, node: str) -> str | None:
-    """What `endpoint` becomes for the node; `None`: the pattern does not match its whole name.
-
-    Matching ends soon for patterns that the settings accept (`extender.settings.network`).
-    """
+    """What `endpoint` becomes for the node; `None`: the pattern, which the settings bound, does not match all of it."""
     found = re.compile(pattern).fullmatch(node)  # re keeps compiled patterns
     return None if found is None else found.expand(endpoint).strip()
 
@@ -84,62 +94,47 @@ class NodeMapping(msgspec.Struct, frozen=True):
             return max(len(names) - most, 0)
 
         doubtful = Counter(one.metric for one in self.ambiguous)
-        return MappedNodes(
-            nodes={
-                metric.value: {
-                    "mapped": len(self.endpoint_of[metric]),
-                    "unmapped": len(self.unmapped[metric]),
-                    "ambiguous": doubtful[metric],
-                }
-                for metric in METRICS
-            },
-            unmapped={metric.value: self.unmapped[metric][:most] for metric in METRICS},
-            ambiguous=self.ambiguous[:most],
-            unknown=self.unknown[:most],
-            unused=self.unused[:most],
-            left_out=LeftOut(
-                unmapped={metric.value: beyond(self.unmapped[metric]) for metric in METRICS},
-                ambiguous=beyond(self.ambiguous),
-                unknown=beyond(self.unknown),
-                unused=beyond(self.unused),
-            ),
-        )
+        unmapped = {metric.value: self.unmapped[metric] for metric in METRICS}
+        nodes = {
+            m.value: {"mapped": len(self.endpoint_of[m]), "unmapped": len(unmapped[m]), "ambiguous": doubtful[m]}
+            for m in METRICS
+        }
+        more = {metric: beyond(names) for metric, names in unmapped.items()}
+        left_out = LeftOut(more, beyond(self.ambiguous), beyond(self.unknown), beyond(self.unused))
+        lists = (self.ambiguous[:most], self.unknown[:most], self.unused[:most])
+        return MappedNodes(nodes, {metric: names[:most] for metric, names in unmapped.items()}, *lists, left_out)
 
 
 def map_nodes(
     nodes: Sequence[Node],
-    endpoints: Sequence[EndpointInfo],
+    endpoints: Iterable[EndpointInfo],
     config: NetworkSettings,
-    *,
-    measured: Mapping[Metric, Set[EndpointId]] | None = None,
+    tables: Collection[MeasurementTable] | None = None,
 ) -> NodeMapping:
     """Give each node its endpoint per metric.
 
-    `measured` restricts the candidates of a metric to endpoints that have values of it: that is what distinguishes the
-    delay host of a site from its throughput host; `None`: every endpoint counts for every metric.
-    Cost: O(nodes + names of endpoints). The order of nodes and endpoints is irrelevant.
+    Candidates for a metric are endpoints that have values of it in `tables`, which distinguishes the delay host of a
+    site from its throughput host; `None`: all endpoints. Cost: O(nodes + names of endpoints), in any order.
     """
-    known_nodes = [_KnownNode.of(node) for node in sorted(nodes, key=lambda node: node.name)]
+    described = merged(endpoints)
+    known_nodes = []
+    for node in sorted(nodes, key=lambda node: node.name):
+        names = dict.fromkeys(canonical(name) for name in (node.name, *node.addresses))
+        known_nodes.append(_KnownNode(node, tuple(filter(None, names)), dict(node.annotations), dict(node.labels)))
     searches = []
     for metric in METRICS:
-        candidates = [one for one in endpoints if measured is None or one.id in measured.get(metric, ())]
-        search = _Search(metric, _Index(candidates), config)
-        search.run(known_nodes)
-        searches.append(search)
+        measured = {end for table in tables or () for end in table.measured_ends(metric)}
+        candidates = [one for one in described if tables is None or one.id in measured]
+        searches.append(_Search(metric, candidates, config))
+        searches[-1].run(known_nodes)
     used = {endpoint for search in searches for endpoint in search.found.values()}
     return NodeMapping(
         endpoint_of={search.metric: dict(sorted(search.found.items())) for search in searches},
-        unmapped={search.metric: search.unmapped(known_nodes) for search in searches},
+        unmapped={search.metric: search.unmapped for search in searches},
         ambiguous=tuple(one for search in searches for _, one in sorted(search.doubtful.items())),
         unknown=tuple(dict.fromkeys(sentence for search in searches for sentence in search.unknown)),
-        unused=tuple(sorted({one.id for one in endpoints} - used)),
+        unused=tuple(sorted({one.id for one in described} - used)),
     )
-
-
-def measured_ends(tables: Iterable[MeasurementTable]) -> dict[Metric, set[EndpointId]]:
-    """Metric → the endpoints that have values of it in any table."""
-    listed = list(tables)
-    return {metric: {end for table in listed for end in table.measured_ends(metric)} for metric in METRICS}
 
 
 class _KnownNode(NamedTuple):
@@ -148,27 +143,6 @@ class _KnownNode(NamedTuple):
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
 
-    @classmethod
-    def of(cls, node: Node) -> "_KnownNode":
-        names = dict.fromkeys(canonical(name) for name in (node.name, *node.addresses))
-        return cls(node, tuple(name for name in names if name), dict(node.annotations), dict(node.labels))
-
-
-class _Index:
-    def __init__(self, endpoints: Sequence[EndpointInfo]) -> None:
-        by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
-        by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
-        self.ids = {one.id: frozenset((one.id,)) for one in endpoints}
-        for one in endpoints:
-            for name in {canonical(name) for name in (one.id, *one.aliases)}:
-                by_name[name].add(one.id)
-                by_host[host_of(name)].add(one.id)
-        self.by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
-        self.by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
-
-    def named(self, name: str) -> frozenset[EndpointId]:
-        return self.ids.get(EndpointId(name)) or self.by_name.get(canonical(name), frozenset())
-
 
 @lru_cache(maxsize=64)
 def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
@@ -176,21 +150,36 @@ def _first(candidates: frozenset[EndpointId]) -> tuple[EndpointId, ...]:
 
 
 class _Search:
-    def __init__(self, metric: Metric, index: _Index, config: NetworkSettings) -> None:
+    def __init__(self, metric: Metric, endpoints: Sequence[EndpointInfo], config: NetworkSettings) -> None:
         self.metric = metric
         self.found: dict[NodeName, EndpointId] = {}
+        self.unmapped: tuple[NodeName, ...] = ()
         self.doubtful: dict[NodeName, AmbiguousNode] = {}
         self.unknown: list[str] = []
-        self._index = index
         self._config = config
+        by_name: defaultdict[str, set[EndpointId]] = defaultdict(set)
+        by_host: defaultdict[tuple[str, bool], set[EndpointId]] = defaultdict(set)
+        self._ids = {one.id: frozenset((one.id,)) for one in endpoints}
+        for one in endpoints:
+            for name in {canonical(name) for name in (one.id, *one.aliases)}:
+                by_name[name].add(one.id)
+                by_host[host_of(name)].add(one.id)
+        self._by_name = {name: frozenset(ids) for name, ids in by_name.items()}  # shared by thousands of nodes
+        self._by_host = {host: frozenset(ids) for host, ids in by_host.items()}  # (host, had a domain) → endpoints
 
     def run(self, nodes: Sequence[_KnownNode]) -> None:
-        rest = [node for node in nodes if not self._stated(node)]
-        self._same_host([node for node in rest if not self._same_name(node)])
-
-    def unmapped(self, nodes: Sequence[_KnownNode]) -> tuple[NodeName, ...]:
+        rest = []
+        for node in nodes:
+            if self._stated(node):
+                continue
+            sets = [self._by_name[name] for name in node.names if name in self._by_name]
+            candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
+            self._settle(node, candidates, "its name and addresses belong to several endpoints")
+            if not candidates:
+                rest.append(node)
+        self._same_host(rest)
         known = self.found.keys() | self.doubtful.keys()
-        return tuple([one.node.name for one in nodes if one.node.name not in known])
+        self.unmapped = tuple([one.node.name for one in nodes if one.node.name not in known])
 
     def _stated(self, node: _KnownNode) -> bool:
         """Whether an operator says where the node is measured: what is said first counts."""
@@ -206,18 +195,11 @@ class _Search:
         if not text:
             return False
         shown = repr(text) if len(text) <= NAME_LIMIT else f"{text[:NAME_LIMIT]!r}…"  # an annotation may have 256 kB
-        candidates = self._index.named(text)
-        if not candidates and self._index.ids:
-            sentence = f"the {where} names {shown}: no endpoint of {metric} has this name"
-            self.unknown.append(f"node {one.name}: {sentence}")
+        candidates = self._ids.get(EndpointId(text)) or self._by_name.get(canonical(text), frozenset())
+        if not candidates and self._ids:
+            self.unknown.append(f"node {one.name}: the {where} names {shown}: no endpoint of {metric} has this name")
         self._settle(node, candidates, f"the {where} names {shown}, which several endpoints are called")
         return True
-
-    def _same_name(self, node: _KnownNode) -> bool:
-        sets = [self._index.by_name[name] for name in node.names if name in self._index.by_name]
-        candidates = sets[0] if len(sets) == 1 else frozenset[EndpointId]().union(*sets)
-        self._settle(node, candidates, "its name and addresses belong to several endpoints")
-        return bool(candidates)
 
     def _same_host(self, nodes: Sequence[_KnownNode]) -> None:
         """Match `node1` with `node1.example.org`, never `node1.a` with `node1.b`; taken endpoints are out."""
@@ -225,7 +207,7 @@ class _Search:
         claims: dict[EndpointId, list[NodeName]] = {}
         for node in nodes:
             hosts = [host_of(name) for name in node.names]
-            others = [self._index.by_host.get((host, not domain), frozenset()) for host, domain in hosts]
+            others = [self._by_host.get((host, not domain), frozenset()) for host, domain in hosts]
             candidates = frozenset[EndpointId]().union(*others) - taken
             if len(candidates) == 1:
                 claims.setdefault(next(iter(candidates)), []).append(node.node.name)
@@ -245,3 +227,99 @@ class _Search:
         elif candidates:
             first = _first(candidates)
             self.doubtful[name] = AmbiguousNode(self.metric, name, first, doubt, len(candidates) - len(first))
+
+
+PROBE: Final = "probe"  # Name of the source
+_LOOKED_AT: Final = attrgetter("name", "zone", "addresses", "annotations", "labels")
+"""What a mapping looks at: most changes of nodes are of taints, readiness, cordons."""
+
+
+class Given(msgspec.Struct, frozen=True):
+    """Everything a matrix is built from."""
+
+    tables: Mapping[str, MeasurementTable]  # source → what it gave last
+    endpoints: tuple[tuple[EndpointInfo, ...], ...]
+    nodes: tuple[Node, ...]
+
+
+def with_probe(
+    given: Given, mapping: NodeMapping, *, soft_ttl_s: Ttl, now_s: float
+) -> tuple[MeasurementTable, NodeMapping]:
+    """The probe's rows that count, under the nodes' endpoints, and where nodes are measured then. Cost: O(m log m)."""
+    probed, others = given.tables[PROBE], [table for name, table in given.tables.items() if name != PROBE]
+    known = {node.name for node in given.nodes}
+    endpoint_of = dict(mapping.endpoint_of)
+    number: dict[EndpointId, int] = {}  # endpoint → its number in the new table
+    keep = np.zeros(len(probed), np.bool_)
+    source, target = probed.source.copy(), probed.target.copy()
+    for metric in METRICS:
+        rows = probed.metric == METRICS.index(metric)
+        if metric is Metric.THROUGHPUT and not rows.any():
+            continue  # off by default: nodes are not to look measured
+        of = dict(mapping.endpoint_of.get(metric, {}))
+        nodes_at = Counter(of.values())
+        place = np.full(len(probed.ends), -1, np.int32)
+        for i, end in enumerate(probed.ends):
+            node = NodeName(end)
+            alone = nodes_at[of[node]] == 1 if node in of else not nodes_at[end]
+            if node in known and alone:
+                place[i] = number.setdefault(of.setdefault(node, end), len(number))
+        endpoint_of[metric] = of
+        source[rows], target[rows] = place[probed.source[rows]], place[probed.target[rows]]
+        keep |= rows & (source >= 0) & (target >= 0)
+    for table in others:
+        for end in table.ends:
+            number.setdefault(end, len(number))
+    soft_s = np.array([np.inf if (age_s := soft_ttl_s.of(m.value)) is None else age_s for m in METRICS])
+    fresh = []
+    for table in others:
+        ends = np.array([number[end] for end in table.ends], np.int64)
+        rows = now_s - table.measured_at_s < soft_s[table.metric]
+        fresh.append(row_keys(table.metric[rows], ends[table.source[rows]], ends[table.target[rows]], of=len(number)))
+    if fresh:
+        keep &= ~np.isin(row_keys(probed.metric, source, target, of=len(number)), np.concatenate(fresh))
+    columns: tuple[NDArray[Any], ...] = (probed.metric, source, target, probed.value, probed.measured_at_s)
+    table = MeasurementTable(tuple(number), *(column[keep] for column in columns)).compact()
+    unmapped = {
+        metric: tuple(node for node in names if node not in endpoint_of.get(metric, {}))
+        for metric, names in mapping.unmapped.items()
+    }
+    return table, replace(mapping, endpoint_of=endpoint_of, unmapped=unmapped)
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A matrix and what it was built from."""
+
+    given: Given
+    mapping: NodeMapping
+    matrix: NetworkMatrix
+
+
+def build(given: Given, last: Built | None, config: NetworkSettings, *, zone_fallback: bool, now_s: float) -> Built:
+    """Merge and map; with `zone_fallback` links without a value have the median of those between their zones."""
+    same = last is not None and given.tables == last.given.tables
+    if last is not None and same and given.endpoints == last.given.endpoints:
+        if given.nodes is last.given.nodes:
+            return last
+        both = zip(given.nodes, last.given.nodes, strict=False)
+        alike = (one is other or _LOOKED_AT(one) == _LOOKED_AT(other) for one, other in both)
+        if len(given.nodes) == len(last.given.nodes) and all(alike):
+            return replace(last, given=given)
+    tables = {name: table for name, table in given.tables.items() if name != PROBE}
+    mapping = map_nodes(given.nodes, chain(*given.endpoints), config, tables.values())
+    if PROBE in given.tables:
+        tables[PROBE], mapping = with_probe(given, mapping, soft_ttl_s=config.soft_ttl_s, now_s=now_s)
+    zone_ttl_s = config.hard_ttl_s if zone_fallback else None
+    zones = _zones(given.nodes, zone_ttl_s)
+    same = same and last is not None and mapping.endpoint_of == last.mapping.endpoint_of
+    if last is not None and same and zones == _zones(last.given.nodes, zone_ttl_s):
+        return Built(given, mapping, last.matrix)
+    version = 1 if last is None else last.matrix.version + 1
+    matrix = NetworkMatrix.merged(tables, endpoint_of=mapping.endpoint_of, now_s=now_s, version=version, zones=zones)
+    return Built(given, mapping, matrix)
+
+
+def _zones(nodes: Sequence[Node], ttl_s: Ttl | None) -> Zones | None:
+    if ttl_s is None:
+        return None
+    return Zones({n.name: n.zone for n in nodes if n.zone}, {metric: ttl_s.of(metric.value) for metric in METRICS})

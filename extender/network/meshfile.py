@@ -1,22 +1,16 @@
 """A mesh file, links and their measured values as JSON or YAML: read strictly, and read again whenever it changes.
 
-Why: a site without MaDDash, a demonstration and `netgang plan` need measurements from a file that a person or a script
-wrote. Rule: nothing is guessed; an entry that is wrong in any way refuses the whole file, and the text names the
-entry's index (from 0), the field and what is accepted.
-
 A file is a list of entries, one per direction:
 
     [{"source": "node1", "target": "node2", "loss_ratio": 0.001, "delay_ms": 0.3, "throughput_bps": 1e8, "age_s": 60}]
 
 Values may be null or absent (not measured). `age_s` counts back from the moment the file was written; `measured_at`
-(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people:
-what `netgang network --json` prints is a mesh file.
+(Unix seconds, or RFC 3339 with a time zone) may be given instead; with neither, the age is 0. `grid` is for people.
+An entry that is wrong in any way refuses the whole file, and the text names its index, the field and what is accepted.
 
-Files reach a pod as a mounted ConfigMap (a symlink that is exchanged), by `rename`, or by an editor that writes in
-place; each must be noticed, and none may give half a file; and a file system may hang. Rule: the event loop never
-waits for a file, which has a thread of its own (`_beside`); the identity (device, inode, size, mtime) is taken from the
-opened file and compared before and after reading; a file that cannot be used is an error as long as it is there, and
-the data read before it stays with the caller that has it.
+A mounted ConfigMap (a symlink that is exchanged), a `rename` and an editor that writes in place must be noticed, and
+none may give half a file: the identity (device, inode, size, mtime) is taken from the opened file and compared before
+and after reading. A file system may hang: the event loop never waits for a file, which has a thread (`_beside`).
 """
 
 import asyncio
@@ -28,7 +22,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 import yaml
@@ -41,12 +35,11 @@ from scoring.network.matrix import Measurement, Metric
 
 BODY_LIMIT_BYTES: Final = 64 * 2**20
 _TRIES: Final = 3
-_Identity: TypeAlias = tuple[int, int, int, int]
 _Result = TypeVar("_Result")
-
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Value = Annotated[float, msgspec.Meta(ge=0.0, le=1e15)]
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=253)]
+_Time = Annotated[datetime, msgspec.Meta(tz=True)] | Annotated[float, msgspec.Meta(ge=0.0, le=1e11)]
 
 
 class _Link(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,9 +50,7 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
     throughput_bps: _Value | None = None
     age_s: _Value | None = None
     grid: str | None = None
-    measured_at: Annotated[datetime, msgspec.Meta(tz=True)] | Annotated[float, msgspec.Meta(ge=0.0, le=1e11)] | None = (
-        None
-    )
+    measured_at: _Time | None = None
 
 
 _ACCEPTED: Final = {  # field → what may stand there
@@ -78,10 +69,7 @@ _LINK: Final = msgspec.json.Decoder(_Link)
 
 
 def read_mesh(path: Path, *, now_s: float) -> Batch:
-    """Read a mesh file; `age_s` counts back from `now_s`.
-
-    Cost: O(entries). Errors: ConfigError, naming the place and what is accepted there.
-    """
+    """Read a mesh file; `age_s` counts back from `now_s`. Errors: ConfigError, naming place and what is accepted."""
     try:
         with path.open("rb") as file:
             body = file.read(BODY_LIMIT_BYTES + 1)
@@ -91,10 +79,7 @@ def read_mesh(path: Path, *, now_s: float) -> Batch:
 
 
 def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> Batch:
-    """Parse JSON (the text begins with `[`) or YAML; `age_s` counts back from `written_at_s`.
-
-    Errors: ConfigError, which begins with `name`.
-    """
+    """Parse JSON (it begins with `[`) or YAML. Cost: O(entries). Errors: ConfigError, which begins with `name`."""
     if len(body) > BODY_LIMIT_BYTES:
         raise ConfigError(f"{name}: more than {BODY_LIMIT_BYTES} bytes")
     measurements: list[Measurement] = []
@@ -102,7 +87,14 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
     entry_of: dict[tuple[str, str, Metric], int] = {}  # what was given → by which entry
     rejected = Counter[str]()
     for index, link in enumerate(_links(body, name)):
-        measured_at_s = _measured_at_s(link, f"{name}: entry {index}", written_at_s)
+        where, when = f"{name}: entry {index}", link.measured_at
+        if link.source == link.target:
+            raise ConfigError(f"{where}: target: is the source; accepted: {_ACCEPTED['target']}")
+        if when is not None and link.age_s is not None:
+            raise ConfigError(f"{where}: age_s: accepted: {_ACCEPTED['age_s']}")
+        measured_at_s = when.timestamp() if isinstance(when, datetime) else when
+        if measured_at_s is None:
+            measured_at_s = written_at_s - (link.age_s or 0.0)
         if measured_at_s > now_s:
             rejected[FUTURE_TIME] += 1
         ends.update({link.source: None, link.target: None})
@@ -112,61 +104,39 @@ def parse_mesh(body: bytes, name: str, *, written_at_s: float, now_s: float) -> 
         for metric, value in given:
             first = entry_of.setdefault((link.source, link.target, metric), index)
             if first != index:
-                raise ConfigError(f"{name}: entry {index}: {metric} of this link is already in entry {first}")
+                raise ConfigError(f"{where}: {metric} of this link is already in entry {first}")
             source, target = EndpointId(link.source), EndpointId(link.target)
             measurements.append(Measurement(source, target, metric, value, min(measured_at_s, now_s)))
-    return Batch(
-        measurements=tuple(measurements),
-        endpoints=tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends)),
-        fetched_at_s=now_s,
-        problems=("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else (),
-        rejected=dict(rejected),
-    )
+    described = tuple(EndpointInfo(EndpointId(end)) for end in sorted(ends))
+    problems = ("some times lie in the future: they are taken as now",) if FUTURE_TIME in rejected else ()
+    return Batch(tuple(measurements), described, now_s, problems, dict(rejected))
 
 
 def _links(body: bytes, name: str) -> Iterator[_Link]:
     if not body.strip():
         raise ConfigError(f"{name}: empty; accepted: a JSON or YAML list of entries")
     decode: Callable[[Any], _Link]
+    entries: Any
     try:
         if body.lstrip().startswith(b"["):
-            entries: list[Any] = list(_RAW_LIST.decode(body))
-            decode = _LINK.decode
+            entries, decode = _RAW_LIST.decode(body), _LINK.decode
         else:
-            found = yaml.load(body, Loader=_Loader)  # noqa: S506 - CSafeLoader or SafeLoader
-            if not isinstance(found, list):
-                raise ConfigError(f"{name}: accepted is a list of entries, this is a {type(found).__name__}")
-            entries, decode = found, partial(msgspec.convert, type=_Link)
+            entries = yaml.load(body, Loader=_Loader)  # noqa: S506 - CSafeLoader or SafeLoader
+            decode = partial(msgspec.convert, type=_Link)
+            if not isinstance(entries, list):
+                raise ConfigError(f"{name}: accepted is a list of entries, this is a {type(entries).__name__}")
     except (*UNREADABLE, yaml.YAMLError, ValueError) as error:
         raise ConfigError(f"{name}: neither JSON nor YAML: {' '.join(str(error).split())}") from error
     for index, entry in enumerate(entries):
         try:
             yield decode(entry)
         except UNREADABLE as error:
-            raise ConfigError(f"{name}: entry {index}: {_explained(str(error))}") from error
-
-
-def _explained(reason: str) -> str:
-    """Turn "Expected `float` <= 1.0 - at `$.loss_ratio`" into a text that names field and accepted values.
-
-    >>> _explained("Expected `float` <= 1.0 - at `$.loss_ratio`")
-    'loss_ratio: Expected `float` <= 1.0; accepted: a number from 0 to 1, or null'
-    """
-    what, _, place = reason.partition(" - at `$")
-    field = place.rstrip("`").lstrip(".")
-    if field in _ACCEPTED:
-        return f"{field}: {what}; accepted: {_ACCEPTED[field]}"
-    return f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
-
-
-def _measured_at_s(link: _Link, where: str, written_at_s: float) -> float:
-    if link.source == link.target:
-        raise ConfigError(f"{where}: target: is the source; accepted: {_ACCEPTED['target']}")
-    if link.measured_at is None:
-        return written_at_s - (link.age_s or 0.0)
-    if link.age_s is not None:
-        raise ConfigError(f"{where}: age_s: accepted: {_ACCEPTED['age_s']}")
-    return link.measured_at.timestamp() if isinstance(link.measured_at, datetime) else link.measured_at
+            what, _, place = str(error).partition(" - at `$")  # "Expected `float` <= 1.0 - at `$.loss_ratio`"
+            field = place.rstrip("`").lstrip(".")
+            said = f"{what}; accepted: an object with {', '.join(_ACCEPTED)}"
+            if field in _ACCEPTED:
+                said = f"{field}: {what}; accepted: {_ACCEPTED[field]}"
+            raise ConfigError(f"{name}: entry {index}: {said}") from error
 
 
 class MeshFileSource:
@@ -178,7 +148,7 @@ class MeshFileSource:
         self._timeout_s = timeout_s
         self._look: asyncio.Future[Batch | None] | None = None  # One that has started, its result not taken yet
         self.name = name
-        self._seen: _Identity | None = None
+        self._seen: tuple[int, ...] | None = None
         self._refusal: str | None = None
 
     async def fetch(self, *, now_s: float) -> Batch | None:
@@ -217,7 +187,7 @@ class MeshFileSource:
             raise NetworkSourceError(f"{name}: {error.strerror or error}") from error
 
 
-def _identity(stat: os.stat_result) -> _Identity:
+def _identity(stat: os.stat_result) -> tuple[int, ...]:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 

@@ -6,7 +6,7 @@ iperf, nuttcp); every question is bounded in time span, in pages and in bytes; a
 incomplete is no answer. Units: bit/s, loss a ratio, latency in the test's bucket width (or ms), round trips in seconds.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -25,9 +25,7 @@ _LATENCY_WINDOW_S: Final = 900  # Loss and delay are taken from the tests of thi
 _THROUGHPUT_WINDOW_S: Final = 93_600  # The same for throughput: tests run hours apart
 
 
-def search_body(
-    kind: str, settings: OpenSearchSettings, *, after: Mapping[str, str | None] | None, timeout: str
-) -> dict[str, Any]:
+def search_body(kind: str, settings: OpenSearchSettings, *, after: Mapping[str, str | None] | None) -> dict[str, Any]:
     """One page of a kind of tests, by pair of ends, which `test.spec` names; else, for the source, `meta`."""
     window_s = _THROUGHPUT_WINDOW_S if kind == "throughput" else _LATENCY_WINDOW_S
     wanted: list[dict[str, Any]] = [
@@ -42,56 +40,35 @@ def search_body(
     if kind == "throughput":
         matching["must_not"] = [{"term": {"test.spec.udp": True}}]  # sent at a chosen rate: no limit of the link
     ends = {
-        "source": "test.spec.source.keyword",
-        "target": "test.spec.dest.keyword",
-        "source_host": "meta.source.hostname.keyword",
-        "target_host": "meta.destination.hostname.keyword",
-    }
-    grouped: dict[str, Any] = {
-        "size": PAGE_PAIRS,
-        "sources": [{key: {"terms": {"field": name, "missing_bucket": True}}} for key, name in ends.items()],
-    }
+        "source": "test.spec.source", "target": "test.spec.dest",
+        "source_host": "meta.source.hostname", "target_host": "meta.destination.hostname",
+    }  # fmt: skip
+    terms = [{key: {"terms": {"field": f"{name}.keyword", "missing_bucket": True}}} for key, name in ends.items()]
+    grouped: dict[str, Any] = {"size": PAGE_PAIRS, "sources": terms}
     if after is not None:
         grouped["after"] = dict(after)
     return {
-        "size": 0,
-        "track_total_hits": False,
-        "timeout": timeout,
-        "query": {"bool": matching},
-        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind, settings)}},
-    }
+        "size": 0, "track_total_hits": False, "timeout": settings.server_timeout, "query": {"bool": matching},
+        "aggs": {"pairs": {"composite": grouped, "aggs": _figures(kind)}},
+    }  # fmt: skip
 
 
-def _figures(kind: str, settings: OpenSearchSettings) -> dict[str, Any]:
-    figures: dict[str, Any] = {
-        "at": {"max": {"field": "pscheduler.start_time"}},
-        "last": {
-            "top_hits": {
-                "size": 1,
-                "sort": [{"pscheduler.start_time": "desc"}],
-                "_source": [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")],
-            }
-        },
-    }
+def _figures(kind: str) -> dict[str, Any]:
+    names = [f"meta.{end}.{name}" for end in ("source", "destination") for name in ("ip", "hostname")]
+    newest = {"size": 1, "sort": [{"pscheduler.start_time": "desc"}], "_source": names}
+    figures: dict[str, Any] = {"at": {"max": {"field": "pscheduler.start_time"}}, "last": {"top_hits": newest}}
     if kind == "throughput":
         return figures | {"throughput": {"percentiles": {"field": "result.throughput", "percents": [50]}}}
-    figures |= {
-        "lost": {"sum": {"field": "result.packets.lost"}},
-        "sent": {"sum": {"field": "result.packets.sent"}},
-        "loss": {"avg": {"field": "result.packets.loss"}},
-    }
+    packets = {"lost": "sum", "sent": "sum", "loss": "avg"}
+    figures |= {name: {how: {"field": f"result.packets.{name}"}} for name, how in packets.items()}
     if kind == "rtt":
         return figures | {"delay": {"avg": {"field": "result.rtt.mean"}}}
     width = {"field": "test.spec.bucket-width", "missing": DEFAULT_WIDTH_S}
-    return figures | {
-        "delay": {"avg": {"field": "result.latency.median"}},
-        "narrowest": {"min": width},
-        "widest": {"max": width},
-    }
+    figures["delay"] = {"avg": {"field": "result.latency.median"}}
+    return figures | {"narrowest": {"min": width}, "widest": {"max": width}}
 
 
 MAX_PAGES: Final = 200  # Most pages of one question; with 1,000 pairs each 200,000 pairs
-NO_ENDS: Final = "no_ends"
 MIXED_WIDTHS: Final = "mixed_bucket_widths"
 
 
@@ -100,22 +77,18 @@ class _Number(msgspec.Struct):
 
 
 class _Hit(msgspec.Struct):
+    # {meta: {source and destination: {ip, hostname}}}, as far as they are there
     found: dict[str, dict[str, dict[str, str | None]]] = msgspec.field(name="_source", default_factory=dict)
-    """{meta: {source and destination: {ip, hostname}}}, as far as they are there"""
 
 
 class _HitList(msgspec.Struct):
     hits: list[_Hit] = []
 
 
-class _Hits(msgspec.Struct):
-    hits: _HitList = msgspec.field(default_factory=_HitList)
-
-
 class _PairBucket(msgspec.Struct):
     key: dict[str, str | None]
     at: _Number = msgspec.field(default_factory=_Number)
-    last: _Hits = msgspec.field(default_factory=_Hits)
+    last: dict[str, _HitList] = {}
     lost: _Number = msgspec.field(default_factory=_Number)
     sent: _Number = msgspec.field(default_factory=_Number)
     loss: _Number = msgspec.field(default_factory=_Number)
@@ -160,8 +133,13 @@ class OpenSearchSource:
         problems = []
         after: dict[str, str | None] | None = None
         for _ in range(MAX_PAGES):
-            body = search_body(kind, self._settings, after=after, timeout=self._settings.server_timeout)
-            page = self._page((await self.client.ask("POST", path, json=body)).body, kind)
+            body = search_body(kind, self._settings, after=after)
+            where = f"{self.client.url}: {kind} tests: the answer is"
+            page = decoded(_PAGE, (await self.client.ask("POST", path, json=body)).body, f"{where} not a search result")
+            if page.timed_out:
+                raise NetworkSourceError(f"{where} incomplete: ran out of time")
+            if failed := page.shards.get("failed"):
+                raise NetworkSourceError(f"{where} incomplete: {failed} of {page.shards.get('total')} shards failed")
             pairs = page.aggregations["pairs"] if page.aggregations else _PairBuckets([])
             for bucket in pairs.buckets:
                 _add(found, bucket, kind)
@@ -175,46 +153,32 @@ class OpenSearchSource:
             problems.append("some pairs have latency tests of different bucket widths: their delay is not used")
         return await off_loop(len(found.measurements), partial(found.answer, *problems))
 
-    def _page(self, body: bytearray, kind: str) -> _Page:
-        where = f"{self.client.url}: {kind} tests: the answer is"
-        page = decoded(_PAGE, body, f"{where} not a search result")
-        if page.timed_out:
-            raise NetworkSourceError(f"{where} incomplete: ran out of time")
-        if failed := page.shards.get("failed"):
-            raise NetworkSourceError(f"{where} incomplete: {failed} of {page.shards.get('total')} shards failed")
-        return page
-
 
 def _add(found: Found, bucket: _PairBucket, kind: str) -> None:
     """Take over one pair's values in our units, or count why not. Ends have the names of the test, if it says any."""
-    hits = bucket.last.hits.hits
+    hits = bucket.last.get("hits", _HitList()).hits
     meta = hits[0].found.get("meta", {}) if hits else {}
     key, here, there = bucket.key, meta.get("source", {}), meta.get("destination", {})
     source = found.end(key.get("source"), key.get("source_host"), here.get("hostname"), here.get("ip"))
     target = found.end(key.get("target"), key.get("target_host"), there.get("hostname"), there.get("ip"))
     if source is None or target is None or bucket.at.value is None:
-        found.rejected[NO_ENDS] += 1
+        found.rejected["no_ends"] += 1
         return
-    values = list(_values(bucket, kind, found))
-    found.rejected[NO_VALUE] += not values
-    for metric, value in values:
-        found.add(source, target, metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")
-
-
-def _values(bucket: _PairBucket, kind: str, found: Found) -> Iterator[tuple[Metric, float]]:
-    for median in [*bucket.throughput.get("values", {}).values()][:1]:
-        if median is not None:
-            yield Metric.THROUGHPUT, median
+    loss, delay = bucket.loss.value, bucket.delay.value
     if bucket.sent.value:
-        yield Metric.LOSS, (bucket.lost.value or 0.0) / bucket.sent.value
-    elif bucket.loss.value is not None:
-        # ping writes 100 where it cannot read a line of losses: all that is above 1 means everything
-        yield Metric.LOSS, min(bucket.loss.value, 1.0)
-    if bucket.delay.value is None:
-        return
-    if kind == "rtt":
-        yield Metric.DELAY, bucket.delay.value * 1000.0 / 2.0
-    elif bucket.narrowest.value != bucket.widest.value:
+        loss = (bucket.lost.value or 0.0) / bucket.sent.value
+    elif loss is not None:
+        loss = min(loss, 1.0)  # ping writes 100 where it cannot read a line of losses: everything
+    if delay is not None and kind == "rtt":
+        delay *= 1000.0 / 2.0
+    elif delay is not None and bucket.narrowest.value != bucket.widest.value:
         found.rejected[MIXED_WIDTHS] += 1
-    else:
-        yield Metric.DELAY, bucket.delay.value * (bucket.widest.value or DEFAULT_WIDTH_S) * 1000.0
+        delay = None
+    elif delay is not None:
+        delay = delay * (bucket.widest.value or DEFAULT_WIDTH_S) * 1000.0
+    values = {Metric.THROUGHPUT: next(iter(bucket.throughput.get("values", {}).values()), None)}
+    values |= {Metric.LOSS: loss, Metric.DELAY: delay}
+    found.rejected[NO_VALUE] += all(value is None for value in values.values())
+    for metric, value in values.items():
+        if value is not None:
+            found.add((source, target), metric, value, bucket.at.value / 1000.0, round_trip=kind == "rtt")

@@ -1,19 +1,15 @@
 """The agents of netgang's own probe: take their reports, answer which peers to measure and which addresses to reflect.
 
-What is known of one agent is its pod, its links, and which of its reports are not taken. Why: reports come over the
-network from pods that an account with rights on a node can change, and any holder of an agent's token could speak for
-any node. Rules: the token's user names the pod (`authentication.kubernetes.io/pod-uid`), the pod is read once for each
-start of its agent, and only that pod's `spec.nodeName` counts; a report is refused whole, for what no agent can have
-counted, and for what was sent before. What is remembered is bounded.
-
 Rules:
+- Any holder of an agent's token could speak for any node. So the token's user names the pod
+  (`authentication.kubernetes.io/pod-uid`), read once for each start of its agent, and only its `spec.nodeName` counts.
 - An agent is given a peer only after the peer's agent got the order to reflect for it, and that order stands until the
   agent got the order to stop measuring: otherwise the first and last packets of a link would look lost.
-- A report is refused whole, and counted, where it repeats an earlier one, comes too soon, or begins in the future.
-- What is said about a link that was not assigned is left out. A window counts once the agent at the link's other end
-  has reported after it (`scoring.probing.links.Attendance`).
-- Until an agent got its first answer, and its peer too, a link without any answer has no value: a NetworkPolicy that
-  blocks the probe's port is no dead network.
+- A report is refused whole, and counted, where it repeats an earlier one, comes too soon, begins in the future, or says
+  what no agent can have counted. What it says of a link that was not assigned is left out.
+- A window counts once the agent at the link's other end has reported after it (`scoring.probing.links.Attendance`).
+  Until that agent and this one got a first answer, a link without any has no value: a NetworkPolicy that blocks the
+  probe's port is no dead network.
 - A new leader asks each agent to go on and to send again what it measured, with what the last leader knew of its links.
 - Memory is bounded by the nodes of the cluster, each with at most `MOST_LINKS` links.
 """
@@ -22,15 +18,17 @@ import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from extender.errors import NotFoundError
 from extender.network.probe_bursts import Bursts
 from extender.ports import Clock, Identity
-from extender.schemas import KnownBurst, KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
+from extender.schemas import KnownLink, ProbedLink, ProbeOrders, ProbePeer, ProbeReport
 from scoring.ids import NodeName, ZoneName
 from scoring.probing.links import SUSPECT_RATIO, Attendance, LinkState, LinkValue, LinkWindow, link_value, read_figures
 from scoring.probing.peers import SMALL, ZONE_PEERS, PeerTurn
@@ -56,14 +54,11 @@ class AgentPods:
     def __init__(self, get_pod: Callable[[str, str], Awaitable[bytes]], clock: Clock) -> None:
         self._get_pod = get_pod
         self._clock = clock
+        # uid → start of its agent, when it was read, what it was
         self._known: OrderedDict[str, tuple[float, float, AgentPod | None]] = OrderedDict()
-        """uid → start of its agent, when it was read, what it was"""
 
     async def find(self, caller: Identity, *, since_s: float) -> AgentPod | None:
-        """The pod of the token that `caller` showed, as of the agent's start; `None`: bound to none that runs.
-
-        Errors: ApiError, ApiUnavailableError.
-        """
+        """The pod that a caller's token is of, as of its agent's start, if it runs. Errors: those of the API."""
         extra = {key: values[0] for key, values in caller.extra if values}
         uid, name = extra.get(POD_UID, ""), extra.get(POD_NAME, "")
         namespace = caller.username.removeprefix(_ACCOUNT).partition(":")[0]
@@ -77,22 +72,16 @@ class AgentPods:
             if (began_s == since_s and pod is not None and pod.address) or now_s - read_s < _AGAIN_S:
                 self._known.move_to_end(uid)
                 return pod
-        pod = await self._read(namespace, name, uid)
+        pod = None
+        with suppress(NotFoundError):
+            read = msgspec.json.decode(await self._get_pod(namespace, name), type=dict[str, Any])
+            if read["metadata"]["uid"] == uid and (node := read["spec"].get("nodeName")):
+                pod = AgentPod(uid, node, read.get("status", {}).get("podIP", ""))
         self._known[uid] = since_s, now_s, pod
         self._known.move_to_end(uid)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
         return pod
-
-    async def _read(self, namespace: str, name: str, uid: str) -> AgentPod | None:
-        try:
-            found = msgspec.json.decode(await self._get_pod(namespace, name), type=dict[str, Any])
-        except NotFoundError:
-            return None
-        node = found["spec"].get("nodeName")
-        if found["metadata"]["uid"] != uid or not node:
-            return None
-        return AgentPod(uid, node, found.get("status", {}).get("podIP", ""))
 
 
 _AHEAD_S: Final = 60.0
@@ -145,8 +134,15 @@ def refusal_of(report: ProbeReport, pod: AgentPod, agent: AgentState | None, *, 
         return ReportRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the agent's pod has no address yet", 1.0)
     if report.since_s > now_s + _AHEAD_S:
         return ReportRefusal(HTTPStatus.BAD_REQUEST, f"since_s: is ahead of netgang's clock ({now_s:.0f})")
-    if (wrong := _wrong_link(report)) is not None:
-        return ReportRefusal(HTTPStatus.BAD_REQUEST, wrong)
+    names = [link.peer for link in report.links]
+    if len(set(names)) < len(names):
+        return ReportRefusal(HTTPStatus.BAD_REQUEST, "links: a peer is there twice")
+    if report.node in names:
+        return ReportRefusal(HTTPStatus.BAD_REQUEST, "links: a node does not measure itself")
+    for i, link in enumerate(report.links):
+        if max(link.lost, (link.lost_out or 0) + (link.lost_back or 0)) > link.sent:
+            said = f"links[{i}].lost: more packets than were sent ({link.sent})"
+            return ReportRefusal(HTTPStatus.BAD_REQUEST, said)
     if agent is None or agent.pod.uid != pod.uid:
         return None
     if report.since_s in agent.ended:
@@ -157,20 +153,6 @@ def refusal_of(report: ProbeReport, pod: AgentPod, agent: AgentState | None, *, 
     wait_s = agent.attendance.last_s + _LEAST_S - now_s
     if wait_s > 0.0:
         return ReportRefusal(HTTPStatus.TOO_MANY_REQUESTS, f"at most one report in {_LEAST_S:g} s", wait_s)
-    return None
-
-
-def _wrong_link(report: ProbeReport) -> str | None:
-    """What no agent can have counted; `None`: nothing."""
-    names = [link.peer for link in report.links]
-    if len(set(names)) < len(names):
-        return "links: a peer is there twice"
-    if report.node in names:
-        return "links: a node does not measure itself"
-    for i, link in enumerate(report.links):
-        out, back = link.lost_out or 0, link.lost_back or 0
-        if link.lost > link.sent or out + back > link.sent:
-            return f"links[{i}].lost: more packets than were sent ({link.sent})"
     return None
 
 
@@ -227,19 +209,10 @@ class Agents:
             ended = (*agent.ended, agent.since_s) if agent is not None and agent.pod.uid == pod.uid else ()
             for known in links.values():
                 known.waiting = None
-            agent = AgentState(
-                pod,
-                report.since_s,
-                report.sequence,
-                report.reflector_port,
-                now_s,
-                Attendance(now_s, now_s),
-                answered_s=now_s,
-                ended=ended[-_MOST_ENDED:],
-                resumed=agent is not None,
-                links=links,
-            )
-            self._agents[node] = agent
+            self._agents[node] = agent = AgentState(
+                pod, report.since_s, report.sequence, report.reflector_port, now_s, Attendance(now_s, now_s),
+                answered_s=now_s, ended=ended[-_MOST_ENDED:], resumed=agent is not None, links=links,
+            )  # fmt: skip
         else:
             began_s, interval_s = agent.attendance.last_s, self.interval_s
             disturbed = self.bursts is not None and self.bursts.disturbs(node, since_s=began_s)
@@ -248,15 +221,13 @@ class Agents:
                 if self.bursts is not None:
                     self.bursts.resume(node, report.known_bursts)
                 interval_s = max(interval_s, now_s - began_s)  # Whether it was late since then, it says itself
-            late = disturbed or suspect_ratio > SUSPECT_RATIO
-            agent.attendance = agent.attendance.after(
-                now_s, interval_s=interval_s, suspect_ratio=1.0 if disturbed else suspect_ratio
-            )
+            suspect_ratio = 1.0 if disturbed else suspect_ratio
+            agent.attendance = agent.attendance.after(now_s, interval_s=interval_s, suspect_ratio=suspect_ratio)
             agent.sequence, agent.port = report.sequence, report.reflector_port
             if any(link.lost < link.sent for link in report.links):
                 agent.answered, agent.answered_s = True, now_s
             for link in report.links:
-                self._hear(agent, link, began_s=began_s, now_s=now_s, late=late)
+                self._hear(agent, link, began_s=began_s, now_s=now_s, late=suspect_ratio > SUSPECT_RATIO)
         if self.bursts is not None:
             agent.iperf3 = report.iperf3
             if report.burst is not None:
@@ -266,10 +237,7 @@ class Agents:
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], wanted: AbstractSet[NodeName], seed: str
     ) -> tuple[Mapping[NodeName, ZoneName], PeerTurn, AbstractSet[NodeName]]:
-        """What peers are to be assigned by now: among nodes whose agent reports. Nodes that are gone are forgotten.
-
-        Cost: O(agents + links).
-        """
+        """Nodes whose agent reports, and by what peers are assigned; nodes that left go. Cost: O(agents + links)."""
         now_s = self._clock.now_s()
         for node in [node for node in self._agents if node not in zone_of]:
             del self._agents[node]
@@ -327,14 +295,12 @@ class Agents:
 
     def unanswered(self) -> Mapping[NodeName, float]:
         """Nodes whose agent reports and measures peers, and gets no answer → since when. Cost: O(agents)."""
-        least_s = self.silent_after_s
-        since_s = self._clock.now_s() - least_s
-        found = {
+        since_s = self._clock.now_s() - self.silent_after_s
+        return {
             node: agent.answered_s
-            for node, agent in self._agents.items()
+            for node, agent in sorted(self._agents.items())
             if agent.measured and agent.attendance.last_s >= since_s and agent.answered_s < since_s
         }
-        return dict(sorted(found.items()))
 
     def forget(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
@@ -357,9 +323,8 @@ class Agents:
         blocked = said.lost == said.sent and not (agent.answered and other is not None and other.answered)
         if said.sent > 0 and not blocked and not late:
             rtt_ms = said.rtt_ms[0] if said.rtt_ms is not None else None
-            link.waiting = LinkWindow(
-                began_s, now_s, said.sent, said.lost, said.lost_out, said.lost_back, rtt_ms, said.one_way_ms
-            )
+            counts = (said.sent, said.lost, said.lost_out, said.lost_back)
+            link.waiting = LinkWindow(began_s, now_s, *counts, rtt_ms, said.one_way_ms)
 
     def _resume(self, agent: AgentState, known: Sequence[KnownLink], *, now_s: float) -> float:
         """Take what the last leader knew, once; when what the agent reports with it began, in Unix seconds."""
@@ -396,27 +361,19 @@ class Agents:
             one.measured_by.add(node)
         learning = is_new and (len(ready) < len(assigned) or not self._peers.get(node))
         per_s = _MANY_PER_S if len(self._peers) <= SMALL else _FEW_PER_S
-        interval_s, burst = often_s if learning else self.interval_s, None
-        ended: tuple[KnownBurst, ...] = ()
-        if self.bursts is not None:
-            records = self.bursts.records
-            ended = records.since(node, agent.bursts_given[0], now_s)
-            agent.bursts_given = agent.bursts_given[1], records.number
-            agents = self._agents
-            burst = self.bursts.order(node, lambda peer: agents[peer].pod.address if peer in agents else None)
-            interval_s = min(interval_s, self.bursts.due_in_s(node) or interval_s)
-        return ProbeOrders(
-            interval_s=interval_s,
+        states = {peer: link.state for peer, _ in ready if (link := agent.links.get(peer)) is not None}
+        known = {peer: state.figures(now_s) for peer, state in states.items() if state is not None}
+        orders = ProbeOrders(
+            interval_s=often_s if learning else self.interval_s,
             packet_interval_s=max(_PACKET_S, math.ceil(1000.0 * len(ready) / per_s) / 1000.0),
-            peers=tuple(
-                ProbePeer(peer, one.pod.address, one.port, _known(agent.links.get(peer), now_s)) for peer, one in ready
-            ),
+            peers=tuple(ProbePeer(peer, one.pod.address, one.port, known.get(peer)) for peer, one in ready),
             reflect_for=tuple(sorted(agent.answers)),
-            throughput=self.bursts is not None,
-            burst=burst,
-            known_bursts=ended,
         )
-
-
-def _known(link: LinkReports | None, now_s: float) -> list[float] | None:
-    return None if link is None or link.state is None else link.state.figures(now_s)
+        if (bursts := self.bursts) is None:
+            return orders
+        ended = bursts.records.since(node, agent.bursts_given[0], now_s)
+        agent.bursts_given = agent.bursts_given[1], bursts.records.number
+        agents = self._agents
+        burst = bursts.order(node, lambda peer: agents[peer].pod.address if peer in agents else None)
+        interval_s = min(orders.interval_s, bursts.due_in_s(node) or orders.interval_s)
+        return replace(orders, interval_s=interval_s, throughput=True, burst=burst, known_bursts=ended)

@@ -1,21 +1,15 @@
 """Bursts of throughput: one at a time, each given to both agents; the client's result counts, or the burst lapses.
 
-Why a clock for each step: an answer may be lost, an agent gone, netgang replaced. Rules:
-- The next pairs are chosen ahead, so that their agents are asked to report when their turn comes (`due_in_s`): a burst
-  begins as soon as the last one ended, and not after two more reports. A pair whose agents were not asked yet waits.
+Rules:
+- The next pairs are chosen ahead, so that their agents are asked to report when their turn comes (`due_in_s`).
 - The server gets its order first, the client a second later at the earliest and only if no gang came to the nodes
   meanwhile; each with its report. A burst that is not done by its limit lapses.
 - A result counts if it has the burst's id, which is random, comes from the client's agent, and is at most `MAX_BPS`.
 - A leader begins its first burst once the last one of another leader must have ended.
 - While a burst may run, its two agents say nothing of other links (`disturbs`): it fills their queues.
-- Which pair is next is `scoring.probing.bursts`; what is remembered is 48 hours of bursts and of values.
-
-netgang has no database, and a leader that fails cannot hand over: both agents of a burst keep it, and tell the next
-leader (`BurstRecords`), or the day's count would begin again and throughput be unknown for hours. Rules:
-- The answer to an agent has the bursts of its node that ended since the answer before the last: one lost answer loses
-  none.
-- A burst counts for a new leader once both of its agents have said the same of it, so that neither can invent one.
-- What one agent alone has said is forgotten after `_CLAIMS_S`.
+- netgang has no database: both agents of a burst tell the next leader of it (`BurstRecords`), or the day's count would
+  begin again. An answer to an agent has the bursts of its node that ended since the answer before the last: one lost
+  answer loses none. A burst counts once both agents have said the same of it, so that neither can invent one.
 """
 
 import logging
@@ -23,8 +17,9 @@ import math
 import secrets
 from bisect import bisect_right, insort
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass
 from statistics import median
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -33,7 +28,8 @@ import msgspec
 
 from extender.ports import Clock
 from extender.schemas import MOST_LINKS, BurstResult, KnownBurst, ProbeBurst
-from scoring.ids import NodeName, ZoneName
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network.measurement import Measurement, Metric
 from scoring.probing.bursts import KEPT_S, SLOW_RATIO, BurstQuestion, BurstReason, BurstView, NextBurst, PastBurst
 from scoring.probing.peers import Pair
 
@@ -51,13 +47,6 @@ class EndedBurst(NamedTuple):
     at_s: float
     to_server_bps: float | None = None
     to_client_bps: float | None = None
-
-    def known_to(self, node: NodeName, now_s: float) -> KnownBurst:
-        """As its agent is answered."""
-        age_s = round(max(now_s - self.at_s, 0.0), 1)
-        if node == self.server:
-            return KnownBurst(self.id, self.client, True, age_s, self.to_client_bps, self.to_server_bps)
-        return KnownBurst(self.id, self.server, False, age_s, self.to_server_bps, self.to_client_bps)
 
 
 class BurstRecords:
@@ -83,7 +72,10 @@ class BurstRecords:
             if at <= number or len(found) == MOST_LINKS:
                 break
             if node in (burst.server, burst.client) and burst.at_s > now_s - KEPT_S:
-                found.append(burst.known_to(node, now_s))
+                age_s, serves = round(max(now_s - burst.at_s, 0.0), 1), node == burst.server
+                rates = (burst.to_client_bps, burst.to_server_bps)  # as its server sends and receives
+                peer = burst.client if serves else burst.server
+                found.append(KnownBurst(burst.id, peer, serves, age_s, *(rates if serves else rates[::-1])))
         return tuple(reversed(found))
 
     def confirmed(self, node: NodeName, said: Iterable[KnownBurst], now_s: float) -> Sequence[EndedBurst]:
@@ -92,24 +84,19 @@ class BurstRecords:
             self._claims_until_s = now_s + _CLAIMS_S
         found = []
         for one in said if now_s < self._claims_until_s else ():
-            claim = self._read(node, one, now_s)
-            if claim is None:
+            peer, at_s, rates = NodeName(one.peer), now_s - one.age_s, (one.sent_bps, one.received_bps)
+            most_bps = max(one.sent_bps or 0.0, one.received_bps or 0.0)
+            if one.id in self._ids or peer == node or one.age_s >= KEPT_S or most_bps > MAX_BPS:
                 continue
+            claim = EndedBurst(one.id, peer, node, at_s, *rates)
+            if one.server:
+                claim = EndedBurst(one.id, node, peer, at_s, *rates[::-1])
             first, other = self._claims.setdefault(one.id, (node, claim))
-            if first != node and other._replace(at_s=claim.at_s) == claim and abs(other.at_s - claim.at_s) < _SAME_S:
+            if first != node and other._replace(at_s=at_s) == claim and abs(other.at_s - at_s) < _SAME_S:
                 del self._claims[one.id]
                 self.add(claim)
                 found.append(claim)
         return found
-
-    def _read(self, node: NodeName, said: KnownBurst, now_s: float) -> EndedBurst | None:
-        peer, at_s = NodeName(said.peer), now_s - said.age_s
-        most_bps = max(said.sent_bps or 0.0, said.received_bps or 0.0)
-        if said.id in self._ids or peer == node or said.age_s >= KEPT_S or most_bps > MAX_BPS:
-            return None
-        if said.server:
-            return EndedBurst(said.id, node, peer, at_s, said.received_bps, said.sent_bps)
-        return EndedBurst(said.id, peer, node, at_s, said.sent_bps, said.received_bps)
 
     def forget_old(self, now_s: float) -> None:
         """Forget bursts, and what one agent alone has said, that count no more."""
@@ -120,7 +107,7 @@ class BurstRecords:
 
 
 PORTS: Final = range(8863, 8871)  # TCP, for NetworkPolicy: one at random for each burst
-_LATE_INTERVALS: Final = 2.5
+_LATE_INTERVALS: Final = 2.5  # An agent that does not report for so long is not waited for
 _SERVER_FIRST_S: Final = 1.0  # The server listens long before the client asks
 _REPORT_S: Final = 0.3  # An agent that is to report in so many seconds does so at most so much later
 _PAUSE_S: Final = 6.0  # Between two bursts of one node; its agent refuses one within 5 s of the last
@@ -160,23 +147,21 @@ class _Running(msgspec.Struct):
     client_at_s: float | None = None
 
 
+@dataclass(eq=False, repr=False)
 class Bursts:
     """One burst at a time; one writer, on the loop."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        options: BurstOptions,
-        *,
-        with_gangs: Callable[[], AbstractSet[NodeName]],
-        first: Callable[[], AbstractSet[ZoneName]] = frozenset,
-        count: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """`with_gangs`: nodes where gangs run or start; `first`: zones of waiting gangs; `count`: of each outcome."""
-        self._clock, self._options = clock, options
-        self._with_gangs, self._first, self._count = with_gangs, first, count
-        self._late_s = 0.0  # An agent that does not report for so long is not waited for
-        self._run_s = _START_S + options.seconds + 2.0 * _SOON_S  # From the client's order to the end
+    clock: Clock
+    options: BurstOptions
+    _: KW_ONLY
+    with_gangs: Callable[[], AbstractSet[NodeName]]  # Nodes where gangs run or start
+    first: Callable[[], AbstractSet[ZoneName]] = frozenset  # Zones of waiting gangs
+    count: Callable[[str], None] = lambda _: None  # Of each outcome
+
+    def __post_init__(self) -> None:
+        self._run_s = _START_S + self.options.seconds + 2.0 * _SOON_S  # From the client's order to the end
+        # From the beginning of one burst to that of the next, if all agents report when they are asked to
+        self._turn_s = _SERVER_FIRST_S + self.options.seconds + _SOON_S + 2.0 * _REPORT_S
         self._from_s: float | None = None  # None begins before that; `None`: this replica has not led yet
         self._running: _Running | None = None
         self._coming: list[_Coming] = []
@@ -191,45 +176,40 @@ class Bursts:
     def question(
         self, zone_of: Mapping[NodeName, ZoneName], able: AbstractSet[NodeName], *, interval_s: float
     ) -> BurstQuestion:
-        """End a burst whose time is up, and say what the next pairs depend on; `assign` takes the answer.
-
-        `zone_of`: of all nodes; `able`: those whose agent has iperf3; `interval_s`: between two reports of one agent.
-        """
-        self._late_s = _LATE_INTERVALS * interval_s
-        now_s = self._clock.now_s()
+        """End a burst whose time is up; what the next pairs depend on, for `assign`. `able`: nodes with iperf3."""
+        now_s = self.clock.now_s()
         if self._from_s is None:
             self._from_s = now_s + self._run_s
-        self._forget_old(zone_of, now_s=now_s)
-        view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self._with_gangs(), self._first())
-        self._coming = [
-            one
-            for one in self._coming
-            if one.since_s > now_s - self._late_s and view.zone_of.keys() - view.with_gangs >= {*one.pair}
-        ]
+        since_s = now_s - KEPT_S
+        del self._past[: bisect_right(self._past, since_s, key=lambda past: past.at_s)]
+        self.records.forget_old(now_s)
+        self._values = {
+            ends: value for ends, value in self._values.items() if value[1] > since_s and zone_of.keys() >= {*ends}
+        }
+        self._disturbed = {node: at_s for node, at_s in self._disturbed.items() if at_s >= now_s - self._run_s}
+        self._free = {node: at_s for node, at_s in self._free.items() if at_s >= now_s}
+        view = BurstView({node: zone_of[node] for node in able if node in zone_of}, self.with_gangs(), self.first())
+        idle, late_s = view.zone_of.keys() - view.with_gangs, now_s - _LATE_INTERVALS * interval_s
+        self._coming = [one for one in self._coming if one.since_s > late_s and idle >= {*one.pair}]
         self._turn()
         past = (*self._past, *(PastBurst(one.pair, now_s) for one in self._coming))
         count = min(_CHOSEN, math.ceil(2.0 + interval_s / self._turn_s) - len(self._coming))
-        return BurstQuestion(view, past, self._options.a_day, count, now_s)
+        return BurstQuestion(view, past, self.options.a_day, count, now_s)
 
     def assign(self, chosen: Sequence[NextBurst]) -> None:
         """Let these pairs have their turn: what `question` was answered."""
         for pair, reason in chosen:
             if pair is not None:
                 place = 0 if reason in (BurstReason.SUSPECT, BurstReason.SLOW) else len(self._coming)
-                self._coming.insert(place, _Coming(pair, self._clock.now_s()))
+                self._coming.insert(place, _Coming(pair, self.clock.now_s()))
             elif not self._coming and self._running is None and reason is not self._reason:
                 _log.info("probe: no throughput is measured now: %s", reason)
                 self._reason = reason
         self._turn()
 
-    @property
-    def _turn_s(self) -> float:
-        """From the beginning of one burst to that of the next, if all agents report when they are asked to."""
-        return _SERVER_FIRST_S + self._options.seconds + _SOON_S + 2.0 * _REPORT_S
-
     def _turn(self) -> None:
         """End a burst whose time is up, and begin the next if its agents know of it. Cost: O(pairs that come)."""
-        now_s = self._clock.now_s()
+        now_s = self.clock.now_s()
         if self._running is not None and now_s >= self._running.until_s:
             self._end("lapsed")
         if self._running is not None or self._from_s is None or now_s < self._from_s:
@@ -248,11 +228,11 @@ class Bursts:
 
     def due_in_s(self, node: NodeName) -> float | None:
         """In how many seconds the agent of this node is to report, at the latest; `None`: as usual."""
-        running, now_s = self._running, self._clock.now_s()
+        running, now_s = self._running, self.clock.now_s()
         free_s = max(self._from_s or now_s, now_s)
         if running is not None:
             began_s = running.client_at_s or now_s + _SERVER_FIRST_S
-            free_s = max(began_s + self._options.seconds + _SOON_S, now_s)
+            free_s = max(began_s + self.options.seconds + _SOON_S, now_s)
             if node == running.client:
                 wait_s = _SERVER_FIRST_S if running.client_at_s is None else free_s - now_s
                 return max(wait_s + _REPORT_S / 2.0, _SOON_S)
@@ -269,30 +249,27 @@ class Bursts:
     def order(self, node: NodeName, addresses: Callable[[NodeName], str | None]) -> ProbeBurst | None:
         """What the agent of this node is to run now, once."""
         self._turn()
-        one, now_s = self._running, self._clock.now_s()
+        one, now_s = self._running, self.clock.now_s()
         if one is None or now_s >= one.until_s or node not in (one.server, one.client):
             return None
         peer = one.client if node == one.server else one.server
         address = addresses(peer)
         if address is None:
             return None
-        if not self._with_gangs().isdisjoint((node, peer)):
+        if not self.with_gangs().isdisjoint((node, peer)):
             if one.client_at_s is None:
                 self._end("withdrawn")
             return None
         if node == one.server and one.server_at_s is None:
             one.server_at_s, one.until_s = now_s, max(one.until_s, now_s + _ORDER_S)
-        elif (
-            node == one.client
-            and one.client_at_s is None
-            and one.server_at_s is not None
-            and now_s >= one.server_at_s + _SERVER_FIRST_S
-        ):
+        elif node == one.server or one.client_at_s is not None or one.server_at_s is None:
+            return None
+        elif now_s >= one.server_at_s + _SERVER_FIRST_S:
             one.client_at_s, one.until_s = now_s, now_s + self._run_s
-            self._disturbed.update(dict.fromkeys((node, peer), now_s + _START_S + self._options.seconds))
+            self._disturbed.update(dict.fromkeys((node, peer), now_s + _START_S + self.options.seconds))
         else:
             return None
-        options = self._options
+        options = self.options
         return ProbeBurst(
             one.id, node == one.server, address, one.port, options.seconds, options.size_bytes,
             wait_s=_ORDER_S + _START_S,
@@ -300,9 +277,9 @@ class Bursts:
 
     def take(self, node: NodeName, said: BurstResult) -> None:
         """A result in a report of this node's agent; one that is not expected is counted and changes nothing."""
-        one, now_s = self._running, self._clock.now_s()
+        one, now_s = self._running, self.clock.now_s()
         if one is None or node != one.client or said.id != one.id or one.client_at_s is None or now_s >= one.until_s:
-            self._count("not expected")
+            self.count("not expected")
             return
         figures = {(one.client, one.server): said.sent_bps, (one.server, one.client): said.received_bps}
         known = {ends: bps for ends, bps in figures.items() if bps}
@@ -322,7 +299,7 @@ class Bursts:
 
     def resume(self, node: NodeName, said: Sequence[KnownBurst]) -> None:
         """Take what the agent of this node says of bursts under an earlier leader; each begins before our own."""
-        now_s = self._clock.now_s()
+        now_s = self.clock.now_s()
         led_s = now_s if self._from_s is None else self._from_s - self._run_s
         for one in self.records.confirmed(node, said, now_s):
             self._coming.clear()  # These were chosen without it
@@ -339,39 +316,22 @@ class Bursts:
         """Whether a burst may have run on the node since then."""
         return self._disturbed.get(node, since_s) > since_s
 
-    def values(self) -> Iterator[tuple[NodeName, NodeName, float, float]]:
-        """(from, to, bits a second, when) of each direction known."""
-        return ((*ends, bps, at_s) for ends, (bps, at_s) in self._values.items())
+    def values(self) -> list[Measurement]:
+        """Of each direction known. Cost: O(n)."""
+        rates = ((EndpointId(one), EndpointId(other), *value) for (one, other), value in self._values.items())
+        return [Measurement(source, target, Metric.THROUGHPUT, bps, at_s) for source, target, bps, at_s in rates]
 
     def forget(self) -> None:
         """Forget everything: another replica leads now, or we begin to."""
-        self._from_s = self._running = self._reason = None
-        for kept in (self._past, self._values, self._disturbed, self._coming, self._free):
-            kept.clear()
-        self.records = BurstRecords()
+        self.__post_init__()
 
     def _end(self, outcome: str, rates: Mapping[tuple[NodeName, NodeName], float] = MappingProxyType({})) -> None:
         """`rates`: (from, to) → bits a second."""
-        one, self._running, now_s = self._running, None, self._clock.now_s()
-        if one is not None:
-            out, back = (one.client, one.server), (one.server, one.client)
-            began_s = self._past[-1].at_s
-            self.records.add(EndedBurst(one.id, one.server, one.client, began_s, rates.get(out), rates.get(back)))
-            self._free.update(dict.fromkeys((one.server, one.client), now_s + _PAUSE_S))
-        if one is not None and one.client_at_s is not None and outcome != "lapsed":
-            self._disturbed.update(dict.fromkeys((one.server, one.client), now_s))
-        self._count(outcome)
-
-    def _forget_old(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> None:
-        since_s = now_s - KEPT_S
-        del self._past[: bisect_right(self._past, since_s, key=lambda past: past.at_s)]
-        self.records.forget_old(now_s)
-        for ends in [
-            ends for ends, (_, at_s) in self._values.items() if at_s <= since_s or not zone_of.keys() >= {*ends}
-        ]:
-            del self._values[ends]
-        for node, until_s in list(self._disturbed.items()):
-            if until_s < now_s - self._run_s:
-                del self._disturbed[node]
-        for node in [node for node, until_s in self._free.items() if until_s < now_s]:
-            del self._free[node]
+        one, self._running, now_s = self._running, None, self.clock.now_s()
+        assert one is not None
+        pair, began_s = (one.server, one.client), self._past[-1].at_s
+        self.records.add(EndedBurst(one.id, *pair, began_s, rates.get(pair[::-1]), rates.get(pair)))
+        self._free.update(dict.fromkeys(pair, now_s + _PAUSE_S))
+        if one.client_at_s is not None and outcome != "lapsed":
+            self._disturbed.update(dict.fromkeys(pair, now_s))
+        self.count(outcome)

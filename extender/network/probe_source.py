@@ -8,15 +8,16 @@ replica that does not lead forgets.
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from extender.network import answers
 from extender.network.answers import carried
-from extender.network.merge import PROBE
+from extender.network.mapping import PROBE
 from extender.network.probe_agents import Agents
 from extender.ports import Batch
 from extender.schemas import AgentsAmiss, ProbeAgents
@@ -34,54 +35,48 @@ _SLICE: Final = 20  # Agents read at once, about a millisecond
 _Row: TypeAlias = tuple[NodeName, NodeName, LinkValue]  # From, to, what is known
 
 
+@dataclass(eq=False, repr=False)
 class ProbeSource:
     """The NetworkSource port over the agents."""
 
-    name = PROBE
+    agents: Agents
+    _: KW_ONLY
+    zones: Callable[[], Mapping[NodeName, ZoneName]]  # Of all nodes of the cluster
+    wanted: Callable[[], AbstractSet[NodeName]]  # Nodes of gangs
+    acting: Callable[[], bool]  # Whether this replica leads
+    seed: str
+    on_agents: Callable[[Mapping[str, int]], None] = lambda _: None  # At each look: how many are in which state
 
-    def __init__(
-        self,
-        agents: Agents,
-        *,
-        zones: Callable[[], Mapping[NodeName, ZoneName]],
-        wanted: Callable[[], AbstractSet[NodeName]],
-        acting: Callable[[], bool],
-        seed: str,
-        on_agents: Callable[[Mapping[str, int]], None] = lambda _: None,
-    ) -> None:
-        """`zones`: of all nodes of the cluster; `wanted`: nodes of gangs; `acting`: whether this replica leads.
-
-        `on_agents` is called at each look: how many are in which state.
-        """
-        self._on_agents = on_agents
+    def __post_init__(self) -> None:
+        self.name = PROBE
         self.seen: ProbeAgents | None = None  # How the agents do; `None`: this replica does not lead
         self._leads_since_s: float | None = None
-        self._agents = agents
-        self._zones = zones
-        self._wanted = wanted
-        self._acting = acting
-        self._seed = seed
         self._asked: object = None
         self.table = MeasurementTable()
         self._table_at_s = -np.inf
 
     async def fetch(self, *, now_s: float) -> Batch | None:
         """What is known by now; `None`: it is too soon for another table."""
-        if not self._acting():
-            self._agents.forget()
-            self._on_agents({})
+        if not self.acting():
+            self.agents.forget()
+            self.on_agents({})
             self.seen = self._leads_since_s = None
             return None
         self._leads_since_s = now_s if self._leads_since_s is None else self._leads_since_s
-        zone_of = self._zones()
-        await self._assign(zone_of)
-        if (bursts := self._agents.bursts) is not None:
-            able = self._agents.with_iperf3(has_it=True)
-            question = bursts.question(zone_of, able, interval_s=self._agents.interval_s)
+        zone_of = self.zones()
+        asked = self.agents.question(zone_of, self.wanted(), self.seed)
+        if asked != self._asked:
+            there, turn, wanted = self._asked = asked
+            most = self.agents.options.peers
+            work = partial(assign_peers, there, turn, wanted=wanted, most=most)
+            self.agents.assign(await answers.off_loop(len(there) * most, work))
+        if (bursts := self.agents.bursts) is not None:
+            able = self.agents.with_iperf3(has_it=True)
+            question = bursts.question(zone_of, able, interval_s=self.agents.interval_s)
             bursts.assign(await answers.off_loop(question.size, question.chosen))
         seen = self.seen = self._look(zone_of, now_s=now_s)
         silent, unanswered = seen.silent.count, seen.unanswered.count
-        self._on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
+        self.on_agents({"reporting": seen.reporting, "silent": silent, "unanswered": unanswered})
         gone = any(NodeName(end) not in zone_of for end in self.table.ends)
         is_new = now_s - self._leads_since_s <= _FIRST_S
         soon = is_new or (bursts is not None and bursts.turned)
@@ -89,26 +84,21 @@ class ProbeSource:
         if now_s < self._table_at_s + wait_s and not gone:
             return None
         measured: list[_Row] = []
-        for number, node in enumerate(self._agents.names):
+        for number, node in enumerate(self.agents.names):
             if number % _SLICE == 0:
                 await asyncio.sleep(0)
-            measured += self._agents.values(node, since_s=self._table_at_s)
-        self._agents.tidy()
+            measured += self.agents.values(node, since_s=self._table_at_s)
+        self.agents.tidy()
         rates: list[Measurement] = []
         if bursts is not None:
-            rates = [
-                Measurement(EndpointId(one), EndpointId(other), Metric.THROUGHPUT, bps, at_s)
-                for one, other, bps, at_s in bursts.values()
-            ]
-            bursts.turned = False
-        size = len(measured) + len(rates) + len(self.table)
-        keep_s = self._agents.silent_after_s
-        work = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
-        self.table, self._table_at_s = await answers.off_loop(size, work), now_s
+            rates, bursts.turned = bursts.values(), False
+        size, keep_s = len(measured) + len(rates) + len(self.table), self.agents.silent_after_s
+        tabled = partial(_table, measured, rates, self.table, zone_of, now_s=now_s, keep_s=keep_s)
+        self.table, self._table_at_s = await answers.off_loop(size, tabled), now_s
         return Batch(self.table, (), now_s, tuple(self._problems(seen)))
 
     def _look(self, zone_of: Mapping[NodeName, ZoneName], *, now_s: float) -> ProbeAgents:
-        silent, unanswered, known = self._agents.silent(), self._agents.unanswered(), set(self._agents.names)
+        silent, unanswered, known = self.agents.silent(), self.agents.unanswered(), set(self.agents.names)
         begun = self._leads_since_s is None or now_s - self._leads_since_s < _FIRST_S
         absent = {} if begun else dict.fromkeys(sorted(zone_of.keys() - known))
         several = len(set(zone_of.values())) > 1
@@ -123,23 +113,15 @@ class ProbeSource:
         return ProbeAgents(reporting, amiss(silent), amiss(absent), amiss(unanswered))
 
     def _problems(self, seen: ProbeAgents) -> Iterator[str]:
-        of = len(self._agents.names)
+        of = len(self.agents.names)
         if seen.silent.count:
             yield f"{seen.silent.count} of {of} agents silent, the first since {_of(seen.silent)}"
         if seen.unanswered.count:
             said = f"{seen.unanswered.count} of {of} agents get no answer from any peer since {_of(seen.unanswered)}"
             yield f"{said}; does a NetworkPolicy or firewall block their UDP port?"
-        if missing := self._agents.with_iperf3(has_it=False):
+        if missing := self.agents.with_iperf3(has_it=False):
             names = ", ".join(sorted(missing)[:_NAMED]) + (" …" if len(missing) > _NAMED else "")
             yield f"{len(missing)} of {of} agents have no iperf3, which throughput needs: {names}"
-
-    async def _assign(self, zone_of: Mapping[NodeName, ZoneName]) -> None:
-        asked = self._agents.question(zone_of, self._wanted(), self._seed)
-        if asked != self._asked:
-            there, turn, wanted = self._asked = asked
-            most = self._agents.options.peers
-            work = partial(assign_peers, there, turn, wanted=wanted, most=most)
-            self._agents.assign(await answers.off_loop(len(there) * most, work))
 
 
 def _of(amiss: AgentsAmiss) -> str:
@@ -149,15 +131,20 @@ def _of(amiss: AgentsAmiss) -> str:
 
 
 def _table(
-    measured: list[_Row],
-    rates: list[Measurement],
-    last: MeasurementTable,
-    zone_of: Mapping[NodeName, ZoneName],
-    *,
-    now_s: float,
-    keep_s: float,
-) -> MeasurementTable:
-    table = carried(_columns(measured), last, since_s=now_s - _KEPT_S)
+    measured: list[_Row], rates: list[Measurement], last: MeasurementTable, zone_of: Mapping[NodeName, ZoneName], *,
+    now_s: float, keep_s: float,
+) -> MeasurementTable:  # fmt: skip
+    """Loss and delay of links, where known; not by `Measurement`s, which cost half of a table's time; and `rates`."""
+    number: dict[NodeName, int] = {}
+    source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)
+    target = np.array([number.setdefault(other, len(number)) for _, other, _ in measured], np.int32)
+    at_s = np.array([value.measured_at_s for _, _, value in measured], np.float64)
+    loss = [value.loss_ratio for _, _, value in measured]
+    value = np.array([*loss, *(value.delay_ms for _, _, value in measured)], np.float64)  # `None` becomes NaN
+    metric = np.repeat(np.array([METRICS.index(Metric.LOSS), METRICS.index(Metric.DELAY)], np.uint8), len(measured))
+    columns: list[Any] = [metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2)]
+    new = MeasurementTable(tuple(map(EndpointId, number)), *(column[~np.isnan(value)] for column in columns))
+    table = carried(new, last, since_s=now_s - _KEPT_S)
     if rates:
         table = carried(MeasurementTable.of(rates), table, since_s=-np.inf)
     there = np.array([NodeName(end) in zone_of for end in table.ends], np.bool_)
@@ -166,18 +153,3 @@ def _table(
         table = MeasurementTable(table.ends, *(column[rows] for column in table.columns)).compact()
     zones = {end: zone_of[NodeName(end)] for end in table.ends}
     return of_gateways(table, zones, now_s=now_s, keep_s=keep_s)
-
-
-def _columns(measured: list[_Row]) -> MeasurementTable:
-    """Loss and delay of these links, where known. Why not by `Measurement`s: they cost half of a table's time."""
-    number: dict[NodeName, int] = {}
-    source = np.array([number.setdefault(one, len(number)) for one, _, _ in measured], np.int32)
-    target = np.array([number.setdefault(other, len(number)) for _, other, _ in measured], np.int32)
-    at_s = np.array([value.measured_at_s for _, _, value in measured], np.float64)
-    loss = np.array([value.loss_ratio for _, _, value in measured], np.float64)  # `None` becomes NaN
-    delay = np.array([value.delay_ms for _, _, value in measured], np.float64)
-    metric = np.repeat(np.array([METRICS.index(Metric.LOSS), METRICS.index(Metric.DELAY)], np.uint8), len(measured))
-    value = np.concatenate([loss, delay])
-    known = ~np.isnan(value)
-    columns = (metric, np.tile(source, 2), np.tile(target, 2), value, np.tile(at_s, 2))
-    return MeasurementTable(tuple(map(EndpointId, number)), *(column[known] for column in columns))

@@ -1,9 +1,11 @@
 """Read loss, delay and throughput from Prometheus: one instant query per metric, ends named by labels.
 
-Why queries and no fixed metric names: each exporter has its own, and sites record rules of their own; what is known of
-common exporters is in `presets`. Rule: a value counts with the time that `time_query` gives for it, else
-with the time of evaluation (Prometheus forgets a series after five minutes); of several series for one pair the worst
-counts; an answer with warnings is used and the warnings are shown.
+Why queries: each exporter has metric names of its own, and sites record rules. Rule: a value counts with the time that
+`time_query` gives for it, else with that of evaluation (Prometheus forgets a series after five minutes); of several
+series for one pair the worst counts; warnings of an answer are shown.
+
+A preset is what one exporter of a stated version exports by itself; what a site must add by relabelling is said. Values
+that hide a failure as a number (0 seconds, −1) are left out by the query itself.
 """
 
 import math
@@ -15,28 +17,18 @@ from typing import Final
 import msgspec
 
 from extender.errors import NetworkSourceError
-from extender.network.answers import OUT_OF_RANGE, Found, LastAnswers, SourceAnswer, decoded, off_loop
+from extender.network.answers import OUT_OF_RANGE, EndPair, Found, LastAnswers, SourceAnswer, decoded, off_loop
 from extender.network.http import HttpClient
-from extender.network.presets import aliases_of, queries_of
 from extender.ports import Batch
-from extender.settings.network import PrometheusQuery, PrometheusSettings, Unit
+from extender.settings.network import Preset, PrometheusQuery, PrometheusSettings, Unit
 from scoring.ids import EndpointId
 from scoring.network.measurement import Metric
 
 FACTORS: Final = {  # unit → factor to ratio, milliseconds or bit/s
-    Unit.RATIO: 1.0,
-    Unit.PERCENT: 0.01,
-    Unit.SECONDS: 1000.0,
-    Unit.MILLISECONDS: 1.0,
-    Unit.MICROSECONDS: 0.001,
-    Unit.BITS: 1.0,
-    Unit.BYTES: 8.0,
-    Unit.MEGABITS: 1e6,
-    Unit.GIGABITS: 1e9,
-}
-NO_LABEL: Final = "no_label"
-NOT_FINITE: Final = "not_finite"
-NO_TIME: Final = "no_time"
+    Unit.RATIO: 1.0, Unit.PERCENT: 0.01,
+    Unit.SECONDS: 1000.0, Unit.MILLISECONDS: 1.0, Unit.MICROSECONDS: 0.001,
+    Unit.BITS: 1.0, Unit.BYTES: 8.0, Unit.MEGABITS: 1e6, Unit.GIGABITS: 1e9,
+}  # fmt: skip
 _PORT: Final = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):\d+")
 
 
@@ -79,8 +71,12 @@ class PrometheusSource:
         self.name = name
         self.client = HttpClient(settings)
         self.aclose = self.client.aclose
-        self.queries = queries_of(settings)
-        self.aliases = aliases_of(settings)
+        own = settings.queries  # in place of all presets' for their metrics
+        presets = (one for name in settings.presets for one in PRESETS[name].items() if one[0] not in own)
+        self.queries = (*own.items(), *presets)
+        self.aliases: str | None = None  # What joins names and addresses; Cilium alone always has names
+        if {*settings.presets} - {Preset.CILIUM}:
+            self.aliases = PODS_TOO if Preset.KUBENURSE in settings.presets else "kube_node_info"
         self._answers = LastAnswers(name)
         self._names: Mapping[str, str] = {}  # alias → name
 
@@ -89,7 +85,12 @@ class PrometheusSource:
         problems: tuple[str, ...] = ()
         if self.aliases is not None:
             try:
-                self._names = await self._ask_names(self.aliases)
+                names: dict[str, str] = {}
+                for series in (await self._vector(self.aliases)).series():
+                    name, alias = series.metric.get("node"), _without_port(series.metric.get("internal_ip", ""))
+                    if name and alias:
+                        names[alias] = min(name, names.get(alias, name))
+                self._names = names
             except NetworkSourceError as error:
                 problems = (f"aliases failed: {error}",)
         questions = {
@@ -97,14 +98,6 @@ class PrometheusSource:
             for number, (metric, query) in enumerate(self.queries, start=1)
         }
         return await self._answers.ask(questions, now_s=now_s)
-
-    async def _ask_names(self, query: str) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for series in (await self._vector(query)).series():
-            name, alias = series.metric.get("node"), series.metric.get("internal_ip")
-            if name and alias:
-                found[_without_port(alias)] = min(name, found.get(_without_port(alias), name))
-        return found
 
     async def _ask(self, metric: Metric, query: PrometheusQuery, now_s: float, problems: Sequence[str]) -> SourceAnswer:
         vector = await self._vector(query.query, query.window_s)
@@ -115,7 +108,7 @@ class PrometheusSource:
     def _read(
         self, metric: Metric, query: PrometheusQuery, vector: _Vector, clock: _Vector | None, now_s: float
     ) -> Found:
-        times: dict[tuple[str, str], float] = {}
+        times: dict[EndPair, float] = {}
         for series in clock.series() if clock is not None else ():
             ends, time_s = self._ends(series, query), _number(series.value[1])
             if ends is not None and math.isfinite(time_s):
@@ -124,24 +117,25 @@ class PrometheusSource:
         for series in vector.series():
             ends = self._ends(series, query)
             if ends is None:
-                found.rejected[NO_LABEL] += 1
+                found.rejected["no_label"] += 1
                 continue
             if ends[0] == ends[1]:
                 continue  # an end that asks itself
             value = _value(series.value[1], metric, query)
             at_s = series.value[0] if clock is None else times.get(ends)
             if isinstance(value, str) or at_s is None:
-                found.rejected[value if isinstance(value, str) else NO_TIME] += 1
+                found.rejected[value if isinstance(value, str) else "no_time"] += 1
             else:
-                found.add(EndpointId(ends[0]), EndpointId(ends[1]), metric, value, at_s)
+                found.add(ends, metric, value, at_s)
         for alias, name in sorted(self._names.items()):
             found.end(name, alias)
         return found
 
-    def _ends(self, series: _Series, query: PrometheusQuery) -> tuple[str, str] | None:
+    def _ends(self, series: _Series, query: PrometheusQuery) -> EndPair | None:
         labels = (series.metric.get(query.source_label), series.metric.get(query.target_label))
-        source, target = (_without_port(label or "") for label in labels)
-        return (self._names.get(source, source), self._names.get(target, target)) if all(labels) else None
+        ends = (_without_port(label or "") for label in labels)
+        source, target = (EndpointId(self._names.get(end, end)) for end in ends)
+        return (source, target) if all(labels) else None
 
     async def _vector(self, query: str, window_s: int = 0) -> _Vector:
         text = query.replace("$window", f"{window_s}s")
@@ -158,9 +152,10 @@ class PrometheusSource:
 
 
 def _value(text: str, metric: Metric, query: PrometheusQuery) -> float | str:
+    """In our units, or why there is none."""
     value = _number(text) * FACTORS[query.unit] / (2.0 if query.round_trip else 1.0)
     if not math.isfinite(value):
-        return NOT_FINITE
+        return "not_finite"
     if metric is Metric.LOSS and -0.001 <= value <= 1.001:
         return min(max(value, 0.0), 1.0)  # rates over windows that do not quite match
     return value if 0.0 <= value <= (1.0 if metric is Metric.LOSS else 1e15) else OUT_OF_RANGE
@@ -181,3 +176,114 @@ def _without_port(label: str) -> str:
     """
     found = _PORT.fullmatch(label.strip())
     return (found["v6"] or found["host"]) if found is not None else label.strip()
+
+
+def _links(
+    source: str, target: str, *, loss_unit: Unit = Unit.RATIO, **queries: str
+) -> Mapping[Metric, PrometheusQuery]:
+    """`queries`: by metric; what all exporters call a delay is a round trip in seconds. `source`, `target`: labels."""
+    of = partial(PrometheusQuery, source_label=source, target_label=target)
+    units = {Metric.LOSS: loss_unit, Metric.DELAY: Unit.SECONDS}
+    asked = {Metric(name): query for name, query in queries.items()}
+    return {one: of(query=query, unit=units[one], round_trip=one is Metric.DELAY) for one, query in asked.items()}
+
+
+def _goldpinger_mean(name: str, labels: str = "") -> str:
+    total, count = (
+        f"sum by (goldpinger_instance,host_ip)(rate(goldpinger_peers_{name}_{kind}{labels}[$window]))"
+        for kind in ("sum", "count")
+    )
+    return f"{total} / ({count} > 0)"
+
+
+# kubenurse's connects to neighbours. Durations count from the start of the request: a connect took the difference of
+# two events. TCP repeats a lost first packet after a second, the next after one or two more.
+_EVENT: Final = (
+    "sum by (instance,type)(rate(kubenurse_httpclient_trace_request_duration_seconds_"
+    '{kind}{{type=~"path_.+",event="connect_{event}"{within}}}[$window]))'
+)
+_SUM, _COUNT = (_EVENT.format(kind=kind, event="done", within="") for kind in ("sum", "count"))
+_START_SUM, _STARTED = (_EVENT.format(kind=kind, event="start", within="") for kind in ("sum", "count"))
+_WITHIN_1_S, _WITHIN_2_5_S = (
+    _EVENT.format(kind="bucket", event="done", within=f',le=~"{le}"')
+    for le in (r"1(\\.0)?", r"2\\.5")  # Prometheus 3 writes 1.0
+)
+_TO_NODE: Final = 'label_replace({}, "target", "$1", "type", "path_(.+)")'
+
+
+PRESETS: Final[Mapping[Preset, Mapping[Metric, PrometheusQuery]]] = {
+    # UDP where it is switched on, else HTTP between pods: an application's delay, timeouts included, so never mix that
+    # with another source. Its histogram begins at 5 ms, therefore sum by count. Older versions go on with the last loss
+    # of a pod that is gone: it counts while the pod is pinged.
+    Preset.GOLDPINGER: _links(
+        "goldpinger_instance",
+        "host_ip",
+        delay=f"{_goldpinger_mean('udp_rtt_s')} or "
+        f"""{_goldpinger_mean("response_time_s", '{call_type="ping"}')} unless """
+        "max by (goldpinger_instance,host_ip)(last_over_time(goldpinger_peers_loss_pct[$window]))",
+        loss="max by (goldpinger_instance,host_ip)(avg_over_time(goldpinger_peers_loss_pct[$window])"
+        " and on (goldpinger_instance,host_ip,pod_ip)"
+        ' rate(goldpinger_peers_response_time_s_count{call_type="ping"}[$window]) > 0)',
+        loss_unit=Unit.PERCENT,
+    ),
+    # kubenurse from 1.13 on. Connects that failed or were repeated are the loss; the seconds that they waited are taken
+    # off the delay. Without a bucket of 1 s (its default has one) there is neither.
+    Preset.KUBENURSE: _links(
+        "instance",
+        "target",
+        loss=_TO_NODE.format(f"1 - ({_WITHIN_1_S} or {_STARTED} * 0 unless {_COUNT} > 0) / ({_STARTED} > 0)"),
+        delay=_TO_NODE.format(
+            f"({_SUM} - ({_COUNT} - {_WITHIN_1_S}) - 2 * ({_COUNT} - ({_WITHIN_2_5_S} or {_COUNT})))"
+            f" / ({_COUNT} > 0) - {_START_SUM} / ({_STARTED} > 0)"
+        ),
+    ),
+    # smokeping_prober (SuperQ): ICMP; late answers can make a little less than no loss, which is clamped.
+    Preset.SMOKEPING: _links(
+        "instance",
+        "ip",
+        loss="1 - sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]))"
+        " / sum by (instance,ip)(rate(smokeping_requests_total[$window]) > 0)",
+        delay="sum by (instance,ip)(rate(smokeping_response_duration_seconds_sum[$window]))"
+        " / sum by (instance,ip)(rate(smokeping_response_duration_seconds_count[$window]) > 0)",
+    ),
+    # ping_exporter (czerwonk) from 1.0 on, when it went from milliseconds to seconds.
+    Preset.PING_EXPORTER: _links(
+        "instance",
+        "ip",
+        loss="max by (instance,ip)(avg_over_time(ping_loss_ratio[$window]))",
+        delay="max by (instance,ip)(avg_over_time(ping_rtt_mean_seconds[$window]))",
+    ),
+    # blackbox_exporter, module icmp alone; the site's relabelling sets `source` (which exporter) beside `instance` (the
+    # target). A failed probe exports 0 seconds, so the sum is divided by the number of those that succeeded.
+    Preset.BLACKBOX: _links(
+        "source",
+        "instance",
+        loss='max by (source,instance)(1 - avg_over_time(probe_success{source!=""}[$window])'
+        ' and ignoring (phase) count_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window]))',
+        delay='max by (source,instance)(sum_over_time(probe_icmp_duration_seconds{phase="rtt",source!=""}[$window])'
+        ' / ignoring (phase) (sum_over_time(probe_success{source!=""}[$window]) > 0))',
+    ),
+    # iperf3_exporter (edgard): one test per scrape, hours apart; gauges stay after it, a failed test exports 0.
+    Preset.IPERF3: {
+        Metric.THROUGHPUT: PrometheusQuery(
+            query="last_over_time((iperf3_received_bytes / (iperf3_received_seconds > 0)"
+            " and on (instance,target,port) iperf3_up == 1)[$window:5m])",
+            unit=Unit.BYTES,
+            source_label="instance",
+            window_s=93_600,
+            time_query="max_over_time(timestamp(iperf3_up == 1)[$window:5m])",
+        )
+    },
+    # Cilium's health probes, as long as they are exported per pair of nodes; −1 means none.
+    Preset.CILIUM: _links(
+        "source_node_name",
+        "target_node_name",
+        delay="max by (source_node_name,target_node_name)(cilium_node_connectivity_latency_seconds"
+        '{protocol="icmp",type="node",address_type="primary"} >= 0)',
+    ),
+}
+PODS_TOO: Final = (
+    "kube_node_info or label_replace("
+    'kube_pod_info{created_by_kind="DaemonSet",created_by_name=~".*kubenurse.*",pod_ip!=""},'
+    ' "internal_ip", "$1", "pod_ip", "(.+)")'
+)  # kubenurse's pods have addresses of their own: kube-state-metrics says on which node each is

@@ -1,10 +1,9 @@
 """Keep the network matrix fresh: poll every source, map the nodes, publish.
 
-Why: sources are slow, fail alone and for minutes, and their values age even if nothing is heard of them. Rule: each
-source is polled by its own task and never holds up another one; what it gave last stays until it gives something
-newer; per metric and pair the newest value of all sources counts; a new matrix with a higher version is published
-when content changed, and every `reevaluate_s` because ages moved. This task is the supervisor of its sources: an error
-that is not foreseen is logged, makes the status unready, and the work is started again after a pause.
+Rule: sources are slow and fail for minutes, so each is polled by its own task and never holds up another one; what it
+gave last stays until it gives something newer; a new matrix with a higher version is published when content changed,
+and every `reevaluate_s` because ages moved. An error that is not foreseen is logged, makes the status unready, and the
+work is started again after a pause.
 """
 
 import asyncio
@@ -13,16 +12,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field
 from functools import partial
-from typing import Final
 
 import msgspec
-from msgspec import structs
 from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
 from extender.network.answers import off_loop
-from extender.network.mapping import MOST_NAMED
-from extender.network.merge import Built, Given, build
+from extender.network.mapping import MOST_NAMED, Built, Given, build
 from extender.ports import Clock, EndpointInfo, NetworkSource
 from extender.schemas import Source, SourcesStatus
 from extender.settings.network import NetworkSettings
@@ -30,8 +26,6 @@ from scoring.model import Node
 from scoring.network.matrix import METRICS, MeasurementTable, NetworkMatrix
 
 _log = logging.getLogger(__name__)
-
-_MAX_DOUBLINGS: Final = 16
 
 
 class Polled(msgspec.Struct, frozen=True):
@@ -59,7 +53,6 @@ class _State(msgspec.Struct):
     status: Source
     table: MeasurementTable | None = None
     endpoints: tuple[EndpointInfo, ...] = ()
-    asked: bool = False
 
 
 @dataclass(eq=False, repr=False)
@@ -127,9 +120,11 @@ class NetworkRefresh:
 
     async def _poll(self, state: _State) -> None:
         await self._ask(state)
-        state.asked = True
         self._changed.set()
-        await asyncio.sleep(self._pause_s(state))
+        options, pause_s = self.options, state.polled.interval_s
+        if failures := state.status.failures:
+            pause_s = min(options.retry_min_s * 2.0 ** min(failures - 1, 16), max(options.retry_max_s, pause_s))
+        await asyncio.sleep(pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0)))
 
     async def _ask(self, state: _State) -> None:
         source, options = state.polled.source, self.options
@@ -143,31 +138,19 @@ class NetworkRefresh:
             text = str(error) or f"no answer within {options.fetch_timeout_s:g} s"
             if text != state.status.error:
                 _log.warning("network source failed", extra={"source": source.name, "error": text})
-            state.status = structs.replace(state.status, error=text, failures=state.status.failures + 1)
+            state.status = replace(state.status, error=text, failures=state.status.failures + 1)
             return
         if state.status.error is not None:
             _log.info("network source works again", extra={"source": source.name})
-        state.status = structs.replace(state.status, error=None, failures=0, last_success_s=now_s)
+        state.status = replace(state.status, error=None, failures=0, last_success_s=now_s)
         if batch is not None:
             if table != state.table:  # one copy of what did not change
                 state.table = table
             state.endpoints = tuple(batch.endpoints)
-            state.status = structs.replace(
-                state.status,
-                last_success_s=batch.fetched_at_s,
-                measurements=len(table),
-                endpoints=len(state.endpoints),
-                problems=batch.problems,
-                rejected=batch.rejected,
-            )
-
-    def _pause_s(self, state: _State) -> float:
-        options = self.options
-        pause_s = state.polled.interval_s
-        if failures := state.status.failures:
-            doubled = options.retry_min_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS)
-            pause_s = min(doubled, max(options.retry_max_s, state.polled.interval_s))
-        return pause_s * (1.0 + options.jitter_ratio * (2.0 * self.jitter() - 1.0))
+            state.status = replace(
+                state.status, last_success_s=batch.fetched_at_s, measurements=len(table),
+                endpoints=len(state.endpoints), problems=batch.problems, rejected=batch.rejected,
+            )  # fmt: skip
 
     async def _rebuild_when_needed(self) -> None:
         wait_s = max(self._next_publish_s - self.clock.monotonic_s(), 0.0) if self._built is not None else None
@@ -175,7 +158,8 @@ class NetworkRefresh:
             async with asyncio.timeout(wait_s):
                 await self._changed.wait()
         self._changed.clear()
-        asked = all(state.asked for state in self._states)
+        answered = (state.status.last_success_s is not None or state.status.failures for state in self._states)
+        asked = all(answered)
         await self._build_and_publish()
         if asked:
             self.first_look.set()

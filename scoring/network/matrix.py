@@ -1,18 +1,15 @@
 """Measured properties of links between endpoints, and how nodes find theirs.
 
-Why an index of pairs and no square matrix: at 5,000 nodes a dense matrix of three metrics and their ages is 600 MB,
-while sites measure inside a zone and between a few gateways. Pairs are kept sorted by (from, to), and a decision takes
-out the block of the one zone it looks at. Rule: NaN means *unknown* and never leaves this module's users unhandled;
-direction is kept (row = from, column = to) and becomes one value only in `scoring.score.pairs`.
+Why an index of pairs, sorted by (from, to), and no square matrix: at 5,000 nodes a dense matrix of three metrics and
+their ages is 600 MB, while sites measure inside a zone and between a few gateways. NaN means *unknown*; direction is
+kept (row = from, column = to) and becomes one value only in `scoring.score.pairs`.
 
-A link without a measurement is better guessed from those between some nodes of both zones than from the whole mesh; and
-a node with a bad interface is bad to all, so what its measured links have in common says most (`Medians`). Rules:
-- The worse of what is typical of both ends: the median of an end's measured links to the other's zone, of an even count
-  the better middle one, because the bad one of two links may be bad by its other end. An end with fewer than `LEAST`
-  such links has the median over the measured pairs of the two zones.
-- An estimate is a hundredth worse than that (`CAUTION`): of two links that look alike the measured one goes first.
-- Per metric and direction; values past the hard TTL do not count, and an endpoint that serves nodes of several zones
-  belongs to none.
+What a link without a measurement is taken for (`Medians`), per metric and direction, of values within the hard TTL:
+- The worse of what is typical of both ends, as a bad interface is bad to all: the median of an end's measured links to
+  the other's zone, of an even count the better middle one, because the bad one of two links may be bad by its other
+  end. An end with fewer than `LEAST` such links has the median over the measured pairs of the two zones.
+- A hundredth worse than that (`CAUTION`): of two links that look alike the measured one goes first.
+- An endpoint that serves nodes of several zones belongs to none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,8 +32,7 @@ class Zones(msgspec.Struct, frozen=True):
 
 
 CAUTION: Final = 0.01  # By how much an estimated delay is longer, and an estimated rate lower, than what is typical
-LEAST: Final = 2
-"""Links of a node to a zone from which on they say more of its other links there than those of all nodes do."""
+LEAST: Final = 2  # Links of a node to a zone that say more of its other links there than those of all nodes do
 
 
 class Medians(msgspec.Struct, frozen=True):
@@ -86,16 +82,16 @@ def medians_of(
     to_end: dict[Metric, Floats] = {}
     for metric, (keys, known, measured_at_s) in columns.items():
         zone_of_end = _zones_of_ends(end_of.get(metric, {}), zone_of, size=size)
+        sign = -1.0 if metric is Metric.THROUGHPUT else 1.0  # the better values first
         rows, cols = zone_of_end[keys // max(size, 1)], zone_of_end[keys % max(size, 1)]
         counts = (rows >= 0) & (cols >= 0) & (now_s - measured_at_s < hard_ttl_s[metric])
         if not counts.any():
             continue
         groups = (rows * len(number) + cols)[counts]
-        good_first = -known[counts] if metric is Metric.THROUGHPUT else known[counts]
         for book, ends, zone in ((from_end, keys // size, cols), (to_end, keys % size, rows)):
-            book[metric] = _of_ends(ends[counts], zone[counts], good_first, shape=(size, len(number)))
-            if metric is Metric.THROUGHPUT:
-                book[metric] = -book[metric]
+            at, medians, links = group_medians((ends * len(number) + zone)[counts], sign * known[counts])
+            book[metric] = np.full((size, len(number)), np.nan)
+            book[metric].flat[at[links >= LEAST]] = sign * medians[links >= LEAST]
         order = np.argsort(groups, kind="stable")
         found, starts = np.unique(groups[order], return_index=True)
         parts = (np.split(column[counts][order], starts[1:]) for column in (known, measured_at_s))
@@ -116,14 +112,6 @@ def group_medians(group: Ints, value: Floats) -> tuple[Ints, Floats, Ints]:
     return groups, value[order][starts + (counts - 1) // 2], counts
 
 
-def _of_ends(ends: Ints, zones: Ints, values: Floats, *, shape: tuple[int, int]) -> Floats:
-    """The lower median by endpoint and zone, NaN where there are fewer than `LEAST` values. Cost: O(m log m)."""
-    found = np.full(shape, np.nan)
-    at, medians, counts = group_medians(ends * shape[1] + zones, values)
-    found.flat[at[counts >= LEAST]] = medians[counts >= LEAST]
-    return found
-
-
 def _zones_of_ends(end_of: Mapping[NodeName, int], zone_of: Mapping[NodeName, int], *, size: int) -> Ints:
     """Zone number of each endpoint, −1 where its nodes have none or several."""
     found = np.full(size, -1, np.int64)
@@ -141,8 +129,6 @@ __all__ = [
     "METRICS", "Block", "Floats", "Ints", "Known", "Measurement", "MeasurementTable", "Metric",
     "NetworkMatrix", "PairCounts", "Zones",
 ]  # fmt: skip
-
-
 Endpoints: TypeAlias = Mapping[Metric, Mapping[NodeName, EndpointId]]  # metric → node → where it is measured
 
 
@@ -165,10 +151,9 @@ class PairCounts(msgspec.Struct, frozen=True):
 class Block(msgspec.Struct, frozen=True):
     """Values and ages of all directed pairs between `n` from-nodes and `m` to-nodes; NaN is unknown.
 
-    Shapes (n, m), indexed [from, to]. Units: ratio, ms, bit/s, seconds; an age is NaN where its value is, and nowhere
-    else. Pairs that share their endpoint in every metric that both have one for (or are the same node) are marked in
-    `same`: their link is the machine itself or its site, which no source measures. Sharing a site's throughput endpoint
-    alone says nothing of two nodes' own delay.
+    Shapes (n, m), indexed [from, to]. An age is NaN where its value is, and nowhere else. `same` marks pairs that are
+    one node, or share their endpoint in every metric that both have one for: their link is the machine itself or its
+    site, which no source measures. Sharing a site's throughput endpoint alone says nothing of two nodes' own delay.
     """
 
     loss_ratio: Floats
@@ -228,10 +213,10 @@ class NetworkMatrix(msgspec.Struct, frozen=True):
     ) -> "NetworkMatrix":
         """Index the measurements of several sources (name → its table).
 
-        Per metric and pair the newest value counts, whichever source it is from; of equally new ones the worst, and
-        of equal ones that of the source whose name comes first: neither the order of sources nor that of rows decides.
-        With `zones`, a link measured in neither direction (or not within the hard TTL) has the median of the pairs
-        measured between the two zones, but nothing better than its own last value. Cost: O(m log m) for m in all.
+        Per metric and pair the newest value counts, of equally new ones the worst, and of equal ones that of the source
+        whose name comes first. With `zones`, a link measured in neither direction (or not within the hard TTL) has the
+        median of the pairs measured between the two zones, but nothing better than its own last value.
+        Cost: O(m log m) for m in all.
         """
         names = {end for table in tables.values() for end in table.ends}
         names.update(e for nodes in endpoint_of.values() for e in nodes.values())

@@ -1,21 +1,14 @@
-"""Measured links between nodes, without estimates; which nodes and zones have bad ones now, and when to announce that.
+"""Measured links between nodes; which nodes and zones have bad ones now, and when to announce that.
 
-Why not the matrix itself: it knows endpoints, and people ask which node, and which zone. Rule: an endpoint that several
-nodes share (one host for a site) stands for the first of them by name; links between endpoints of no node are left out.
-
-Why not a list of bad links: one bad node makes as many as it has neighbours, and one switch all of a zone. Rules:
-- A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of
-  its zone and a millisecond above it. Links between zones do not count, because distance makes their delay.
+An endpoint that several nodes share (one host for a site) stands for the first of them by name. Rules:
+- A link is bad by the grade of its value (`bounds_of`), or if its delay is three times the median of its zone and a
+  millisecond above it. Links between zones do not count, because distance makes their delay.
 - A zone is meant where three quarters of its inner links are bad (that is half of its nodes); else the nodes that
-  explain the bad links: one after the other, each time the one with most bad links that are left, and its links count
-  for no other node (a greedy vertex cover). A node is bad if half of its links are, and at least three.
-- What is worse than half of that is *uncertain*: it keeps the last word. The caller leaves out old values; what is not
-  measured is neither good nor bad.
+  explain the bad links (a greedy vertex cover): one after the other, each time the one with most bad links that are
+  left, if these are half of its links, and at least three.
+- What is worse than half of that is *uncertain*: like what is not measured, it changes nothing.
 - Announced is what was bad for `BAD_S`, or good for `GOOD_S`, at all looks that could decide; two announcements of one
-  subject are at least `QUIET_S` apart, and only what is still so is announced then. What is uncertain or not measured
-  changes nothing. At most `MOST` at one look, the others at the next.
-
-Pure: the same looks give the same alarms. Bounded by the subjects that are bad, or were announced within `QUIET_S`.
+  subject are at least `QUIET_S` apart, and only what is still so is announced then. At most `MOST` at one look.
 """
 
 from collections.abc import Iterator, Mapping
@@ -57,11 +50,8 @@ class NodeLinks(msgspec.Struct, frozen=True):
 
     def within(self, ages_s: Mapping[Metric, float | None]) -> "NodeLinks":
         """Only values younger than the age of their metric; `None`: of any age. Cost: O(links)."""
-        found = {}
-        for metric, rows in self.rows.items():
-            young = rows.age_s < (np.inf if (age_s := ages_s[metric]) is None else age_s)
-            found[metric] = rows.where(young)
-        return replace(self, rows=found)
+        most_s = {metric: np.inf if age_s is None else age_s for metric, age_s in ages_s.items()}
+        return replace(self, rows={m: rows.where(rows.age_s < most_s[m]) for m, rows in self.rows.items()})
 
     def inside(self, metric: Metric) -> Bools:
         """Which of the metric's links are between two nodes of one zone."""
@@ -105,10 +95,9 @@ _TIMES, _ABOVE_MS = 3.0, 1.0  # A delay is bad from so many times the zone's med
 class Grade(StrEnum):
     """How good a value is, in the colours of MaDDash; the letter stands for it where there is no colour.
 
-    Loss is graded as the published view does (PAPERS N6: green up to 0.001 %, pink from 0.1 % on); delay and
-    throughput, for which it has no colours, by the share of the points that the published score gives them: 40 points
-    less one per ms, so that three quarters of them end at 10 ms and a quarter at 30 ms; and in proportion to the best
-    rate.
+    Loss is graded as the published view does (PAPERS N6: green up to 0.001 %, pink from 0.1 % on); delay and throughput
+    by the share of the points that the published score gives them, so that three quarters of 40 points less one per ms
+    end at 10 ms and a quarter at 30 ms; and in proportion to the best rate.
     """
 
     GOOD = "+"
@@ -180,37 +169,23 @@ class LinksLook(msgspec.Struct, frozen=True):
     uncertain: frozenset[Subject] = frozenset()
 
 
-class _Bad(NamedTuple):
-    """Links inside zones: number of the node from and to, value, and whether it is bad."""
-
-    source: Ints
-    target: Ints
-    value: Floats
-    bad: Bools
-
-    def where(self, chosen: Bools) -> "_Bad":
-        return _Bad(self.source[chosen], self.target[chosen], self.value[chosen], self.bad[chosen])
-
-
 def degraded(links: NodeLinks) -> LinksLook:
     """Look at links. Cost: O(m log m) for m links, and O(bad links) for each node found."""
     found: list[tuple[DegradedLinks, bool]] = []  # And whether it is certain
     known: set[Subject] = set()
     for metric in METRICS:
-        inner = _inner(links, metric)
-        of = np.bincount(links.zone[inner.source], minlength=len(links.zones))
-        count = np.bincount(links.zone[inner.source[inner.bad]], minlength=len(links.zones))
+        inner, bad = _inner(links, metric)
+        zone_of = links.zone[inner.source]
+        of, count = (np.bincount(zones, minlength=len(links.zones)) for zones in (zone_of, zone_of[bad]))
         known.update(Subject(SubjectKind.ZONE, links.zones[zone]) for zone in np.flatnonzero(of).tolist())
         for zone in np.flatnonzero((count >= _SOME * _ZONE_SHARE * of) & (count > 0)).tolist():
-            own = inner.where(inner.bad & (links.zone[inner.source] == zone))
-            certain = bool(count[zone] >= _ZONE_SHARE * of[zone])
-            found.append(
-                (_described(links, metric, Subject(SubjectKind.ZONE, links.zones[zone]), own, of[zone]), certain)
-            )
-        inner = inner.where((count < _ZONE_SHARE * of)[links.zone[inner.source]])
+            about, own = Subject(SubjectKind.ZONE, links.zones[zone]), inner.where(bad & (zone_of == zone))
+            found.append((_described(links, metric, about, own, of[zone]), bool(count[zone] >= _ZONE_SHARE * of[zone])))
+        others = (count < _ZONE_SHARE * of)[zone_of]
+        inner, bad = inner.where(others), bad[others]
         ends = np.unique(np.concatenate([inner.source, inner.target]))
         known.update(Subject(SubjectKind.NODE, links.names[row]) for row in ends.tolist())
-        found += _nodes(links, metric, inner)
+        found += _nodes(links, metric, inner, inner.where(bad))
     return LinksLook(
         tuple(one for one, certain in found if certain),
         frozenset(known),
@@ -219,7 +194,8 @@ def degraded(links: NodeLinks) -> LinksLook:
     )
 
 
-def _inner(links: NodeLinks, metric: Metric) -> _Bad:
+def _inner(links: NodeLinks, metric: Metric) -> tuple[Rows, Bools]:
+    """Links inside zones, and which of them are bad."""
     rows = links.rows[metric].where(links.inside(metric))
     source, value = rows.source, rows.value
     if metric is Metric.THROUGHPUT:
@@ -230,14 +206,13 @@ def _inner(links: NodeLinks, metric: Metric) -> _Bad:
         zones, of_zone, _ = group_medians(links.zone[source], value)
         medians = of_zone[np.searchsorted(zones, links.zone[source])]
         bad = bad | (value >= np.maximum(_TIMES * medians, medians + _ABOVE_MS))
-    return _Bad(source, rows.target, value, bad)
+    return rows, bad
 
 
-def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[tuple[DegradedLinks, bool]]:
-    """The nodes that explain the bad links, those with most first, by name among equals."""
+def _nodes(links: NodeLinks, metric: Metric, inner: Rows, left: Rows) -> Iterator[tuple[DegradedLinks, bool]]:
+    """The nodes that explain the bad links (`left`), those with most first, by name among equals."""
     size = len(links.names)
     of = np.bincount(inner.source, minlength=size) + np.bincount(inner.target, minlength=size)
-    left = inner.where(inner.bad)
     for _ in range(_MOST):
         counts = np.bincount(left.source, minlength=size) + np.bincount(left.target, minlength=size)
         if not len(left.source) or counts[row := int(counts.argmax())] < _LEAST_SHARE * of[row]:
@@ -248,7 +223,7 @@ def _nodes(links: NodeLinks, metric: Metric, inner: _Bad) -> Iterator[tuple[Degr
         left = left.where(~own)
 
 
-def _described(links: NodeLinks, metric: Metric, about: Subject, bad: _Bad, of: int) -> DegradedLinks:
+def _described(links: NodeLinks, metric: Metric, about: Subject, bad: Rows, of: int) -> DegradedLinks:
     at = int((bad.value.argmin if metric is Metric.THROUGHPUT else bad.value.argmax)())
     source, target = links.names[int(bad.source[at])], links.names[int(bad.target[at])]
     return DegradedLinks(*about, metric.value, len(bad.value), int(of), float(bad.value[at]), source, target)
@@ -280,16 +255,7 @@ class Alarm(msgspec.Struct, frozen=True):
 def step(
     states: Mapping[Subject, AlarmState], look: LinksLook, *, now_s: float
 ) -> tuple[dict[Subject, AlarmState], list[Alarm]]:
-    """The states after a look, and what to announce. Cost: O(states + degraded).
-
-    >>> found = DegradedLinks("node", "n1", "loss", 4, 4, 0.1, "n1", "n2")
-    >>> bad = LinksLook((found,), frozenset({found.about}), frozenset({"n1"}))
-    >>> states, alarms = step({}, bad, now_s=0.0)
-    >>> alarms
-    []
-    >>> [alarm.since_s for alarm in step(states, bad, now_s=60.0)[1]]
-    [0.0]
-    """
+    """The states after a look, and what to announce. Cost: O(states + degraded)."""
     of: dict[Subject, list[DegradedLinks]] = {}
     for one in look.degraded:
         of.setdefault(one.about, []).append(one)
@@ -307,15 +273,12 @@ def step(
             state = AlarmState(bad=True, since_s=now_s)
         if verdict is not None and verdict is not state.bad:
             state = replace(state, bad=verdict, since_s=now_s)
-        if verdict is not None and _due(state, now_s) and len(alarms) < MOST:
+        settled = now_s - state.since_s >= (BAD_S if state.bad else GOOD_S)
+        quiet = state.announced_s is None or now_s - state.announced_s >= QUIET_S
+        due = settled and quiet and state.bad is not state.announced_bad
+        if verdict is not None and due and len(alarms) < MOST:
             alarms.append(Alarm(about, state.since_s, found))
             state = replace(state, announced_bad=state.bad, announced_s=now_s)
         if state.bad or state.announced_bad or (state.announced_s is not None and now_s - state.announced_s < QUIET_S):
             after[about] = state
     return after, alarms
-
-
-def _due(state: AlarmState, now_s: float) -> bool:
-    settled = now_s - state.since_s >= (BAD_S if state.bad else GOOD_S)
-    quiet = state.announced_s is None or now_s - state.announced_s >= QUIET_S
-    return settled and quiet and state.bad is not state.announced_bad

@@ -3,21 +3,17 @@
 Why so few: a burst fills a link for seconds, and no job is to pay for that. Rules:
 - Both nodes have an agent with iperf3. No gang runs on them or is about to start there. In 24 hours a node takes part
   in at most `a_day` bursts.
-- A link is slow below half the median of its zone, or half the upper quartile between zones. Its ends that have no
-  other result go first, with a peer that is known to be fast: so the next two bursts say which end is slow. Of two
-  zones whose link has turned slow, the newest fast link of each is measured again: that shows which uplink is slow. A
-  slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
+- A link is slow below half the median of its zone, or half the upper quartile between zones, because one slow uplink
+  makes two of the three links between three zones slow; that between two zones is compared with those inside them. Its
+  ends that have no other result go first, with a peer that is known to be fast: the next two bursts say which end is
+  slow. Of two zones whose link has turned slow, the newest fast link of each is measured again, to say which uplink it
+  is. A slow link itself is tried again after `SLOW_REST_S`, twice as long after each further slow burst.
 - Then each node has a first burst, in its own zone; then each two zones have one; then nodes with the fewest peers
-  tried and those that waited longest. Nodes of zones that a waiting gang may use go before others. A node's peer is one
-  that it never tried, in the same order, else the one tried longest ago.
+  tried and those that waited longest, with a peer never tried, else the one tried longest ago. Nodes of zones that a
+  waiting gang may use go before others.
 - A measured pair rests for `REST_S`, one whose burst failed for `FAILED_REST_S`, then twice as long up to `RETRY_S`.
 
 Pure: times are arguments, Unix seconds; ties go by name.
-
-A link is slow below `SLOW_RATIO` of what is usual: the median of the links of its zone, or the upper quartile of all
-links between zones, because one slow uplink makes two of the three links between three zones slow; the one between two
-zones is compared with what is usual inside them. A burst that failed says nothing of a link, so it is tried again soon,
-and then less and less.
 """
 
 from collections import Counter, defaultdict
@@ -43,8 +39,6 @@ SLOW_RATIO: Final = 0.5
 SLOW_REST_S: Final = 60.0
 _JUDGED: Final = 3  # Results of a zone, from which on its median says what is slow
 _MOST_DOUBLED: Final = 16
-
-
 _Name = TypeVar("_Name", NodeName, ZoneName)
 
 
@@ -62,9 +56,7 @@ class History(msgspec.Struct):
     used: Counter[NodeName] = msgspec.field(default_factory=Counter)  # Bursts in 24 hours
     last: dict[Pair, PastBurst] = {}
     last_of: dict[NodeName, float] = {}
-    tried: defaultdict[NodeName, set[NodeName]] = msgspec.field(
-        default_factory=lambda: defaultdict(set)
-    )  # In its own zone
+    tried: dict[NodeName, set[NodeName]] = msgspec.field(default_factory=lambda: defaultdict(set))  # In its own zone
     failed: Counter[Pair] = msgspec.field(default_factory=Counter)  # How often in a row, up to now
     failed_between: Counter[tuple[ZoneName, ZoneName]] = msgspec.field(default_factory=Counter)
     slow: dict[Pair, int] = {}  # Pairs that are slow → how often in a row
@@ -114,16 +106,15 @@ def history(zone_of: Mapping[NodeName, ZoneName], past: Iterable[PastBurst], *, 
                 results[one.pair].append(one.bps)
         known.failed[one.pair] = known.failed[one.pair] + 1 if one.bps is None else 0
     groups = defaultdict[ZoneName | None, list[float]](list)
-    group_of = {pair: _group(zone_of, pair) for pair in results}
+    group_of = {(a, b): zone_of[a] if zone_of[a] == zone_of[b] else None for a, b in results}  # `None`: between zones
     for pair, rates in results.items():
         groups[group_of[pair]].append(rates[-1])
     between = groups.pop(None, [])
-    usual: dict[ZoneName | None, float] = {
-        zone: median(rates) for zone, rates in groups.items() if len(rates) >= _JUDGED
-    }
+    usual: dict[ZoneName | None, float]
+    usual = {zone: median(rates) for zone, rates in groups.items() if len(rates) >= _JUDGED}
     compared = between if len(between) >= _JUDGED else [*between, *usual.values()]
     if len(compared) >= _JUDGED:
-        usual[None] = _upper_quartile(compared)
+        usual[None] = sorted(compared)[ceil(len(compared) * 0.75) - 1]  # the upper quartile, by nearest rank
     for pair, rates in results.items():
         limit = SLOW_RATIO * usual.get(group_of[pair], 0.0)
         times = sum(1 for _ in takewhile(limit.__gt__, reversed(rates)))
@@ -151,21 +142,6 @@ def _doubted(known: History) -> Iterator[Pair]:
             newest = max(fast, key=lambda one: one.at_s, default=burst)
             if newest.at_s < burst.at_s and slow_of[other] == 1:
                 yield newest.pair
-
-
-def _upper_quartile(rates: list[float]) -> float:
-    """The nearest rank.
-
-    >>> _upper_quartile([1e9, 1e7, 1e7])
-    1000000000.0
-    """
-    return sorted(rates)[ceil(len(rates) * 0.75) - 1]
-
-
-def _group(zone_of: Mapping[NodeName, ZoneName], pair: Pair) -> ZoneName | None:
-    """The zone whose links this one is compared with; `None`: those between zones."""
-    one, other = (zone_of[node] for node in pair)
-    return one if one == other else None
 
 
 class BurstReason(StrEnum):
@@ -225,16 +201,7 @@ class BurstQuestion(msgspec.Struct, frozen=True):
 
 
 def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s: float) -> NextBurst:
-    """The next pair. `past` is in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest.
-
-    >>> nodes = {"a": "z", "b": "z", "c": "z"}
-    >>> next_burst(BurstView(nodes), [], 24, now_s=0.0)
-    NextBurst(pair=('a', 'b'), reason=<BurstReason.NEW: 'the pair was never measured'>)
-    >>> next_burst(BurstView(nodes), [PastBurst(("a", "b"), 0.0, 1e9)], 24, now_s=9.0).pair
-    ('a', 'c')
-    >>> next_burst(BurstView(nodes, with_gangs={"a", "b"}), [], 24, now_s=0.0).reason
-    <BurstReason.GANGS: 'gangs are on the nodes'>
-    """
+    """The next pair. `past` is in the order of time. Cost: O(past + n log n), n nodes; n² once all pairs rest."""
     known = history(view.zone_of, past, now_s=now_s)
     idle = view.zone_of.keys() - view.with_gangs
     free = {node for node in idle if known.used[node] < a_day}
@@ -254,7 +221,7 @@ def next_burst(view: BurstView, past: Iterable[PastBurst], a_day: int, *, now_s:
         _suspects(zones, known),
         ((pair, BurstReason.SUSPECT) for pair in sorted(known.doubted) if free >= {*pair}),
         ((pair, BurstReason.SLOW) for pair in sorted(slow, key=lambda pair: (known.last[pair].at_s, pair))),
-        _first(zones, known),
+        ((_sorted(*nodes[:2]), BurstReason.NEW) for nodes in zones.values() if nodes[1:] and not known.tried[nodes[0]]),
         _between(zones, known, now_s=now_s),
         _more([(node, zones[view.zone_of[node]]) for node in queue], known),
     )
@@ -275,12 +242,6 @@ def _suspects(zones: Mapping[ZoneName, Sequence[NodeName]], known: History) -> _
                 yield _sorted(node, max(peers, key=lambda peer: known.fast_of[peer] > 0)), BurstReason.SUSPECT
 
 
-def _first(zones: Mapping[ZoneName, Sequence[NodeName]], known: History) -> _Wishes:
-    for nodes in zones.values():
-        if len(nodes) > 1 and not known.tried[nodes[0]]:
-            yield _sorted(nodes[0], nodes[1]), BurstReason.NEW
-
-
 def _between(zones: Mapping[ZoneName, Sequence[NodeName]], known: History, *, now_s: float) -> _Wishes:
     """Each two zones once in `REST_S`, by nodes whose own links are fast."""
     gateways = {
@@ -288,13 +249,9 @@ def _between(zones: Mapping[ZoneName, Sequence[NodeName]], known: History, *, no
         for zone, nodes in zones.items()
     }
 
-    def last_s(two: tuple[ZoneName, ZoneName]) -> float:
-        before = known.last_between.get(two)
-        return before.at_s if before is not None else -KEPT_S
-
-    for two in sorted(combinations(sorted(zones), 2), key=last_s):
-        before = known.last_between.get(two)
-        if before is None or now_s - before.at_s >= known.rest_between_s(two):
+    last_s = {two: known.last_between[two].at_s for two in known.last_between}
+    for two in sorted(combinations(sorted(zones), 2), key=lambda two: last_s.get(two, -KEPT_S)):
+        if two not in last_s or now_s - last_s[two] >= known.rest_between_s(two):
             yield _sorted(gateways[two[0]], gateways[two[1]]), BurstReason.ZONES
 
 

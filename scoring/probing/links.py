@@ -1,8 +1,8 @@
 """What the reports of both ends of a link say about it: loss and delay of each direction, and when they count.
 
-Why not the last report alone: in ten seconds some dozen packets are sent, so one lost packet would be percents of loss.
 Rules:
-- A report counts half as much after `HALF_LIFE_S`; both ends' packets of one direction are counted together.
+- A report counts half as much after `HALF_LIFE_S` (of the dozens of packets of one, a lost one would be percents); both
+  ends' packets of one direction are counted together.
 - Losses of a direction are those that sequence numbers show; where they are not known, the loss of the round trip
   stands for both directions. So does half the round trip for the delay.
 - A window in which packets to a peer were lost blames the link only if the peer's own agent reported on time before and
@@ -40,13 +40,7 @@ class Attendance(NamedTuple):
     last_s: float
 
     def after(self, now_s: float, *, interval_s: float, suspect_ratio: float) -> "Attendance":
-        """With one more report.
-
-        >>> Attendance(0.0, 20.0).after(30.0, interval_s=10.0, suspect_ratio=0.0)
-        Attendance(good_since_s=0.0, last_s=30.0)
-        >>> Attendance(0.0, 20.0).after(60.0, interval_s=10.0, suspect_ratio=0.0)
-        Attendance(good_since_s=60.0, last_s=60.0)
-        """
+        """With one more report."""
         late = now_s - self.last_s > LATE_INTERVALS * interval_s or suspect_ratio > SUSPECT_RATIO
         return Attendance(now_s if late else self.good_since_s, now_s)
 
@@ -74,10 +68,9 @@ class LinkState(NamedTuple):
     def with_window(self, window: LinkWindow) -> "LinkState":
         """The same with one more window."""
         weight = self.weight_at(window.ended_s)
-        known = window.lost_out is not None and window.lost_back is not None
-        lost_out = window.lost_out if known and window.lost_out is not None else window.lost
-        lost_back = window.lost_back if known and window.lost_back is not None else window.lost
-        arrived = window.sent - lost_out if known else window.sent
+        lost_out, lost_back, arrived = window.lost, window.lost, window.sent
+        if window.lost_out is not None and window.lost_back is not None:
+            lost_out, lost_back, arrived = window.lost_out, window.lost_back, window.sent - window.lost_out
         answered = window.sent - window.lost if window.rtt_ms is not None else 0
         rtt_ms = window.rtt_ms or 0.0
         out_ms = rtt_ms / 2.0 if window.one_way_ms is None else window.one_way_ms
@@ -127,14 +120,7 @@ class LinkValue(NamedTuple):
 
 
 def link_value(near: LinkState | None, far: LinkState | None) -> LinkValue | None:
-    """The direction from `near`'s end to `far`'s, by the packets of both; `None`: neither end knows anything.
-
-    >>> near = LinkState(0.0).with_window(LinkWindow(0.0, 10.0, sent=100, lost=2, lost_out=2, lost_back=0, rtt_ms=1.0))
-    >>> link_value(near, None)
-    LinkValue(measured_at_s=10.0, loss_ratio=0.02, delay_ms=0.5)
-    >>> link_value(None, near)
-    LinkValue(measured_at_s=10.0, loss_ratio=0.0, delay_ms=0.5)
-    """
+    """The direction from `near`'s end to `far`'s, by the packets of both; `None`: neither end knows anything."""
     if near is None and far is None:
         return None
     at_s = max(one.at_s for one in (near, far) if one is not None)

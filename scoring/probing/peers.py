@@ -4,12 +4,10 @@ Why: a full mesh of n nodes costs n² traffic and n² values. Rules:
 - A cluster of at most `SMALL` nodes measures all pairs of its zones at once. In a larger one a node has at most
   `ZONE_PEERS` peers in its zone and `GATEWAY_PEERS` outside it, and pairs take turns from epoch to epoch: a zone of at
   most 64 nodes has seen all of its pairs after four epochs, a larger one after (slots / `SLOW_STEP`).
-- Peers are mutual: both ends measure the link.
-- Nodes have slots, and round r pairs slot i with slot i XOR r: each round is a perfect matching, and all rounds
-  together are all pairs. A node that comes or goes frees or takes one slot, so only its own pairs change, and those of
-  the few nodes that had wanted the same slot. The number of slots is a power of two; when it doubles, all pairs change.
-- Nodes that `wanted` names (gangs run there or are about to start) measure each other in every epoch, with up to
-  `WANTED_PEERS` of a zone's peers.
+- Nodes have slots, and round r pairs slot i with slot i XOR r: each round is a perfect matching, so both ends measure a
+  link, and all rounds together are all pairs. A node that comes or goes changes its own pairs, and those of the few
+  that had wanted the same slot. The number of slots is a power of two; when it doubles, all pairs change.
+- `wanted` nodes (gangs run there or are about to start) measure each other in every epoch, as up to `WANTED_PEERS`.
 
 Pure: the same nodes, zones, wanted nodes, epoch and seed give the same peers, whatever their order.
 """
@@ -53,11 +51,7 @@ def assign_peers(
     wanted: AbstractSet[NodeName] = frozenset(),
     most: int = ZONE_PEERS,
 ) -> dict[NodeName, tuple[NodeName, ...]]:
-    """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`), n nodes.
-
-    >>> assign_peers({"a": "z", "b": "z", "c": "z"}, PeerTurn(0))
-    {'a': ('b', 'c'), 'b': ('a', 'c'), 'c': ('a', 'b')}
-    """
+    """The peers of each node, sorted; at most `most` of its zone. Cost: O(n · most + zones · `_ZONE_ROUNDS`)."""
     nodes_of: dict[ZoneName, list[NodeName]] = {}  # zone → its nodes, sorted
     for node in sorted(zone_of):
         nodes_of.setdefault(zone_of[node], []).append(node)
@@ -93,25 +87,16 @@ def _zone_pairs(
     step, window = (most, most) if count <= SMALL else (min(SLOW_STEP, most), 4 * most)
     plans.append((np.arange(count), slots, _turned(order, turn.epoch * step, window), most))
     for rows, slots, rounds, limit in plans:
-        at = np.where(slots >= 0, rows[slots], -1)
-        for one, other in _matched(at, rounds, degree, most=limit):
-            if (key := one * count + other) not in taken:
-                taken.add(key)
-                yield nodes[one], nodes[other]
-
-
-def _matched(at: Ints, rounds: Ints, degree: Ints, *, most: int) -> Iterator[tuple[int, int]]:
-    """Rows of the pairs of these rounds, while both have fewer than `most`; `degree` is kept. `at`: slot → row."""
-    places = np.arange(len(at))
-    for turn in rounds.tolist():
-        one, other = at, at[places ^ turn]
-        good = (one >= 0) & (other >= 0) & (one < other)
-        one, other = one[good], other[good]
-        free = (degree[one] < most) & (degree[other] < most)
-        one, other = one[free], other[free]
-        degree[one] += 1
-        degree[other] += 1
-        yield from zip(one.tolist(), other.tolist(), strict=True)
+        at, places = np.where(slots >= 0, rows[slots], -1), np.arange(len(slots))  # slot → row
+        for round_ in rounds.tolist():
+            partner = at[places ^ round_]
+            good = (at >= 0) & (at < partner) & (degree[at] < limit) & (degree[partner] < limit)
+            degree[at[good]] += 1
+            degree[partner[good]] += 1
+            for one, other in zip(at[good].tolist(), partner[good].tolist(), strict=True):
+                if (key := one * count + other) not in taken:
+                    taken.add(key)
+                    yield nodes[one], nodes[other]
 
 
 def slots_of(names: Sequence[str], seed: str, *, spare: bool) -> Ints:
@@ -174,10 +159,7 @@ def _gateway_pairs(nodes_of: Mapping[ZoneName, Sequence[NodeName]], turn: PeerTu
 
 
 def _gateway(hashes: _Hashes, used: Ints, label: str) -> int | None:
-    """The place of the node that is nearest to the label and can take one more peer; `None`: none can.
-
-    A gateway stays the same when others come and go.
-    """
+    """The place of the node nearest to the label that can take one more peer: it stays when others come and go."""
     able = np.flatnonzero(used < GATEWAY_PEERS)
     return int(able[(hashes[able] ^ np.uint64(_hash(label))).argmin()]) if len(able) else None
 
@@ -190,19 +172,9 @@ def of_gateways(
 ) -> MeasurementTable:
     """The table without what former gateways measured; rows inside a zone all stay. Cost: O(rows · log rows).
 
-    Why: a fault of an uplink is in the values of all that measured it meanwhile; those of former gateways would show it
-    as long as they are kept, and would hide the next one. Loss and delay between two zones count for `keep_s` after
-    those that were measured last there; what a clock that was set back left in the future counts as measured now, and
-    pushes nothing out.
-
-    >>> from scoring.network.measurement import Measurement
-    >>> table = MeasurementTable.of(
-    ...     Measurement(one, "b", Metric.LOSS, loss, at_s) for one, loss, at_s in (("a1", 0.1, 0.0), ("a2", 0.0, 90.0))
-    ... )
-    >>> [row.source for row in of_gateways(table, {"a1": "a", "a2": "a", "b": "b"}, now_s=90.0, keep_s=60.0)]
-    ['a2']
-    >>> len(of_gateways(table, {"a1": "a", "a2": "a", "b": "a"}, now_s=90.0, keep_s=60.0))
-    2
+    Why: values of former gateways would show a fault of an uplink as long as they are kept, and would hide the next
+    one. Loss and delay between two zones count for `keep_s` after those that were measured last there; what a clock
+    that was set back left in the future counts as measured now, and pushes nothing out.
     """
     zones = {zone: number for number, zone in enumerate(sorted(set(zone_of.values())))}
     zone = np.array([zones[zone_of[end]] for end in table.ends], np.int64)

@@ -1,23 +1,19 @@
 """Turn measurements into the score of each pair of nodes (PAPERS N2), and keep every part for the explanation.
 
 Why two numbers per pair: `points` is the published f, for people; it saturates (everything from 2 % loss up scores 0 in
-its term). `rank` is what selections compare: the points, and where a term is clipped a term of less than a thousandth
-of a point in which the raw value decides, so that a worse link always ranks lower. Rule: an unknown value is neutral
-with a penalty, never perfect and never the best; age can take points away but never add any. So a value past the hard
-TTL makes its link unknown, and still says how good it is at best: what it earned fresh is the most it can have.
+its term). `rank` is what selections compare: where a term is clipped the raw value decides by less than a thousandth of
+a point, so that a worse link always ranks lower. Rule: an unknown value is neutral with a penalty, never perfect and
+never the best; age can take points away but never add any: what a link earned fresh is the most it can have.
 
 Not promised: when the reference rate is the block's own best, a faster best link lowers the *bandwidth* points of the
-others (they are relative to it); with a configured reference no better link lowers any pair.
+others; with a configured reference no better link lowers any pair.
 
-Scores between many nodes are had at the cost of those that are measured. Why: sites measure between a few nodes of each
-zone, and pairs of nodes grow with the square of a zone. All nodes that are measured nowhere look alike: what is true of
-one of them is true of the others, but for the pair of a node with itself. Rule: the result is, bit by bit, that of
-`pair_scores` over all pairs; only the work, and the memory, is that of the measured nodes and one pair of the others,
-until a caller wants certain rows.
+All nodes that are measured nowhere look alike, but for the pair of a node with itself. So the scores between many nodes
+cost, in time and memory, what those of the measured ones and one pair of the others do, and are the same bit by bit.
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -29,8 +25,8 @@ from scoring.network.matrix import METRICS, Block, Floats, Ints, Metric, Network
 
 TIE_STEP = 1e-5  # Points per unit of ln(1 + how far a raw value is beyond the clip)
 TIE_LIMIT = 33.0  # That logarithm is cut here (e³³ times the clip): three terms together stay below 0.001 points
-SAME_NODE_BONUS = 1e-3  # Added to the rank of pairs on one node, so that nothing measured ranks above them
 UNKNOWN_TIE = -TIE_STEP * TIE_LIMIT  # An unknown value ranks below known ones with the same points
+Names: TypeAlias = Sequence[NodeName]
 
 
 class PairScores(msgspec.Struct, frozen=True):
@@ -93,13 +89,7 @@ def pair_scores(
 ) -> PairScores:
     """Score every pair. `forward` is (n, m); `backward` the opposite direction, (m, n); `None`: forward itself (n = m).
 
-    Inputs are not written. Cost: O(n·m). Raises ValueError when the shapes do not match, or when a weight or the
-    reference cannot be used.
-
-    >>> def value(x): return np.array([[np.nan, x], [x, np.nan]])
-    >>> block = Block(value(0.01), value(10.0), value(50e6), value(0.0), value(0.0), value(0.0), np.eye(2, dtype=bool))
-    >>> pair_scores(block, None, ScorePolicy(reference_bps=100e6)).points.tolist()
-    [[100.0, 60.0], [60.0, 100.0]]
+    Cost: O(n·m). Errors: ValueError when the shapes do not match, or when a weight or the reference cannot be used.
     """
     back = forward if backward is None else backward
     if back.same.shape != forward.same.shape[::-1]:
@@ -130,21 +120,13 @@ def pair_scores(
         _settle(rate, bandwidth_points(x, limit=r_rate), _beyond(x), same, limit=r_rate, penalty_ratio=penalty),
     )
     points = np.clip(terms[0].points + terms[1].points + terms[2].points, 0.0, 100.0)
-    rank = np.where(same, 100.0 + SAME_NODE_BONUS, terms[0].rank + terms[1].rank + terms[2].rank)
+    # nothing measured ranks above two pods on one node
+    rank = np.where(same, 100.0 + 1e-3, terms[0].rank + terms[1].rank + terms[2].rank)
     return PairScores(
-        loss_points=terms[0].points,
-        delay_points=terms[1].points,
-        bandwidth_points=terms[2].points,
-        points=points,
-        rank=rank,
-        loss_ratio=loss.value,
-        delay_ms=delay.value,
-        throughput_bps=rate.value,
-        stale=loss.stale | delay.stale | rate.stale,
-        same=same,
-        limits=(loss.last, delay.last, rate.last),
+        terms[0].points, terms[1].points, terms[2].points, points, rank, loss.value, delay.value, rate.value,
+        stale=loss.stale | delay.stale | rate.stale, same=same, limits=(loss.last, delay.last, rate.last),
         reference_bps=reference,
-    )
+    )  # fmt: skip
 
 
 def _fastest_bps(forward: Block, back: Block, last: Floats) -> float | None:
@@ -296,7 +278,7 @@ class Links(msgspec.Struct, frozen=True):
         return pairs
 
 
-def among(network: NetworkMatrix, names: Sequence[NodeName], score: ScorePolicy) -> Links:
+def among(network: NetworkMatrix, names: Names, score: ScorePolicy) -> Links:
     """Scores of all pairs of `names`, which are different ones. Cost: O(measured² log pairs + n)."""
     own = measured(network, names)
     unmeasured = np.flatnonzero(~own)
@@ -312,17 +294,12 @@ def among(network: NetworkMatrix, names: Sequence[NodeName], score: ScorePolicy)
 
 
 def among_sets(
-    network: NetworkMatrix,
-    names: Sequence[NodeName],
-    sets: Ints,
-    linked: Collection[tuple[int, int]],
-    score: ScorePolicy,
+    network: NetworkMatrix, names: Names, sets: Ints, linked: Collection[tuple[int, int]], score: ScorePolicy
 ) -> Links:
     """`among` for nodes of several sets, of which only those `linked` (both numbers, the lower first) know each other.
 
-    `sets` (n,) numbers each node's set. All that is known lies within sets and between linked ones, so only these pairs
-    are scored, in one row with one unknown pair beside them.
-    Cost: O(measured² of each set and linked pair + kinds²).
+    `sets` (n,) numbers each node's set. Only pairs within sets and between linked ones are scored, in one row with one
+    unknown pair beside them. Cost: O(measured² of each set and linked pair + kinds²).
     """
     own = measured(network, names)
     unmeasured = np.flatnonzero(~own)
@@ -350,9 +327,7 @@ def among_sets(
     return Links(kind, kinds - 2, tables[0], tables[1], found.reference_bps)
 
 
-def _scored(
-    network: NetworkMatrix, names: Sequence[NodeName], cells: Sequence[tuple[Ints, Ints]], score: ScorePolicy
-) -> PairScores:
+def _scored(network: NetworkMatrix, names: Names, cells: Sequence[tuple[Ints, Ints]], score: ScorePolicy) -> PairScores:
     """Scores (1, pairs) of all pairs of each of `cells`, row by row, and of a pair that nothing is known of."""
     there, back = [], []
     for rows, columns in cells:
@@ -371,12 +346,7 @@ def _scored(
 
 
 def toward(
-    network: NetworkMatrix,
-    names: Sequence[NodeName],
-    ends: Sequence[NodeName],
-    score: ScorePolicy,
-    *,
-    own: NDArray[np.bool_] | None = None,
+    network: NetworkMatrix, names: Names, ends: Names, score: ScorePolicy, *, own: NDArray[np.bool_] | None = None
 ) -> LinkPoints:
     """Scores of `names` × `ends`; `own`: names measured or among `ends`. Cost: O(measured · ends · log pairs)."""
     if own is None:
@@ -388,7 +358,7 @@ def toward(
     return LinkPoints(found.points[place], found.rank[place], found.reference_bps)
 
 
-def measured(network: NetworkMatrix, names: Sequence[NodeName]) -> NDArray[np.bool_]:
+def measured(network: NetworkMatrix, names: Names) -> NDArray[np.bool_]:
     """Which of `names` have an endpoint for any metric; all, where values are estimated from each node's zone."""
     if network.estimates:
         return np.ones(len(names), np.bool_)

@@ -1,14 +1,12 @@
 """Zones: their distances and the order in which they are tried (PAPERS N1), and the network between whole zones.
 
-Rule: room first (the caller drops zones that cannot hold the gang), then nearness to the job's users, then the best
-achievable network, then the least fragmentation, then the name. `near` names a zone or a measurement endpoint and is at
-distance 0; other zones are at the median measured one-way delay, else at the configured one, else after all known ones.
+Rule: room first, then nearness to the job's users, then the best achievable network, then the least fragmentation, then
+the name. `near` names a zone or a measurement endpoint and is at distance 0; other zones are at the median over the
+pairs of ends of the worse direction's measured delay, else at the configured one, else after all known ones.
 
-Of gangs that are spread over several zones: there are as many pairs of zones as half their number squared, and most of
-them have no measurement. Rule: two zones between which nothing is measured, and that share no endpoint, are worth what
-any unknown link is worth; only between the others are links looked at, and there only those of nodes that have one
-across. Means are rounded to `_GRID`, so that equal links give equal means however many nodes the zones have, and a tie
-is decided by name.
+Most pairs of zones have no measurement. Two zones between which nothing is measured, and that share no endpoint, are
+worth what any unknown link is worth; between others only links of nodes that have one across are looked at. Means are
+rounded to `_GRID`: equal links give equal means however many nodes the zones have, and a tie is decided by name.
 """
 
 import math
@@ -25,7 +23,7 @@ from scoring.ids import EndpointId, NodeName, ZoneName
 from scoring.model import NodeTable, Policy
 from scoring.model.policy import GangOptions, ScorePolicy, nearest
 from scoring.network.matrix import METRICS, Ints, Metric, NetworkMatrix
-from scoring.score.pairs import measured, pair_scores, representatives
+from scoring.score.pairs import Names, measured, pair_scores, representatives
 
 Rooms: TypeAlias = Mapping[ZoneName, Sequence[int]]  # zone → members of each class that it holds
 Between: TypeAlias = Callable[[ZoneName, ZoneName], float]
@@ -33,11 +31,8 @@ Zones: TypeAlias = Sequence[ZoneName]
 UNKNOWN_DISTANCE_MS = math.inf  # A zone of unknown distance comes after all zones that are known
 MOST_SETS = 2000  # Sets of equally many zones that are compared: all of twelve zones, all pairs of sixty
 Ends: TypeAlias = Mapping[Metric, frozenset[int]]  # metric → indexes of endpoints
-Names: TypeAlias = Sequence[NodeName]
 Crossings: TypeAlias = Mapping[tuple[int, int], Ends]
-"""Which endpoints lead from one set of nodes to another, by measured pairs or because nodes of both share them.
-
-(number of a set, number of a later one) → endpoints, where there are any."""
+"""(number of a set of nodes, of a later one) → endpoints that lead across, by measured pairs or as nodes share them"""
 _GRID = 2.0**34
 _NO_SET, _SEVERAL = -1, -2  # In place of the one set that an endpoint serves
 
@@ -53,20 +48,24 @@ def rank_zones(
 
 def zone_distances(near: str, table: NodeTable, network: NetworkMatrix, policy: Policy) -> dict[ZoneName, float]:
     """Distance in ms of every zone from `near`. Cost: O(endpoints of near's zone × endpoints measured)."""
-    ends_of = _endpoints_by_zone(table, network)
+    ends_of: dict[ZoneName, list[EndpointId]] = {}
+    for zone, rows in table.zones.items():
+        ends = {network.endpoint(table.names[row], Metric.DELAY) for row in rows}
+        ends_of[zone] = sorted(end for end in ends if end is not None)
     at_zone = ZoneName(near) in table.zones
-    mine = ends_of.get(ZoneName(near), ()) if at_zone else (EndpointId(near),)
+    mine = ends_of[ZoneName(near)] if at_zone else [EndpointId(near)]
     configured = policy.zone_distance_ms
     distances: dict[ZoneName, float] = {}
-    for zone in table.zones:
-        if (at_zone and zone == near) or (not at_zone and EndpointId(near) in ends_of[zone]):
+    for zone, theirs in ends_of.items():
+        if (zone == near) if at_zone else (EndpointId(near) in theirs):
             distances[zone] = 0.0
             continue
-        measured = _median_delay(network, mine, ends_of[zone])
-        if measured is None:
+        worse = np.fmax(network.endpoint_delays_ms(mine, theirs), network.endpoint_delays_ms(theirs, mine).T)
+        if np.isnan(worse).all():
             back_ms = configured.get(zone, {}).get(ZoneName(near), UNKNOWN_DISTANCE_MS)
-            measured = configured.get(ZoneName(near), {}).get(zone, back_ms)
-        distances[zone] = measured
+            distances[zone] = configured.get(ZoneName(near), {}).get(zone, back_ms)
+        else:
+            distances[zone] = float(np.nanmedian(worse))
     return distances
 
 
@@ -84,23 +83,6 @@ def near_problem(near: str | None, table: NodeTable, network: NetworkMatrix, pol
     return (f"netgang.io/near: {near!r} is no zone of the cluster and no endpoint with a known delay{asked}",)
 
 
-def _endpoints_by_zone(table: NodeTable, network: NetworkMatrix) -> dict[ZoneName, tuple[EndpointId, ...]]:
-    found: dict[ZoneName, tuple[EndpointId, ...]] = {}
-    for zone, rows in table.zones.items():
-        ends = {network.endpoint(table.names[row], Metric.DELAY) for row in rows}
-        found[zone] = tuple(sorted(end for end in ends if end is not None))
-    return found
-
-
-def _median_delay(network: NetworkMatrix, mine: Sequence[EndpointId], theirs: Sequence[EndpointId]) -> float | None:
-    """Median over the pairs of the worse direction's delay; `None` when no pair is measured."""
-    delays = network.endpoint_delays_ms(mine, theirs)
-    back = network.endpoint_delays_ms(theirs, mine).T
-    worst = np.fmax(delays, back)
-    known = worst[~np.isnan(worst)]
-    return float(np.median(known)) if known.size else None
-
-
 def fewest_zones(
     rooms: Rooms, counts: Sequence[int], *, between: Between, home: Zones = ()
 ) -> Iterator[tuple[ZoneName, ...]]:
@@ -109,12 +91,6 @@ def fewest_zones(
     `counts`: members wanted of each class; `home`: zones that the gang is in already, part of every set. Classes may
     compete for the same nodes, so the caller may need the next set. Where one number of zones has more than `MOST_SETS`
     sets, it ends with one set that is grown zone by zone. Cost: O(sets · zones²). Source: PAPERS N1, our spill rule.
-
-    >>> rooms = {ZoneName("A"): [2], ZoneName("B"): [2], ZoneName("C"): [2]}
-    >>> next(fewest_zones(rooms, [4], between=lambda a, b: 9.0 if {a, b} == {"A", "C"} else 1.0))
-    ('A', 'C')
-    >>> list(fewest_zones(rooms, [7], between=lambda a, b: 1.0))
-    []
     """
     fixed = tuple(sorted(zone for zone in home if zone in rooms))
     others = sorted(zone for zone, room in rooms.items() if any(room) and zone not in fixed)
@@ -138,8 +114,7 @@ def _hold(rooms: Rooms, zones: Zones, counts: Sequence[int]) -> bool:
 def _may_hold(rooms: Rooms, fixed: Zones, others: Zones, counts: Sequence[int], *, extra: int) -> bool:
     """Whether `extra` more zones can be enough: those with most room for each class by itself."""
     return all(
-        sum(rooms[zone][c] for zone in fixed) + sum(sorted((rooms[zone][c] for zone in others), reverse=True)[:extra])
-        >= count
+        sum(rooms[z][c] for z in fixed) + sum(sorted((rooms[z][c] for z in others), reverse=True)[:extra]) >= count
         for c, count in enumerate(counts)
     )
 
@@ -163,9 +138,6 @@ def _grown(rooms: Rooms, counts: Sequence[int], fixed: Zones, others: Zones, bet
 def _mean(values: Iterable[float]) -> float:
     listed = list(values)
     return sum(listed) / len(listed) if listed else 0.0
-
-
-# -- the network between zones -----------------------------------------------------------------------------------------
 
 
 def crossings(network: NetworkMatrix, index: Mapping[NodeName, int], group: Ints) -> Crossings:

@@ -16,8 +16,6 @@ from probe.__main__ import PORT
 
 
 class Assigner:
-    """What the server answers, and what it was sent."""
-
     def __init__(self, addresses: Mapping[str, str], *, interval_s: float, port: int = PORT) -> None:
         self.addresses = dict(addresses)  # Node → address
         self.interval_s = interval_s
@@ -42,18 +40,10 @@ class Assigner:
             self._came.notify_all()
         others = {node: address for node, address in self.addresses.items() if node != report["node"]}
         peers = [{"node": node, "address": address, "port": self.port} for node, address in others.items()]
-        return json.dumps(
-            {
-                "interval_s": self.interval_s,
-                "packet_interval_s": 0.1,
-                "peers": peers,
-                "reflect_for": list(others.values()),
-                **self.more,
-            }
-        ).encode()
+        orders = {"interval_s": self.interval_s, "packet_interval_s": 0.1, "peers": peers}
+        return json.dumps({**orders, "reflect_for": list(others.values()), **self.more}).encode()
 
     def refuse(self, body: bytes) -> bytes:
-        """Count a report that is not taken."""
         with self._came:
             self._refused[json.loads(body)["node"]] += 1
             self._came.notify_all()
@@ -66,7 +56,6 @@ class Assigner:
                 raise TimeoutError(f"{self._refused[node]} reports of node {node} were refused, not {count}")
 
     def reports(self, node: str) -> list[dict[str, Any]]:
-        """All that a node reported, oldest first."""
         with self._came:
             return list(self._reports.get(node, ()))
 

@@ -38,8 +38,8 @@ def pair(size_bytes: int, *, expected: str = CLIENT) -> tuple[BurstRunner, Burst
     server.start(order, monotonic())
     until(lambda: listens(port))
     client.start(Burst("b1", False, SERVER, port, SECONDS, size_bytes, wait_s=30.0), monotonic())
-    took_s = until(lambda: not client.is_running, client, server)
-    until(lambda: not server.is_running, client, server)
+    took_s = until(lambda: client.process is None, client, server)
+    until(lambda: server.process is None, client, server)
     return server, client, took_s
 
 
@@ -85,10 +85,10 @@ def test_without_a_server_there_is_an_error_and_a_pause() -> None:
     client = BurstRunner(CLIENT)
     order = Burst("b1", False, SERVER, port, SECONDS, 1_000_000, wait_s=5.0)
     client.start(order, 0.0)
-    until(lambda: not client.is_running, client)
+    until(lambda: client.process is None, client)
     assert "unable to connect" in result(client)["error"]
     client.start(order, monotonic())
-    assert (client.is_running, result(client)) == (False, {"error": "another burst has just been here"})
+    assert (client.process, result(client)) == (None, {"error": "another burst has just been here"})
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_server_that_nothing_came_to_ends_with_the_agent() -> None:
     until(lambda: listens(port))
     server.close()
     until(lambda: not listens(port))
-    assert server.is_running is False
+    assert server.process is None
 
 
 def test_an_agent_without_iperf3_says_so_once(

@@ -1,8 +1,13 @@
-"""The fate of packets in virtual time: what is lost and where, and what is no fault of a link."""
+"""STAMP's packets byte for byte, and their fate in virtual time: what is lost and where, what is no fault of a link."""
+
+import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from probe import packets
+from probe.packets import MOST_OF_ONE, SessionReflector
 from probe.session import SILENT_S, Session, Window, figures, merged
 
 MS = int(packets.UNITS_PER_MS)
@@ -140,3 +145,136 @@ def test_figures_of_a_report() -> None:
     }
     nothing = figures("n2", Window(suspect=3))
     assert (nothing["sent"], nothing["rtt_ms"], nothing["jitter_ms"], nothing["suspect"]) == (0, None, None, 3)
+
+
+T1, T2, T3 = 0x83AA7E80_00000001, 0x83AA7E80_00000002, 0x83AA7E80_00000003
+REQUEST = bytes.fromhex("0000001183aa7e80000000018a20beef") + bytes(28)  # RFC 8762 figure 2, RFC 8972 figure 1
+ANSWER = bytes.fromhex(  # RFC 8762 figure 5, RFC 8972 figure 3
+    "00000007" "83aa7e8000000003" "0c01" "beef"  # the reflector's number, timestamp, error estimate; session id
+    "83aa7e8000000002"  # receive timestamp
+    "00000011" "83aa7e8000000001" "8a20" "0000"  # the sender's
+    "40" "000000"  # its TTL
+)  # fmt: skip
+
+
+def answered(datagram: bytes, *, sequence: int = 7) -> bytes:
+    session = packets.session_of(datagram)
+    assert session is not None
+    return packets.answer(datagram, session, sequence=sequence, error=0x0C01, received=T2, ttl=64, now=T3)
+
+
+def test_packets_are_the_rfcs_byte_for_byte() -> None:
+    assert packets.request(17, T1, 0x8A20, 0xBEEF) == REQUEST
+    assert answered(REQUEST) == ANSWER
+    assert packets.read_answer(ANSWER) == (7, T3, 0x0C01, 0xBEEF, T2, 17, T1)
+
+
+TLVS = {  # case: (what follows the 44 bytes, what comes back)
+    "padding": ("00010002aabb", "00010002aabb"),
+    "not understood": ("00b10001ff", "80b10001ff"),
+    "two": ("00010000" "00b10000", "00010000" "80b10000"),
+    "longer than the packet": ("00b100ff00", "40b100ff00"),
+    "no head": ("000000", "000000"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "returned"), TLVS.values(), ids=TLVS)
+def test_what_follows_is_returned_with_its_flag(given: str, returned: str) -> None:
+    assert answered(REQUEST + bytes.fromhex(given)) == ANSWER + bytes.fromhex(returned)
+
+
+def test_a_twamp_light_sender_gets_twamps_answer() -> None:
+    """RFC 5357: 14 bytes and padding; its answer has zeros where the session id is, and ends with the TTL."""
+    twamp = REQUEST[:14] + bytes(range(1, 28))
+    assert answered(twamp) == ANSWER[:14] + b"\0\0" + ANSWER[16:41]
+    assert packets.session_of(REQUEST[:14]) is None, "an answer would be longer than the request"
+
+
+@given(st.floats(0.0, 1e9), st.booleans())
+def test_error_estimates_are_never_too_small(error_s: float, synchronized: bool) -> None:
+    estimate = packets.error_estimate(error_s, synchronized=synchronized)
+    assert error_s <= packets.error_s(estimate) <= error_s * 1.02 + 2 / packets.UNITS_PER_S
+    assert (estimate & 0xFF, bool(estimate & packets.SYNCHRONIZED)) != (0, not synchronized)
+
+
+def reflect(reflector: SessionReflector, datagram: bytes, source: tuple[str, int] = ("10.0.0.1", 5)) -> bytes | None:
+    return reflector.answer(datagram, source, received=T2, ttl=64, now=T3)
+
+
+def test_only_assigned_addresses_are_answered_with_numbers_of_their_own() -> None:
+    reflector = SessionReflector()
+    assert reflect(reflector, REQUEST) is None
+    reflector.allow(["10.0.0.1", "10.0.0.2"])
+    asked = (("10.0.0.1", 5), ("10.0.0.1", 5), ("10.0.0.2", 5), ("10.0.0.1", 6), ("10.0.0.1", 5), ("10.0.0.3", 5))
+    found = [reflect(reflector, REQUEST, source) for source in asked]
+    assert [one and packets.read_answer(one).sequence for one in found] == [0, 1, 0, 0, 2, None]  # type: ignore[union-attr]
+    reflector.note_dropped(3)
+    again = reflect(reflector, REQUEST)
+    assert again is not None
+    assert again[:4] == bytes(4)
+
+
+def test_sessions_are_bounded() -> None:
+    reflector = SessionReflector()
+    reflector.allow(["10.0.0.1"])
+    for port in range(1, 2 + MOST_OF_ONE):
+        reflect(reflector, REQUEST, ("10.0.0.1", port))
+    numbers = [reflect(reflector, REQUEST, ("10.0.0.1", port)) for port in (2 + MOST_OF_ONE - 1, 1)]
+    assert [one and one[3] for one in numbers] == [1, 0]
+
+
+def test_ten_thousand_datagrams_change_nothing() -> None:
+    """To the reflector and to the sender: nothing raised, none longer than its request."""
+    chance = random.Random(7)
+    reflector, session = SessionReflector(), Session(0xBEEF)
+    reflector.allow(["10.0.0.1"])
+    session.send(T1, 0x8A20, at_s=0.0)
+    session.send(T1, 0x8A20, at_s=0.1)
+    for _ in range(10_000):
+        base = bytearray(chance.choice((ANSWER, REQUEST, b"")))
+        for _ in range(chance.randrange(4)):
+            if base:
+                base[chance.randrange(len(base))] = chance.randrange(256)
+        datagram = bytes(base[: chance.randrange(60)]) + chance.randbytes(chance.choice((0, 3, 40, 2000)))
+        assert reflect(reflector, datagram, ("10.9.9.9", chance.randrange(65536))) is None
+        found = reflect(reflector, datagram, ("10.0.0.1", chance.randrange(65536)))
+        assert (found is None) == (not 41 <= len(datagram) <= 1472)
+        assert found is None or len(found) == len(datagram)
+        said = packets.read_answer(datagram)
+        if said is None or said.sender_sequence > 1:
+            assert session.take(datagram, T3, own_error_s=0.0) is False
+    window = session.close(1000.0)
+    assert (window.answered, window.lost, window.suspect) == (0, 0, 2)
+
+
+# -- another implementation: stamp-suite 1.0.0 (Rust, crates.io), recorded -------------------------------------------
+
+THEIRS = bytes.fromhex("00000001eeb14e71cf16050b0001004d") + bytes(28)
+PADDED = bytes.fromhex("00000001eeb14e71de7ac6780001004d") + bytes(28) + bytes.fromhex("80010008aec9b92552e5678a")
+THEIR_ANSWERS = [  # of a stateful reflector to our numbers 5 and 9
+    bytes.fromhex(text)
+    for text in (
+        "00000000eeb14e725fe945170001beefeeb14e725fe86db00000000583aa7e80000000018a20000040000000",
+        "00000001eeb14e725ff160100001beefeeb14e725ff1348b0000000983aa7e80000000018a20000040000000",
+    )
+]
+
+
+def test_recorded_requests_of_another_implementation_are_answered() -> None:
+    for datagram in (THEIRS, PADDED):
+        session = packets.session_of(datagram)
+        assert session == (77).to_bytes(2, "big")
+        answer = packets.answer(datagram, session, sequence=0, error=1, received=2, ttl=64, now=3)
+        assert answer[24:38] == datagram[:14], "sequence, timestamp and error estimate of the sender come back"
+        assert answer[44:] == datagram[44:].replace(b"\x80\x01", b"\0\x01"), "padding is understood"
+
+
+def test_recorded_answers_of_another_implementation_are_taken() -> None:
+    session = Session(0xBEEF)
+    for number in range(10):
+        sent = session.send(0x83AA7E8000000001, 0x8A20, at_s=number * 0.1)
+        assert len(sent) == 44
+    assert [session.take(one, 0x83AA7E8000000001 + (1 << 22), own_error_s=None) for one in THEIR_ANSWERS] == [True] * 2
+    assert session.take(THEIR_ANSWERS[0], 0, own_error_s=None) is False
+    window = session.close(100.0)
+    assert (window.answered, window.lost, window.lost_out, window.suspect) == (2, 3, 3, 5)

@@ -97,7 +97,6 @@ THROUGHPUT = values(THROUGHPUT_GBPS, factor=1e9)
 
 
 def agree(found: Iterable[Measurement]) -> None:
-    """Each direction has its recorded loss, delay and throughput, and no other value."""
     for metric, wanted in ((Metric.LOSS, LOSS), (Metric.DELAY, DELAY), (Metric.THROUGHPUT, THROUGHPUT)):
         values = {(str(one.source), str(one.target)): one.value for one in found if one.metric is metric}
         assert values == pytest.approx(wanted, rel=1e-12, abs=1e-15), metric

@@ -166,7 +166,6 @@ WRONG = {  # case: (what is said, settings)
 
 @pytest.mark.parametrize(("want", "settings"), WRONG.values(), ids=WRONG)
 def test_wrong_settings(want: str, settings: dict[str, Any]) -> None:
-    """They are refused at start, without repeating a password."""
     with pytest.raises((ConfigError, ValueError), match=want) as caught:
         HttpClient(HttpSource(**settings))
     assert "pw" not in str(caught.value)

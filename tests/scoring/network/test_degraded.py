@@ -7,24 +7,10 @@ from typing import Any
 import pytest
 
 from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.network import node_links as rules
 from scoring.network.matrix import NetworkMatrix
 from scoring.network.measurement import METRICS, Measurement, Metric
-from scoring.network.node_links import (
-    BAD_S,
-    GOOD_S,
-    MOST,
-    QUIET_S,
-    Alarm,
-    AlarmState,
-    DegradedLinks,
-    LinksLook,
-    NodeLinks,
-    Subject,
-    SubjectKind,
-    degraded,
-    links_of,
-    step,
-)
+from scoring.network.node_links import Alarm, AlarmState, DegradedLinks, LinksLook, NodeLinks, Subject, SubjectKind
 
 USUAL = {Metric.LOSS: 0.0, Metric.DELAY: 0.2, Metric.THROUGHPUT: 1e10}
 FAR = {Metric.LOSS: 0.0, Metric.DELAY: 5.0, Metric.THROUGHPUT: 1e9}  # Between zones
@@ -37,7 +23,7 @@ def zones(count: int, nodes: int) -> dict[NodeName, ZoneName]:
 
 def links(rows: Iterable[Measurement], zone_of: Mapping[NodeName, ZoneName]) -> NodeLinks:
     ends = {metric: {node: EndpointId(node) for node in zone_of} for metric in METRICS}
-    return links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of)
+    return rules.links_of(NetworkMatrix.of(rows, endpoint_of=ends, now_s=0.0), zone_of)
 
 
 def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType({})) -> LinksLook:
@@ -59,7 +45,7 @@ def look(zone_of: Mapping[NodeName, ZoneName], faults: Faults = MappingProxyType
         if one != other
         for metric in METRICS
     ]
-    return degraded(links(rows, zone_of))
+    return rules.degraded(links(rows, zone_of))
 
 
 def named(found: LinksLook) -> list[tuple[SubjectKind, str, Metric]]:
@@ -91,7 +77,7 @@ def test_a_bad_link_alone_names_no_node() -> None:
         for other in zone_of
         if one != other
     ]
-    assert (table, named(degraded(links(rows, zone_of)))) == ((), [])
+    assert (table, named(rules.degraded(links(rows, zone_of)))) == ((), [])
 
 
 def test_a_zone_whose_inner_links_are_all_bad_is_named_once() -> None:
@@ -124,30 +110,30 @@ def announced(looks: Iterable[tuple[float, str]], *, every_s: float = 5.0) -> li
     ends = [*(at_s for at_s, _ in sequence[1:]), sequence[-1][0] + 3600.0]
     for (now_s, state), end_s in zip(sequence, ends, strict=True):
         while now_s < end_s:
-            states, alarms = step(states, seen(state), now_s=now_s)
+            states, alarms = rules.step(states, seen(state), now_s=now_s)
             found += [(now_s, bool(one.degraded)) for one in alarms]
             now_s += every_s
     return found
 
 
 CASES: dict[str, tuple[list[tuple[float, str]], list[tuple[float, bool]]]] = {
-    "bad, then good": ([(0.0, "bad"), (1200.0, "good")], [(BAD_S, True), (1200.0 + GOOD_S, False)]),
+    "bad, then good": ([(0.0, "bad"), (1200.0, "good")], [(rules.BAD_S, True), (1200.0 + rules.GOOD_S, False)]),
     "shorter than a minute": ([(0.0, "bad"), (50.0, "good")], []),
     "good again soon: at most one Event in ten minutes": (
         [(0.0, "bad"), (100.0, "good")],
-        [(BAD_S, True), (BAD_S + QUIET_S, False)],
+        [(rules.BAD_S, True), (rules.BAD_S + rules.QUIET_S, False)],
     ),
     "good and bad again within ten minutes": (
         [(0.0, "bad"), (100.0, "good"), (300.0, "bad"), (2000.0, "good")],
-        [(BAD_S, True), (2000.0 + GOOD_S, False)],
+        [(rules.BAD_S, True), (2000.0 + rules.GOOD_S, False)],
     ),
     "flaps each half minute": ([(30.0 * i, "bad" if i % 2 else "good") for i in range(41)], []),
     "uncertain for long": (
         [(0.0, "bad"), (100.0, "some"), (5000.0, "good")],
-        [(BAD_S, True), (5000.0 + GOOD_S, False)],
+        [(rules.BAD_S, True), (5000.0 + rules.GOOD_S, False)],
     ),
     "uncertain from the start": ([(0.0, "some")], []),
-    "not measured any more": ([(0.0, "bad"), (100.0, "nothing")], [(BAD_S, True)]),
+    "not measured any more": ([(0.0, "bad"), (100.0, "nothing")], [(rules.BAD_S, True)]),
 }
 
 
@@ -157,7 +143,7 @@ def test_when_it_is_announced(looks: list[tuple[float, str]], expected: list[tup
 
 
 def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() -> None:
-    many = [Subject(SubjectKind.NODE, f"n{i:03}") for i in range(3 * MOST)]
+    many = [Subject(SubjectKind.NODE, f"n{i:03}") for i in range(3 * rules.MOST)]
     there = frozenset(one.name for one in many)
     found = tuple(DegradedLinks(*one, "loss", 4, 4, 0.1, "x", "y") for one in many)
     bad, good = LinksLook(found, frozenset(many), there), LinksLook((), frozenset(many), there)
@@ -165,11 +151,11 @@ def test_many_at_once_are_announced_one_after_the_other_and_all_are_forgotten() 
     sizes: list[int] = []
     alarms: list[Alarm] = []
     for now_s in (0.0, 60.0, 65.0, 70.0, 75.0):
-        states, alarms = step(states, bad, now_s=now_s)
+        states, alarms = rules.step(states, bad, now_s=now_s)
         sizes.append(len(alarms))
-    assert sizes == [0, MOST, MOST, MOST, 0]
-    gone, _ = step(states, LinksLook(bad.degraded, bad.known, frozenset()), now_s=80.0)
+    assert sizes == [0, rules.MOST, rules.MOST, rules.MOST, 0]
+    gone, _ = rules.step(states, LinksLook(bad.degraded, bad.known, frozenset()), now_s=80.0)
     assert gone == {}
-    for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + QUIET_S):
-        states, alarms = step(states, good, now_s=now_s)
+    for now_s in (1000.0, 1200.0, 1205.0, 1210.0, 1215.0 + rules.QUIET_S):
+        states, alarms = rules.step(states, good, now_s=now_s)
     assert (states, alarms) == ({}, [])

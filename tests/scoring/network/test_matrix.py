@@ -1,31 +1,98 @@
-"""The index of measurements: newest value, ages, direction, and how nodes find theirs."""
+"""Measurements of several sources in one matrix: which value counts, how nodes find theirs, what is guessed."""
 
+import tracemalloc
 from collections.abc import Mapping
+from itertools import permutations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scoring.ids import EndpointId, NodeName
-from scoring.network.matrix import METRICS, Floats, Measurement, Metric, NetworkMatrix
+from scoring.ids import EndpointId, NodeName, ZoneName
+from scoring.model.policy import ScorePolicy
+from scoring.network.matrix import CAUTION, Known, NetworkMatrix, PairCounts, Zones
+from scoring.network.measurement import METRICS, Floats, Measurement, MeasurementTable, Metric
+from scoring.score.pairs import among, pair_scores
 
-ENDS = [EndpointId(name) for name in ("a", "b", "c", "d")]
-NODES = [NodeName(f"node-{end}") for end in ENDS]
+NOW_S = 10_000.0
+NAMES = ("a", "b", "c", "d")
+ENDS = [EndpointId(name) for name in NAMES]
+NODES = [NodeName(name) for name in NAMES]
 EndpointOf = Mapping[Metric, Mapping[NodeName, EndpointId]]
-OWN = {metric: dict(zip(NODES, ENDS, strict=True)) for metric in METRICS}
+OWN: EndpointOf = {metric: dict(zip(NODES, ENDS, strict=True)) for metric in METRICS}
+POLICY = ScorePolicy(reference_bps=1e9)
 
 
-def measured(source: str, target: str, metric: Metric, value: float, at_s: float = 0.0) -> Measurement:
-    return Measurement(EndpointId(source), EndpointId(target), metric, value, at_s)
+def measured(pair: str, value: float, *, age_s: float = 0.0, metric: Metric = Metric.DELAY) -> Measurement:
+    """One measurement; `pair` is such as `ab`."""
+    return Measurement(EndpointId(pair[0]), EndpointId(pair[1]), metric, value, NOW_S - age_s)
 
 
-def matrix(*found: Measurement, now_s: float = 0.0, endpoint_of: EndpointOf | None = None) -> NetworkMatrix:
-    """An index in which each node has an endpoint of its own."""
-    return NetworkMatrix.of(found, endpoint_of=OWN if endpoint_of is None else endpoint_of, now_s=now_s)
+def merged(
+    sources: Mapping[str, list[Measurement]], *, zones: Zones | None = None, endpoint_of: EndpointOf = OWN
+) -> NetworkMatrix:
+    tables = {name: MeasurementTable.of(found) for name, found in sources.items()}
+    return NetworkMatrix.merged(tables, endpoint_of=endpoint_of, now_s=NOW_S, zones=zones)
 
 
-IMPOSSIBLE = {  # case: (metric, value, time of measurement)
+COUNTS = {  # case: (what counts, sources)
+    "the newest": (Known(2.0, 5.0, "y"), {"x": [measured("ab", 1.0, age_s=9.0)],
+                                          "y": [measured("ab", 2.0, age_s=5.0)]}),
+    "of equally new ones the worst": (Known(2.0, 5.0, "x"), {"x": [measured("ab", 2.0, age_s=5.0)],
+                                                              "y": [measured("ab", 1.0, age_s=5.0)]}),
+    "of equal ones the first name": (Known(2.0, 5.0, "x"), {"y": [measured("ab", 2.0, age_s=5.0)],
+                                                             "x": [measured("ab", 2.0, age_s=5.0)]}),
+    "metric by metric": (Known(1.0, 9.0, "x"), {"x": [measured("ab", 1.0, age_s=9.0)],
+                                                "y": [measured("ab", 1.0, metric=Metric.LOSS)]}),
+    "the other direction is another pair": (None, {"x": [measured("ba", 1.0)]}),
+    "nothing": (None, {"x": []}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("want", "sources"), COUNTS.values(), ids=COUNTS)
+def test_which_source_counts(want: Known | None, sources: dict[str, list[Measurement]]) -> None:
+    assert want == merged(sources).known(NODES[0], NODES[1], Metric.DELAY)
+
+
+def test_pairs_by_age() -> None:
+    matrix = merged(
+        {"x": [measured("ab", 1.0, age_s=1.0), measured("ba", 1.0, age_s=10.0), measured("ac", 1.0, age_s=20.0)]}
+    )
+    assert matrix.count(Metric.DELAY, soft_ttl_s=10.0, hard_ttl_s=20.0) == PairCounts(1, 1, 1)
+    assert matrix.count(Metric.DELAY, soft_ttl_s=None, hard_ttl_s=None) == PairCounts(3, 0, 0)
+    assert matrix.count(Metric.DELAY, soft_ttl_s=None, hard_ttl_s=10.0) == PairCounts(1, 0, 2)
+    assert matrix.count(Metric.LOSS, soft_ttl_s=1.0, hard_ttl_s=2.0) == PairCounts(0, 0, 0)
+    assert NetworkMatrix().count(Metric.LOSS, soft_ttl_s=1.0, hard_ttl_s=2.0) == PairCounts(0, 0, 0)
+
+
+def test_a_table_is_the_measurements_that_it_was_made_of() -> None:
+    found = [measured("ab", 1.0), measured("bc", 0.5, metric=Metric.LOSS, age_s=3.0)]
+    table = MeasurementTable.of(iter(found))
+    assert list(table) == found
+    assert len(table) == 2
+    assert table == MeasurementTable.of(found)
+    assert table != MeasurementTable.of(found[:1])
+    assert MeasurementTable.of(table) is table
+    assert list(table.compact()) == found
+    assert table.measured_ends(Metric.LOSS) == {"b", "c"}
+    assert list(MeasurementTable.of([])) == []
+
+
+VALUES = st.lists(
+    st.builds(
+        measured,
+        st.sampled_from([a + b for a in NAMES for b in NAMES]),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        age_s=st.sampled_from([-3.0, 0.0, 6000.0, NOW_S]),
+        metric=st.sampled_from(METRICS),
+    ),
+    max_size=25,
+)
+SOURCES = st.dictionaries(st.sampled_from(["x", "y", "z"]), VALUES, max_size=3)
+
+
+IMPOSSIBLE = {  # case: (metric, value, age)
     "more than everything lost": (Metric.LOSS, 1.01, 0.0),
     "negative": (Metric.DELAY, -0.1, 0.0),
     "not a number": (Metric.THROUGHPUT, float("nan"), 0.0),
@@ -34,14 +101,13 @@ IMPOSSIBLE = {  # case: (metric, value, time of measurement)
 }
 
 
-@pytest.mark.parametrize(("metric", "value", "at_s"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
-def test_impossible_values_are_refused(metric: Metric, value: float, at_s: float) -> None:
+@pytest.mark.parametrize(("metric", "value", "age_s"), IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_impossible_values_are_refused(metric: Metric, value: float, age_s: float) -> None:
     with pytest.raises(ValueError, match=r"outside|finite"):
-        measured("a", "b", metric, value, at_s)
+        measured("ab", value, age_s=age_s, metric=metric)
 
 
 def test_without_any_data_all_is_unknown() -> None:
-    """The empty index answers every question with NaN, and a node is the same as itself."""
     block = NetworkMatrix().block(NODES[:2], NODES)
     for values in (block.loss_ratio, block.delay_ms, block.throughput_bps, block.loss_age_s):
         assert values.shape == (2, 4)
@@ -63,14 +129,12 @@ SAME = {  # case: (the first two nodes are the same end, endpoints by metric)
 
 @pytest.mark.parametrize(("want", "endpoint_of"), SAME.values(), ids=SAME)
 def test_same_end_of_the_network(want: bool, endpoint_of: EndpointOf) -> None:
-    """Two nodes are one end only where no metric tells them apart; a shared throughput host does not hide delay."""
-    index = matrix(measured("a", "b", Metric.DELAY, 9.0), endpoint_of=endpoint_of)
+    index = merged({"x": [measured("ab", 9.0)]}, endpoint_of=endpoint_of)
     assert want == index.block(NODES[:2], NODES[:2]).same[0, 1]
 
 
 def test_endpoints_of_nodes() -> None:
-    """A node is measured where it is mapped to, metric by metric; one that is mapped nowhere has no endpoint."""
-    index = matrix(endpoint_of={Metric.DELAY: {NODES[0]: ENDS[2]}})
+    index = merged({}, endpoint_of={Metric.DELAY: {NODES[0]: ENDS[2]}})
     assert index.endpoint(NODES[0], Metric.DELAY) == "c"
     assert index.endpoint(NODES[0], Metric.LOSS) is None
     assert index.endpoint(NODES[1], Metric.DELAY) is None
@@ -78,18 +142,14 @@ def test_endpoints_of_nodes() -> None:
 
 
 def test_delays_between_endpoints() -> None:
-    """Zones are compared by their endpoints' delays; endpoints nobody knows have none."""
-    delays = matrix(measured("a", "b", Metric.DELAY, 7.0)).endpoint_delays_ms(ENDS[:1], [ENDS[1], EndpointId("mars")])
-    assert delays[0, 0] == 7.0
-    assert np.isnan(delays[0, 1])
+    found = merged({"x": [measured("ab", 7.0)]}).endpoint_delays_ms(ENDS[:1], [ENDS[1], EndpointId("mars")])
+    assert found[0, 0] == 7.0
+    assert np.isnan(found[0, 1])
 
 
 def test_more_nodes_for_one_question() -> None:
-    """Nodes that only a request names are measured under their own name; mapped ones keep their endpoint.
-
-    Versions of such matrices are negative, also when one is extended again: none is taken for the original.
-    """
-    index = matrix(measured("a", "b", Metric.DELAY, 7.0), endpoint_of={Metric.DELAY: {NodeName("b"): ENDS[1]}})
+    """Versions of such matrices are negative, also when one is extended again: none is taken for the original."""
+    index = merged({"x": [measured("ab", 7.0)]}, endpoint_of={Metric.DELAY: {NodeName("b"): ENDS[1]}})
     more = index.with_nodes([NodeName("a"), NodeName("b"), NodeName("stranger")])
     assert more.block([NodeName("a")], [NodeName("b")]).delay_ms.tolist() == [[7.0]]
     assert more.endpoint(NodeName("stranger"), Metric.DELAY) is None
@@ -97,26 +157,10 @@ def test_more_nodes_for_one_question() -> None:
     assert index.version >= 0 > more.version > more.with_nodes([NodeName("c")]).version
 
 
-FOUND = st.lists(
-    st.builds(
-        Measurement,
-        st.sampled_from(ENDS),
-        st.sampled_from(ENDS),
-        st.sampled_from(METRICS),
-        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
-        st.sampled_from([0.0, 5.0, 10.0]),
-    ),
-    max_size=25,
-)
-
-
-@given(FOUND, st.permutations(NODES), st.permutations(NODES))
+@given(VALUES, st.permutations(NODES), st.permutations(NODES))
 def test_agrees_with_a_plain_look_up(found: list[Measurement], rows: list[NodeName], columns: list[NodeName]) -> None:
-    """A block's values and ages are those of the newest, worst measurements, found by looking at all of them.
-
-    Whatever their order, direction by direction; loops are no links, and a clock ahead of ours makes none younger.
-    """
-    block = matrix(*found, now_s=7.0).block(rows, columns[:3])
+    """Direction by direction; loops are no links, and a clock ahead of ours makes none younger."""
+    block = merged({"x": found}).block(rows, columns[:3])
     tables: dict[Metric, tuple[Floats, Floats]] = {
         Metric.LOSS: (block.loss_ratio, block.loss_age_s),
         Metric.DELAY: (block.delay_ms, block.delay_age_s),
@@ -133,13 +177,92 @@ def test_agrees_with_a_plain_look_up(found: list[Measurement], rows: list[NodeNa
                 newest = max(m.measured_at_s for m in here)
                 worst = min if metric is Metric.THROUGHPUT else max
                 assert values[i, j] == worst(m.value for m in here if m.measured_at_s == newest)
-                assert ages[i, j] == max(7.0 - newest, 0.0)
+                assert ages[i, j] == max(NOW_S - newest, 0.0)
 
 
 def test_endpoints_with_a_bad_link() -> None:
-    """Both ends of every link with at least that value, and of no other."""
-    index = matrix(measured("a", "c", Metric.LOSS, 0.7), measured("b", "c", Metric.LOSS, 0.1), endpoint_of={})
-    assert index.ends_at_least(Metric.LOSS, 0.7) == {"a", "c"}
+    index = merged(
+        {"x": [measured("ac", 0.7, metric=Metric.LOSS), measured("bc", 0.1, metric=Metric.LOSS)]}, endpoint_of={}
+    )
+    found = [measured("ac", 0.7, metric=Metric.LOSS), measured("bc", 0.1, metric=Metric.LOSS)]
+    index = merged({"x": found}, endpoint_of={})
     assert index.ends_at_least(Metric.LOSS, 0.71) == frozenset()
     assert index.ends_at_least(Metric.LOSS, 0.1) == {"a", "b", "c"}
     assert index.ends_at_least(Metric.DELAY, 0.0) == NetworkMatrix().ends_at_least(Metric.LOSS, 0.0) == frozenset()
+
+
+# Zones
+
+ZONE_OF = {NODES[0]: ZoneName("one"), NODES[1]: ZoneName("one"), NODES[2]: ZoneName("two"), NODES[3]: ZoneName("two")}
+WORSE = 1.0 + CAUTION  # What an estimated delay is beside what is typical
+ZONES = Zones(ZONE_OF, dict.fromkeys(METRICS, 1000.0))
+
+
+def delays(matrix: NetworkMatrix) -> dict[str, float]:
+    """Pair such as `ab` → delay, of the known ones."""
+    block = matrix.block(NODES, NODES)
+    return {
+        f"{a}{b}": block.delay_ms[i, j]
+        for i, a in enumerate(NODES)
+        for j, b in enumerate(NODES)
+        if a != b and not np.isnan(block.delay_ms[i, j])
+    }
+
+
+def test_links_that_nobody_measured_are_like_others_between_their_zones() -> None:
+    found = [measured("ac", 5.0), measured("ad", 9.0), measured("bc", 6.0), measured("db", 50.0)]
+    assert delays(merged({"x": found})) == {"ac": 5.0, "ad": 9.0, "bc": 6.0, "db": 50.0}
+    both = {"ac": 5.0, "ad": 9.0, "bc": 7.0 * WORSE, "bd": 7.0 * WORSE}
+    assert delays(merged({"x": found[:2]}, zones=ZONES)) == both
+    assert merged({"x": found[:2]}, zones=ZONES).known(NODES[1], NODES[2], Metric.DELAY) is None
+
+
+def test_expired_values_are_neither_used_nor_kept_instead_of_an_estimate() -> None:
+    found = [measured("ac", 5.0, age_s=20.0), measured("ad", 99.0, age_s=1000.0), measured("bd", 1.0, age_s=1000.0)]
+    matrix = merged({"x": found}, zones=ZONES)
+    assert delays(matrix) == {"ac": 5.0, "ad": 99.0, "bc": 5.0 * WORSE, "bd": 5.0 * WORSE}
+    assert matrix.block(NODES[:1], NODES[3:]).delay_age_s.tolist() == [[20.0]]
+    assert matrix.block(NODES[1:2], NODES[2:3]).delay_age_s.tolist() == [[20.0]]
+
+
+def test_nodes_without_a_zone_or_with_a_shared_endpoint() -> None:
+    some = Zones({node: zone for node, zone in ZONE_OF.items() if node != "b"}, {})
+    assert delays(merged({"x": [measured("ac", 5.0)]}, zones=some)) == {"ac": 5.0, "ad": 5.0 * WORSE}
+    shared = {**OWN, Metric.DELAY: {**OWN[Metric.DELAY], NODES[3]: EndpointId("a")}}
+    assert delays(merged({"x": [measured("ac", 5.0)]}, zones=ZONES, endpoint_of=shared)) == {"ac": 5.0, "dc": 5.0}
+
+
+@given(SOURCES)
+def test_a_link_that_is_guessed_never_beats_the_best_measured_one(sources: dict[str, list[Measurement]]) -> None:
+    """With the fallback no pair has a term above the best that was measured between its zones or is neutral."""
+    block = merged(sources, zones=Zones(ZONE_OF, {})).block(NODES, NODES)
+    plain = merged(sources).block(NODES, NODES)
+    for filled, known in ((block.delay_ms, plain.delay_ms), (block.loss_ratio, plain.loss_ratio)):
+        if not np.isnan(known).all():
+            assert np.nanmin(filled) >= np.nanmin(known)
+
+
+@given(SOURCES)
+def test_zones_hold_for_nodes_that_are_measured_nowhere(sources: dict[str, list[Measurement]]) -> None:
+    more = [*NODES, NodeName("e"), NodeName("f"), NodeName("g")]
+    zones = Zones({**ZONE_OF, more[4]: ZoneName("one"), more[5]: ZoneName("two"), more[6]: ZoneName("two")}, {})
+    matrix = merged(sources, zones=zones)
+    want = pair_scores(matrix.block(more, more), None, POLICY)
+    assert np.array_equal(among(matrix, more, POLICY).rank_among(None), want.rank)
+
+
+def test_memory_of_a_large_mesh() -> None:
+    """5,000 nodes in 40 zones, each zone a full mesh in three metrics: at most 150 MiB with its source's table.
+
+    Measured: 1,860,000 values are 45 MiB as a table and 45 MiB as a matrix; here are two zones, the rest repeats them.
+    """
+    names = [[EndpointId(f"node-{zone}-{number:03}") for number in range(125)] for zone in range(2)]
+    pairs = (pair for zone in names for pair in permutations(zone, 2))
+    tracemalloc.start()
+    table = MeasurementTable.of(Measurement(*pair, metric, 0.5, NOW_S) for pair in pairs for metric in METRICS)
+    ends = {metric: {NodeName(end): end for end in table.ends} for metric in METRICS}
+    matrix = NetworkMatrix.merged({"x": table}, endpoint_of=ends, now_s=NOW_S)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert matrix.known_pairs(Metric.LOSS) == 2 * 125 * 124
+    assert held * 20 / 2**20 <= 150.0

@@ -47,14 +47,12 @@ def scores(
     two: list[Measurement] | None = None,
     zones: Zones | None = None,
 ) -> PairScores:
-    """Scores of the whole mesh, from one source or two."""
     tables = {name: MeasurementTable.of(each) for name, each in (("one", found), ("two", two or []))}
     block = NetworkMatrix.merged(tables, endpoint_of=ENDS, now_s=NOW_S, zones=zones).block(NODES, NODES)
     return pair_scores(block, None, policy)
 
 
 def changed(found: list[Measurement], link: tuple[int, int], metric: Metric, value: float) -> list[Measurement]:
-    """Both directions of one link with another value of one metric."""
     ends = {str(NODES[link[0]]), str(NODES[link[1]])}
     return [
         replace(m, value=value) if {str(m.source), str(m.target)} == ends and m.metric is metric else m for m in found
@@ -79,7 +77,6 @@ def test_a_better_link_lowers_nobody(
 
 @given(MESH, MESH, st.permutations(range(36)))
 def test_order_and_direction_do_not_matter(grades: list[int], others: list[int], order: list[int]) -> None:
-    """Two sources that say different things, in any order of sources and rows, and turned round: the same ranks."""
     one, two = measured(grades), measured(others)
     want = scores(one, two=two).rank
     mixed = scores([two[i] for i in order], two=[one[i] for i in order]).rank
@@ -110,7 +107,6 @@ POLICIES = st.builds(replace, st.just(POLICY), reference_bps=st.sampled_from([1e
 def test_stale_never_beats_fresh_equal_data(
     policy: ScorePolicy, grades: list[int], one: list[float], other: list[float]
 ) -> None:
-    """Of two links of one node alike in all values, the one whose every value is at least as old never ranks higher."""
     found = measured(grades)
     twin = {("a", "c"): ("a", "b"), ("c", "a"): ("b", "a")}
     value = {(m.source, m.target, m.metric): m.value for m in found}
@@ -153,7 +149,6 @@ def test_the_newest_of_several_sources_is_the_limit(
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_age_costs_points(metric: Metric) -> None:
-    """The best link of a mesh is worth less when it is old, and least when it is as good as unknown: without end."""
     found = changed(measured([2] * 36), (0, 1), metric, VALUES[metric][4])
     ranks = []
     for age_s in (0.0, 1500.0, 2500.0, 3000.0, 1e6):

@@ -9,18 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scoring.ids import NodeName, ZoneName
-from scoring.probing.bursts import (
-    DAY_S,
-    FAILED_REST_S,
-    KEPT_S,
-    REST_S,
-    RETRY_S,
-    SLOW_REST_S,
-    BurstReason,
-    BurstView,
-    PastBurst,
-    next_burst,
-)
+from scoring.probing import bursts as rules
+from scoring.probing.bursts import BurstReason, BurstView, PastBurst, next_burst
 from scoring.probing.peers import Pair
 
 NODES = [NodeName(f"n{i}") for i in range(7)]
@@ -28,7 +18,7 @@ ZONES = st.dictionaries(st.sampled_from(NODES), st.sampled_from([ZoneName("a"), 
 SOME = st.frozensets(st.sampled_from(NODES))
 PAIR = st.sampled_from(list(combinations(NODES, 2)))
 RATE = st.sampled_from([None, 1e7, 9e8, 1e9])
-PAST = st.lists(st.builds(PastBurst, PAIR, st.floats(0.0, 3.0 * DAY_S), RATE), max_size=60)
+PAST = st.lists(st.builds(PastBurst, PAIR, st.floats(0.0, 3.0 * rules.DAY_S), RATE), max_size=60)
 A_DAY = 24
 LIMITS = st.integers(1, 6)
 
@@ -45,8 +35,7 @@ def test_a_pair_is_allowed(
     past: list[PastBurst],
     a_day: int,
 ) -> None:
-    """Able, not beside a gang, within its day, rested; in one zone or for its two zones; and only one at a time."""
-    now_s = 3.0 * DAY_S
+    now_s = 3.0 * rules.DAY_S
     past.sort(key=lambda one: one.at_s)
     seen = BurstView(zone_of, busy, first)
     pair, reason = next_burst(seen, past, a_day, now_s=now_s)
@@ -57,14 +46,14 @@ def test_a_pair_is_allowed(
     assert one < other
     assert zone_of[one] == zone_of[other] or reason in (BurstReason.ZONES, BurstReason.SLOW, BurstReason.SUSPECT)
     assert busy.isdisjoint(pair)
-    today = Counter(node for burst in past if burst.at_s > now_s - DAY_S for node in burst.pair)
+    today = Counter(node for burst in past if burst.at_s > now_s - rules.DAY_S for node in burst.pair)
     assert max(today[one], today[other]) < a_day
-    same = [burst for burst in past if burst.pair == pair and burst.at_s > now_s - KEPT_S]
+    same = [burst for burst in past if burst.pair == pair and burst.at_s > now_s - rules.KEPT_S]
     if zone_of[one] == zone_of[other] and reason in (BurstReason.NEW, BurstReason.SUSPECT):
         assert not same
     elif same and reason is not BurstReason.SUSPECT:
-        rest_s = SLOW_REST_S if reason is BurstReason.SLOW else REST_S
-        assert now_s - same[-1].at_s >= (FAILED_REST_S if same[-1].bps is None else rest_s)
+        rest_s = rules.SLOW_REST_S if reason is BurstReason.SLOW else rules.REST_S
+        assert now_s - same[-1].at_s >= (rules.FAILED_REST_S if same[-1].bps is None else rest_s)
 
 
 def test_each_node_has_one_before_any_has_two_and_all_pairs_are_measured() -> None:
@@ -79,7 +68,7 @@ def test_each_node_has_one_before_any_has_two_and_all_pairs_are_measured() -> No
     assert (reason, {burst.pair for burst in past}) == (BurstReason.RESTING, set(combinations(NODES, 2)))
     assert len(past) == 21
     assert {node for burst in past[:4] for node in burst.pair} == {*NODES}
-    again = next_burst(view(*NODES), past, A_DAY, now_s=REST_S + 5.0)
+    again = next_burst(view(*NODES), past, A_DAY, now_s=rules.REST_S + 5.0)
     assert again == (past[0].pair, BurstReason.OLDEST)
 
 
@@ -95,13 +84,13 @@ NONE = {  # case: (reason, view, past)
     "one agent": (BurstReason.ALONE, view(A), []),
     "a gang on one of two": (BurstReason.GANGS, view(A, B, with_gangs=frozenset({B})), []),
     "used up": (BurstReason.SPENT, view(A, B), [PastBurst((A, B), float(at), 1e9) for at in (1, 2)]),
-    "just tried": (BurstReason.RESTING, view(A, B), [PastBurst((A, B), RETRY_S + 1.0 - FAILED_REST_S)]),
+    "just tried": (BurstReason.RESTING, view(A, B), [PastBurst((A, B), rules.RETRY_S + 1.0 - rules.FAILED_REST_S)]),
 }
 
 
 @pytest.mark.parametrize(("reason", "seen", "past"), NONE.values(), ids=NONE)
 def test_why_none(reason: BurstReason, seen: BurstView, past: list[PastBurst]) -> None:
-    found = next_burst(seen, past, 2, now_s=RETRY_S)
+    found = next_burst(seen, past, 2, now_s=rules.RETRY_S)
     assert found == (None, reason)
 
 
@@ -147,7 +136,7 @@ def test_a_link_that_was_slow_is_tried_again_soon_then_less_and_less() -> None:
     (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
-    assert [round(pause_s / SLOW_REST_S) for pause_s in pauses_s] == [1, 2, 4]
+    assert [round(pause_s / rules.SLOW_REST_S) for pause_s in pauses_s] == [1, 2, 4]
 
 
 def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> None:
@@ -162,7 +151,7 @@ def test_a_slow_link_whose_next_burst_fails_is_tried_again_within_minutes() -> N
     (pair, *_) = [burst.pair for burst in past if bad in burst.pair]
     times_s = [burst.at_s for burst in past if burst.pair == pair]
     pauses_s = [then_s - at_s for at_s, then_s in pairwise(times_s)]
-    least_s = [SLOW_REST_S, FAILED_REST_S, 2.0 * FAILED_REST_S, 2.0 * SLOW_REST_S]
+    least_s = [rules.SLOW_REST_S, rules.FAILED_REST_S, 2.0 * rules.FAILED_REST_S, 2.0 * rules.SLOW_REST_S]
     assert all(0.0 <= pause_s - at_least_s <= 5.0 for pause_s, at_least_s in zip(pauses_s, least_s, strict=False))
 
 

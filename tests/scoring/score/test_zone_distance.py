@@ -13,13 +13,7 @@ from scoring.model.policy import GangOptions, Policy
 from scoring.model.snapshot import NodeTable
 from scoring.network.matrix import METRICS, Measurement, Metric, NetworkMatrix
 from scoring.score import zone_distance as zones_module
-from scoring.score.zone_distance import (
-    UNKNOWN_DISTANCE_MS,
-    fewest_zones,
-    near_problem,
-    rank_zones,
-    zone_distances,
-)
+from scoring.score.zone_distance import UNKNOWN_DISTANCE_MS, fewest_zones, near_problem, rank_zones, zone_distances
 from tests.builders import node
 
 A, B, C, D = (ZoneName(name) for name in "abcd")
@@ -77,7 +71,6 @@ def test_what_decides_nothing_is_named(near: str) -> None:
 
 @pytest.mark.parametrize(("want", "got"), DISTANCES.values(), ids=DISTANCES)
 def test_distances(want: dict[str, float], got: dict[str, float]) -> None:
-    """0 where the users are, else measured, else configured, else after all that is known."""
     assert want == got
 
 
@@ -92,7 +85,6 @@ RANKS = {  # case: (want, zones the gang lists, distances)
 
 @pytest.mark.parametrize(("want", "listed", "far"), RANKS.values(), ids=RANKS)
 def test_order_of_zones(want: str, listed: str, far: dict[ZoneName, float] | None) -> None:
-    """Nearest first, then as the gang lists them, then by name."""
     options = GangOptions(zones=tuple(ZoneName(z) for z in listed) or None)
     ranks = rank_zones(sorted(options.zones or (A, B, C, D)), options=options, distances=far)
     assert want == "".join(zone for _, _, zone in ranks)
@@ -107,7 +99,6 @@ def test_order_does_not_depend_on_the_order_asked(zones: list[ZoneName], far: di
 
 @given(st.integers(0, 3), st.lists(st.tuples(st.sampled_from(TABLE.names), st.sampled_from(TABLE.names)), max_size=8))
 def test_a_zone_is_nearest_to_itself(at: int, pairs: list[tuple[NodeName, NodeName]]) -> None:
-    """Whatever is measured, the zone that is named is at 0 and no other is nearer."""
     near = "abcd"[at]
     found = distances(near, *((one, other, 3.0) for one, other in pairs))
     assert found[near] == 0.0 == min(found.values())
@@ -136,12 +127,10 @@ SPREADS = {  # case, besides those of brute force: (want, rooms, counts, home)
 def test_fewest_zones(
     want: str, rooms: dict[ZoneName, list[int]], counts: list[int], home: tuple[ZoneName, ...]
 ) -> None:
-    """As few zones as hold every class, and those the gang is in already are among them."""
     assert tuple(want) == first(rooms, counts, home=home)
 
 
 def test_best_connected_of_the_fewest() -> None:
-    """Of equally many zones those with the best mean score between them; the next best set follows."""
     near = {frozenset("ac"): 9.0, frozenset("bd"): 8.0}
     sets = fewest_zones(
         {z: [2] for z in (A, B, C, D)}, [4], between=lambda one, other: near.get(frozenset((one, other)), 1.0)
@@ -162,7 +151,6 @@ SCORES = st.lists(st.sampled_from([0.0, 10.0, 50.0, 90.0]), min_size=10, max_siz
 def test_agrees_with_brute_force(
     rooms: dict[ZoneName, list[int]], counts: tuple[int, int], scores: dict[frozenset[ZoneName], float]
 ) -> None:
-    """Up to five zones: no smaller set holds the gang, and none as small is better connected."""
 
     def value(some: tuple[ZoneName, ...]) -> float:
         links = [scores[frozenset(pair)] for pair in combinations(some, 2)]

@@ -9,8 +9,7 @@ import pytest
 import yaml
 
 from extender.errors import NetworkSourceError
-from extender.network.presets import PODS_TOO, PRESETS, aliases_of, queries_of
-from extender.network.prometheus import PrometheusSource
+from extender.network.prometheus import PODS_TOO, PRESETS, PrometheusSource
 from extender.settings.network import PrometheusQuery
 from extender.settings.network import PrometheusSettings as Settings
 from extender.settings.settings import Settings as Whole
@@ -103,7 +102,7 @@ async def test_an_end_to_itself_is_no_link() -> None:
 
 
 def _nothing_of(preset: str) -> dict[str, Any]:
-    asked = queries_of(settings({}, presets=[preset]))
+    asked = PrometheusSource(settings({}, presets=[preset])).queries
     return {one.query.replace("$window", f"{one.window_s}s"): vector() for _, one in asked}
 
 
@@ -123,7 +122,6 @@ async def test_without_alias_data_it_goes_on() -> None:
 
 
 async def test_times_of_their_own() -> None:
-    """A value has the time that the other query, asked with the same window, gives for its pair, or none."""
     query = {"throughput": {"query": "q[$window]", "unit": "bit/s", "window_s": 60, "time_query": "t[$window]"}}
     rates = vector((ends(), "1"), (ends("c", "d"), "2"), (ends("e", "f"), "3"))
     times = vector((ends(), "1700000000"), (ends(), "1600000000"), (ends("c", "d"), f"{NOW_S + 50.0}"))
@@ -168,12 +166,14 @@ async def test_a_query_that_fails(want: str, answer: Any) -> None:
 
 def test_own_queries_go_before_presets() -> None:
     both = settings(presets=["smokeping", "iperf3"])
-    found = queries_of(both)
+    found = PrometheusSource(both).queries
     assert [(metric, query == both.queries[Metric.LOSS]) for metric, query in found] == [
         (Metric.LOSS, True), (Metric.DELAY, False), (Metric.THROUGHPUT, False)
     ]  # fmt: skip
-    assert queries_of(settings()) == found[:1]
-    assert {metric for name in PRESETS for metric, _ in queries_of(settings({}, presets=[name]))} == set(Metric)
+    assert PrometheusSource(settings()).queries == found[:1]
+    assert {metric for name in PRESETS for metric, _ in PrometheusSource(settings({}, presets=[name])).queries} == set(
+        Metric
+    )
 
 
 ALIASES = {  # case: (what is asked, settings)
@@ -186,7 +186,7 @@ ALIASES = {  # case: (what is asked, settings)
 
 @pytest.mark.parametrize(("want", "given"), ALIASES.values(), ids=ALIASES)
 def test_aliases_are_asked_where_a_preset_needs_them(want: str | None, given: Settings) -> None:
-    assert aliases_of(given) == want
+    assert PrometheusSource(given).aliases == want
 
 
 def test_the_sources_that_the_reference_shows_are_settings() -> None:

@@ -17,8 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from extender.errors import NetworkSourceError
-from extender.network.presets import PRESETS
-from extender.network.prometheus import PrometheusSource
+from extender.network.prometheus import PRESETS, PrometheusSource
 from extender.ports import Batch
 from extender.settings.network import Preset
 from extender.settings.network import PrometheusSettings as Settings

@@ -29,7 +29,6 @@ REQUESTS: list[dict[str, Any]] = [one for one in json.loads(recorded.body("reque
 
 
 async def read(grids: Mapping[str, bytes | dict[str, Any]]) -> Batch:
-    """What the source makes of a site with these grids."""
     bodies = {name: one if isinstance(one, bytes) else json.dumps(one).encode() for name, one in grids.items()}
     answers = {scripted.path(name): httpx.Response(200, content=body) for name, body in bodies.items()}
     return await scripted.read(Script({"grids": scripted.grids(*grids), **answers}).source())
@@ -145,7 +144,7 @@ VARIATIONS: dict[str, Callable[[Grid], Grid]] = {
 
 @pytest.mark.parametrize("change", VARIATIONS.values(), ids=VARIATIONS)
 async def test_the_same_values_however_they_are_written(change: Callable[[Grid], Grid]) -> None:
-    """Any names, numbers and units: `test_fuzz`, `test_messages`."""
+    """Any names, numbers and units: `test_messages`."""
     grids = {f"Lab 100% A+B / v4 {key}": change(json.loads(recorded.body(file))) for key, file in RECORDED.items()}
     recorded.agree((await read(grids)).measurements)
 

@@ -18,23 +18,7 @@ from scoring.network.matrix import Metric
 from tests.extender.beside import counting_turns
 from tests.extender.network import recorded
 from tests.extender.network.maddash import scripted
-from tests.extender.network.maddash.scripted import (
-    LOSS,
-    NOW_S,
-    Answer,
-    Script,
-    cell,
-    failed,
-    good,
-    grid,
-    grids,
-    ok,
-    read,
-    reading,
-    rows,
-    server,
-    values,
-)
+from tests.extender.network.maddash.scripted import NOW_S, Script, cell, good, grid, grids, read, server, values
 from tests.extender.network.world import QUICK, START_S, MovedClock, World, running
 
 # -- which grids and checks count --------------------------------------------------------------------------------------
@@ -55,7 +39,6 @@ NAMED = {  # case: (names, grids that count)
 
 @pytest.mark.parametrize(("names", "wanted"), NAMED.values(), ids=NAMED)
 async def test_grids_by_name_and_pattern(names: tuple[str, ...], wanted: set[str]) -> None:
-    """A text that is a grid's name means that grid, any other is a pattern."""
     script = Script({"grids": grids(*LISTED)})
     script.unknown = grid(cell("a", "b"))
     await read(script.source(grids=dict.fromkeys(Metric, names)))
@@ -130,19 +113,18 @@ def test_names_that_mean_nothing(written: object) -> None:
 def site() -> Script:
     return Script(
         {
-            "grids": ok("grids.json"),
-            "grids/Loss": ok("grid-loss.json"),
-            "grids/Delay": ok("grid-delay.json"),
-            "grids/Throughput": ok("grid-throughput.json"),
-            "grids/Random": ok("grid-random.json"),
-            "grids/Empty": failed("grid-empty-500.txt"),
-            "grids/Lab%2Bmesh%2B-%2Bthroughput%2B-%2BThroughput": ok("grid-reverse.json"),
+            "grids": scripted.ok("grids.json"),
+            "grids/Loss": scripted.ok("grid-loss.json"),
+            "grids/Delay": scripted.ok("grid-delay.json"),
+            "grids/Throughput": scripted.ok("grid-throughput.json"),
+            "grids/Random": scripted.ok("grid-random.json"),
+            "grids/Empty": scripted.failed("grid-empty-500.txt"),
+            "grids/Lab%2Bmesh%2B-%2Bthroughput%2B-%2BThroughput": scripted.ok("grid-reverse.json"),
         }
     )
 
 
 async def test_configured_grids() -> None:
-    """Three configured grids are three requests (`test_recordings`: what they give)."""
     script = site()
     names = {Metric.LOSS: ("Loss",), Metric.DELAY: ("Delay",), Metric.THROUGHPUT: ("Throughput",)}
     batch = await read(script.source(grids=names))
@@ -171,7 +153,6 @@ REVERSE = {(b, a): value for (a, b), value in recorded.values(recorded.REVERSE_G
 
 @pytest.mark.parametrize("checks", [(), ("Throughput",)], ids=["all checks", "one of its checks"])
 async def test_one_configured_grid(checks: tuple[str, ...]) -> None:
-    """No other grid counts for its metric, and with a check named no other check of it; other metrics are found."""
     chosen = {Metric.THROUGHPUT: ("Lab mesh - throughput - Throughput",)}
     batch = await read(site().source(grids=chosen, checks={Metric.THROUGHPUT: checks} if checks else {}))
     assert values(batch, Metric.THROUGHPUT) == pytest.approx(FORWARD if checks else FORWARD | REVERSE)
@@ -188,9 +169,9 @@ async def test_missing_metrics_are_said_loudly() -> None:
 
 BAD_CELLS = {  # case: a cell that makes no sense
     "status that is a text": cell("a", "x", status="0"),
-    "status that is missing": {"uri": "grids/g/a/x/c", "message": LOSS},
+    "status that is missing": {"uri": "grids/g/a/x/c", "message": scripted.LOSS},
     "message that is a number": cell("a", "x", 5),
-    "message that is a list": cell("a", "x", [LOSS]),
+    "message that is a list": cell("a", "x", [scripted.LOSS]),
     "time that is a text": cell("a", "x", prevCheckTime="now"),
     "time of never": cell("a", "x", prevCheckTime=0),
     "no time": cell("a", "x", prevCheckTime=None),
@@ -201,7 +182,7 @@ BAD_CELLS = {  # case: a cell that makes no sense
     "a number": 5,
     "a text": "a",
     "a list": [],
-    "over-long message": cell("a", "x", LOSS + " " * 5000),
+    "over-long message": cell("a", "x", scripted.LOSS + " " * 5000),
     "infinite value": cell("a", "x", "Average packet loss is inf%"),
     "bytes that are no text": cell("a", "x", "XX"),
 }
@@ -209,7 +190,7 @@ BAD_CELLS = {  # case: a cell that makes no sense
 
 @pytest.mark.parametrize("bad", BAD_CELLS.values(), ids=BAD_CELLS)
 async def test_one_bad_cell_never_spoils_a_grid(bad: Any) -> None:
-    whole = rows([[cell("a", "b")], [bad], None], [None, [cell("b", "a"), cell("b", "c"), None]])
+    whole = scripted.rows([[cell("a", "b")], [bad], None], [None, [cell("b", "a"), cell("b", "c"), None]])
     body = b"\xef\xbb\xbf" + whole.content.replace(b"XX", b"\xfc")
     batch = await read(server(g=httpx.Response(200, content=body)).source())
     assert values(batch) == {("a", "b"): 0.01, ("b", "a"): 0.01, ("b", "c"): 0.01}
@@ -234,11 +215,11 @@ NOT_GRIDS = {  # case: body
 @pytest.mark.parametrize("body", NOT_GRIDS.values(), ids=NOT_GRIDS)
 def test_not_a_grid(body: bytes) -> None:
     with pytest.raises(NetworkSourceError, match="the answer is not a grid document"):
-        reading(body)
+        scripted.reading(body)
 
 
 def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
-    assert reading(recorded.body("grid-loss.json")).aliases == {
+    assert scripted.reading(recorded.body("grid-loss.json")).aliases == {
         "2001:db8:c::2": ("s6 (IPv6)",),
         "ps1.zone-a.example.org": ("s1 zone-a", "192.0.2.11"),
         "ps2.zone-a.example.org": ("s2 zone-a",),
@@ -246,21 +227,15 @@ def test_endpoints_have_labels_and_addresses_as_aliases() -> None:
         "ps2.zone-b.example.org": (),
         "ps1.zone-c.example.org": ("s5 Zürich",),
     }
-    columns = reading(recorded.body("grid-reverse.json")).aliases  # of disjoint groups
+    columns = scripted.reading(recorded.body("grid-reverse.json")).aliases  # of disjoint groups
     assert (columns["ps1.zone-b.example.org"], len(columns)) == (("s3 zone-b",), 6)  # type: ignore[index]
 
 
 async def test_half_round_trip_only_without_one_way_delay() -> None:
-    script = server(RTT=grid(cell("a", "b", "Average minimum rtt is 3ms")))
-    script.answers["grids/OWD"] = grid(cell("b", "a", "Average minimum delay is 5ms"))
-    one = script.source()
-    batch = await read(one)
+    """Beside one: `test_opensearch`."""
+    batch = await read(server(RTT=grid(cell("a", "b", "Average minimum rtt is 3ms"))).source())
     assert values(batch, Metric.DELAY) == {("a", "b"): 1.5}
     assert any("round-trip times: half of each" in problem for problem in batch.problems)
-    script.answers["grids"] = grids("OWD", "RTT")
-    batch = await read(one, NOW_S + 60.0)
-    assert values(batch, Metric.DELAY) == {("b", "a"): 5.0}
-    assert batch.rejected["round_trip"] == 1
 
 
 TWINS = {  # case: (expected delay, age of v4's value, age of v6's)
@@ -287,7 +262,7 @@ LATER: dict[str, tuple[httpx.Response, dict[tuple[str, str], float]]] = {  # cas
         grid(*(cell(a, b) | {"status": 3, "message": "Error with underlying check"} for a, b in ("ab", "ba"))),
         {},
     ),
-    "an error": (failed("grid-unknown-500.txt"), {}),
+    "an error": (scripted.failed("grid-unknown-500.txt"), {}),
 }
 
 
@@ -323,7 +298,7 @@ async def test_a_grid_that_is_gone_is_forgotten_with_its_last_value() -> None:
     assert not values(batch, Metric.DELAY)
 
 
-FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, what the status says)
+FAULTS: Mapping[str, tuple[scripted.Answer, str]] = {  # fault: (answer to everything, what the status says)
     "status 500": (httpx.Response(500, text="Index 255 out of bounds"), "status 500: Index 255 out of bounds"),
     "cut off": (httpx.Response(200, content=good()["grids/Loss"].content[:-30]), "is not "),
     "reset": (httpx.ReadError("connection reset"), "connection reset"),
@@ -336,7 +311,7 @@ FAULTS: Mapping[str, tuple[Answer, str]] = {  # fault: (answer to everything, wh
 
 @pytest.mark.parametrize("listed", [False, True], ids=["one grid", "the list of grids"])
 @pytest.mark.parametrize(("answer", "said"), FAULTS.values(), ids=FAULTS)
-async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None:
+async def test_one_bad_document(answer: scripted.Answer, said: str, listed: bool) -> None:
     place = "grids" if listed else "grids/Loss"
     new = {(Metric.DELAY, 2.0), (Metric.THROUGHPUT, 2e9)}
     script = Script(good())
@@ -359,14 +334,14 @@ async def test_one_bad_document(answer: Answer, said: str, listed: bool) -> None
 async def test_a_round_without_any_answer_is_an_error() -> None:
     script = site()
     healthy = dict(script.answers)
-    script.answers = dict.fromkeys(healthy, failed("grid-unknown-500.txt"))
+    script.answers = dict.fromkeys(healthy, scripted.failed("grid-unknown-500.txt"))
     one = script.source()
     with pytest.raises(NetworkSourceError, match=r"maddash: http://maddash.lab.example/maddash/grids: status 500: Un"):
         await one.fetch(now_s=NOW_S)
     script.answers = dict(healthy)
     before = await read(one, NOW_S + 60.0)
     script.answers = dict.fromkeys(healthy, httpx.ConnectError("connection refused"))
-    script.unknown = failed("grid-unknown-500.txt")
+    script.unknown = scripted.failed("grid-unknown-500.txt")
     with pytest.raises(NetworkSourceError, match="connection refused"):
         await one.fetch(now_s=NOW_S + 120.0)
     script.answers = dict(healthy) | {"grids/Loss": httpx.ConnectError("connection refused")}
@@ -406,7 +381,7 @@ async def test_a_server_with_endless_grids() -> None:
 
 async def test_the_loop_turns_while_a_large_mesh_is_read() -> None:
     ends = [f"ps{number}.zone-a.example.org" for number in range(100)]
-    mesh = rows(*([None if a == b else [cell(a, b)] for b in ends] for a in ends))
+    mesh = scripted.rows(*([None if a == b else [cell(a, b)] for b in ends] for a in ends))
     async with counting_turns() as turns:
         batch = await read(server(g=mesh).source())
     assert len(batch.measurements) == 9900
@@ -441,7 +416,6 @@ SKEWS = {  # case: (how far the server's clock is ahead, whether it says so in D
 
 @pytest.mark.parametrize(("ahead_s", "dated", "age_s"), SKEWS.values(), ids=SKEWS)
 async def test_clock_skew(ahead_s: float, dated: bool, age_s: float) -> None:
-    """A clock ahead of ours makes no value younger than it is if the server dates its answers; never below 0."""
     theirs_s = START_S + ahead_s
     script = Script(good(checked_at_s=theirs_s - 300.0, date_s=theirs_s if dated else None))
     batch = await read(script.source(), START_S)

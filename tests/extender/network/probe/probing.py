@@ -58,24 +58,13 @@ class Mesh:
 
     def lead(self) -> None:
         """A netgang that knows nothing begins to lead."""
-        self.bursts = (
-            None
-            if self._burst_options is None
-            else Bursts(
-                self.clock,
-                self._burst_options,
-                with_gangs=lambda: self.with_gangs,
-                count=lambda outcome: self.outcomes.update([outcome]),
-            )
-        )
+        self.bursts: Bursts | None = None
+        if (options := self._burst_options) is not None:
+            count: Callable[[str], None] = lambda outcome: self.outcomes.update([outcome])  # noqa: E731
+            self.bursts = Bursts(self.clock, options, with_gangs=lambda: self.with_gangs, count=count)
         self.agents = Agents(self.clock, self.options, bursts=self.bursts)
-        self.source = ProbeSource(
-            self.agents,
-            zones=lambda: dict(self.zones),
-            wanted=lambda: self.wanted,
-            acting=lambda: self.leads,
-            seed="seed",
-        )
+        zones, wanted, acting = lambda: dict(self.zones), lambda: self.wanted, lambda: self.leads
+        self.source = ProbeSource(self.agents, zones=zones, wanted=wanted, acting=acting, seed="seed")
         self.values: dict[tuple[str, str, Metric], float] = {}
         self.table_s: dict[tuple[str, str, Metric], float] = {}
 
@@ -126,6 +115,13 @@ class Mesh:
             self.table_s = {key: one.measured_at_s for key, one in keys}
         return batch
 
+    async def problems(self) -> tuple[str, ...]:
+        """After half a minute without any report."""
+        self.clock.advance(30.0)
+        batch = await self.fetch()
+        assert batch is not None
+        return batch.problems
+
     def _report(self, node: str) -> None:
         orders = self.orders.get(node)
         links = [
@@ -142,12 +138,9 @@ class Mesh:
                 more["burst"] = {"id": orders.burst.id, **rates}
         memory, bursts, now_s = self.memories[node], self.burst_memories[node], self.clock.now_s()
         if node in self.resends:
-            more["known"] = [
-                {"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in memory.at(now_s).items()
-            ]
-            more["known_bursts"] = [
-                {"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in bursts.at(now_s).items()
-            ]
+            known, ended = memory.at(now_s).items(), bursts.at(now_s).items()
+            more["known"] = [{"peer": peer, "known": [age_s, *rest]} for peer, (age_s, rest) in known]
+            more["known_bursts"] = [{"id": key, "age_s": age_s, **rest} for key, (age_s, rest) in ended]
         answer = self.send(report(node, self._sequence, *links, **more))
         assert isinstance(answer, ProbeOrders), answer
         self._reported_s[node] = now_s
