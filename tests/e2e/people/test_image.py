@@ -17,7 +17,7 @@ import yaml
 
 from lab.testbed.parts.installed import installed_settings
 from lab.testbed.parts.service import ROOT
-from tests.contract.manifests.dockerfile import steps
+from tests.contract.manifests.test_image_rules import steps
 
 UV = Path(sys.executable).with_name("uv")
 
