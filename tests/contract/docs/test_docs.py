@@ -36,6 +36,7 @@ HISTORY = (ROOT / "CHANGELOG.md",)  # it also says what there was
 OURS = ("cli", "docs", "examples", "extender", "lab", "manifests", "probe", "scheduler-config", "scoring", "tests")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
+RULES = re.compile(r"docs/safety\.md((?:,? S\d+)+)")
 
 
 def _typed(document: Path) -> list[str]:
@@ -77,12 +78,14 @@ def test_links_lead_somewhere() -> None:
     assert [(document.name, link) for document, link in own if _broken(link, document)] == []
 
 
-def test_pages_that_other_files_cite_exist() -> None:
+def test_pages_and_rules_that_files_cite_exist() -> None:
     files = [path for name in (*OURS, "charts") for path in (ROOT / name).rglob("*")]
     texts = [path.read_text() for path in files if path.suffix in {".py", ".yaml", ".md"}]
     cited = {page for text in texts for page in re.findall(r"\bdocs/[\w/-]+\.md\b", text)}
     assert len(cited) > 20
     assert [page for page in sorted(cited) if _text(ROOT / page) is None] == []
+    rules = {rule for text in texts for cite in RULES.findall(text) for rule in re.findall(r"S\d+", cite)}
+    assert {"S1", "S11"} <= rules <= {f"S{number}" for number in range(1, 30)}
 
 
 def _paths(document: Path) -> Iterator[str]:

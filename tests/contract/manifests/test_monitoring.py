@@ -32,14 +32,9 @@ def promtool(*arguments: str, directory: Path, given: str = "") -> subprocess.Co
     program = str(fetched / "usr/bin/promtool") if fetched else shutil.which("promtool")
     if program is None:
         pytest.skip(f"no promtool: {archives.why_missing('prometheus')}; rules and queries are NOT checked")
+    command, limit_s = [program, *arguments], LIVENESS_S
     return subprocess.run(
-        [program, *arguments],
-        cwd=directory,
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=LIVENESS_S,
-        check=False,
+        command, cwd=directory, input=given, capture_output=True, text=True, timeout=limit_s, check=False
     )
 
 

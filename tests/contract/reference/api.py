@@ -15,7 +15,7 @@ from extender.network.probe_agents import AgentPods, Agents
 from extender.settings.settings import Settings
 from scoring.ids import Namespace, NodeName, PodName, PodUid
 from scoring.model.reasons import Reason
-from tests.contract.reference.documents import served
+from tests.contract.docs.demonstration import served
 from tests.contract.reference.text import code, first_paragraph, json_block, table
 
 _API = """# API
