@@ -5,7 +5,7 @@ from typing import Any
 
 from lab.testbed.api import Api, Object
 from lab.testbed.objects import GROUP_NAME_LABEL, HOST_LABEL, ZONE_LABEL, gang_labels, gang_pods, pod
-from lab.testbed.processes.stages import DELETE_AFTER
+from lab.testbed.processes.stages import DELETE_AFTER, HOLD
 
 OURS = "netgang"
 GATE = "netgang.io/gang"
@@ -22,6 +22,14 @@ def gang(
 
 def placed(one: Object, node: str) -> Object:
     one["spec"]["nodeName"] = node
+    return one
+
+
+def pinned(one: Object, node: str) -> Object:
+    """As a DaemonSet's pods are: it may go to this node alone."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    one["spec"]["affinity"] = {"nodeAffinity": required}
     return one
 
 
@@ -45,6 +53,13 @@ def with_claim(pods: list[Object]) -> list[Object]:
     for one in pods:
         one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     return pods
+
+
+async def silence(api: Api, node: str) -> None:
+    """The node's kubelet dies: no heartbeats, and not ready for all that is known."""
+    await api.patch("Node", node, {"metadata": {"annotations": {HOLD: "node-initialize"}}})
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "silent"}
+    await api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
 
 
 async def as_stored(api: Api, one: Object) -> Object:

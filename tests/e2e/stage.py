@@ -19,7 +19,6 @@ from lab.testbed.parts.service import SCHEDULER_CONFIG, Netgang, start_netgang, 
 from lab.testbed.processes.network import LOOPBACK, free_ports
 from lab.testbed.processes.pace import LIVENESS_S
 from lab.testbed.processes.process import Child
-from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import gang, gates, name_of, needs_anchor, not_scheduled, placed
 
 LIMIT_S = 120.0  # for jobs: half a minute of quiet after the start, a minute until lost pods are collected
@@ -214,12 +213,6 @@ class Stage(msgspec.Struct, frozen=True):
     async def end_job(self, name: str) -> None:
         await self.api.delete("Job", name, namespace=self.namespace)
         await self.until_pods(lambda found: not found, f"{name} gone", begin=f"{name}-")
-
-    async def stop_answering(self, node: str) -> None:
-        """The node's kubelet dies: no heartbeats, and not ready for all that is known."""
-        await self.api.patch("Node", node, {"metadata": {"annotations": {HOLD: "node-initialize"}}})
-        unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "dead"}
-        await self.api.patch("Node", node, {"status": {"conditions": [unknown]}}, subresource="status")
 
 
 def say(figure: str) -> None:

@@ -16,7 +16,7 @@ from time import monotonic
 import httpx
 import pytest
 
-from lab.testbed.api import Api, Object
+from lab.testbed.api import Api
 from lab.testbed.cluster import CONTROLLERS, NETGANG, Cluster
 from lab.testbed.errors import NotReady
 from lab.testbed.objects import ZONE_LABEL, namespace, pod, zone_nodes
@@ -59,7 +59,9 @@ async def test_random_chaos() -> None:
             faults = Faults(cluster, api, witness, group, nodes, _another(chance))
             tenants = Tenants(api, witness, HONEST, _another(chance))
             mallory = Mallory(api, witness, HOSTILE, HONEST, sorted(nodes), port, _another(chance))
-            await api.create(_bystander())
+            template = {"spec": {**pod("unused", cpu="100m")["spec"], "restartPolicy": "Never"}}
+            spec = {"completions": 1, "template": template}
+            await api.create(kind("batch/v1", "Job", BYSTANDER, HONEST, spec=spec))
             background = [asyncio.create_task(one) for one in (witness.follow(), witness.tick(), tenants.collect())]
             nights = asyncio.create_task(tenants.rerun())
             try:
@@ -179,8 +181,3 @@ async def _ready(one: Netgang) -> bool:
 def _another(chance: random.Random) -> random.Random:
     """A stream of its own, so that one actor's pauses change no other's choices."""
     return random.Random(chance.randrange(2**32))
-
-
-def _bystander() -> Object:
-    template = {"spec": {**pod("unused", cpu="100m")["spec"], "restartPolicy": "Never"}}
-    return kind("batch/v1", "Job", BYSTANDER, HONEST, spec={"completions": 1, "template": template})
