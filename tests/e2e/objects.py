@@ -79,6 +79,11 @@ def gates(one: Object) -> list[str]:
     return [gate["name"] for gate in one["spec"].get("schedulingGates", [])]
 
 
+def runs(one: Object) -> bool:
+    """It runs, and is not deleted."""
+    return one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
+
+
 def not_scheduled(one: Object) -> str | None:
     for condition in one["status"].get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
@@ -136,9 +141,8 @@ def kind(api_version: str, kind: str, name: str, namespace: str = "", **fields: 
 def daemon_set(name: str, namespace: str, cpu: str) -> Object:
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": pod(name, cpu=cpu)["spec"]}
-    return kind(
-        "apps/v1", "DaemonSet", name, namespace, spec={"selector": {"matchLabels": labels}, "template": template}
-    )
+    spec = {"selector": {"matchLabels": labels}, "template": template}
+    return kind("apps/v1", "DaemonSet", name, namespace, spec=spec)
 
 
 def budget(name: str, namespace: str, labels: Mapping[str, str] | None = None) -> Object:
@@ -151,16 +155,10 @@ def volume_in(namespace: str, zone: str) -> tuple[Object, Object]:
     name, room = f"{namespace}-data", {"storage": "1Gi"}
     here = {"matchExpressions": [{"key": ZONE_LABEL, "operator": "In", "values": [zone]}]}
     mode: Object = {"accessModes": ["ReadWriteOnce"]}
-    volume = {
-        **mode,
-        "capacity": room,
-        "hostPath": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [here]}},
-        "claimRef": {"namespace": namespace, "name": "data"},
-    }
+    affinity = {"required": {"nodeSelectorTerms": [here]}}
+    of = {"namespace": namespace, "name": "data"}
+    volume = {**mode, "capacity": room, "hostPath": {"path": "/data"}, "nodeAffinity": affinity, "claimRef": of}
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     claim = {**mode, "resources": {"requests": room}, "volumeName": name, "storageClassName": ""}
-    return (
-        kind("v1", "PersistentVolume", name, spec=volume),
-        kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim),
-    )
+    made = kind("v1", "PersistentVolumeClaim", "data", namespace, metadata=bound, spec=claim)
+    return kind("v1", "PersistentVolume", name, spec=volume), made

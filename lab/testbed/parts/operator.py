@@ -128,7 +128,7 @@ def tf_job(
 
 def condition(job: Object, kind: str) -> bool:
     """Whether a job has the condition `kind` with status True."""
-    held = job.get("status", {}).get("conditions", [])
+    held = job.get("status", {}).get("conditions") or []
     return any(one["type"] == kind and one["status"] == "True" for one in held)
 
 
