@@ -54,10 +54,6 @@ def _options(annotations: dict[str, str]) -> object:
     return gang_options(dict(own_options(annotations, written_by_us=frozenset())), Policy(), namespace="team")
 
 
-def _preempts(raw: bytes) -> object:
-    return noted_of(gang("g", members=[pod_from_json(raw, notes=_NOTES)]))
-
-
 def _report(body: bytes) -> object:
     try:
         return read_report(body, now_s=0.0)
@@ -75,7 +71,10 @@ READERS: Final[Mapping[str, Reader]] = {
         lambda text: {"netgang.io/last-change": text + _SIGNED}, lambda found: intent_of(found, _BEARER, _NOTES)
     ),
     "admitted": Reader(lambda text: _object(text, "admitted", signed=True), partial(pod_from_json, notes=_NOTES)),
-    "preempts": Reader(lambda text: _object(text, "preempts", signed=True), _preempts),
+    "preempts": Reader(
+        lambda text: _object(text, "preempts", signed=True),
+        lambda raw: noted_of(gang("g", members=[pod_from_json(raw, notes=_NOTES)])),
+    ),
     "options of a pod": Reader(lambda text: _object(text, "zones", "ratios", "typo"), pod_from_json),
     "all options": Reader(
         lambda text: {f"netgang.io/{name}": text for name in (*KNOWN_OPTIONS, "role", "index", "typo")}, _options
