@@ -473,16 +473,8 @@ async def _news(collection: _Collection, timeout_s: float) -> None:
 
 
 def _expired(version: int) -> bytes:
-    return msgspec.json.encode(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "status": "Failure",
-            "message": f"too old resource version: {version}",
-            "reason": "Expired",
-            "code": 410,
-        }
-    )
+    said = {"message": f"too old resource version: {version}", "reason": "Expired", "code": 410}
+    return msgspec.json.encode({"kind": "Status", "apiVersion": "v1", "status": "Failure", **said})
 
 
 def _bookmark(resource: Resource, version: int) -> bytes:

@@ -54,15 +54,10 @@ async def _run(cluster: Cluster, api: Api, job: Object, ran: Ran) -> None:
     started = _now()
     code = 1
     for _ in range(1 + job["spec"].get("backoffLimit", 6)):  # its rights may be younger than what the API server knows
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "cli.main",
-            *container["args"],
-            f"--kubeconfig={cluster.kubeconfig(pod['serviceAccountName'])}",
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-        )
+        access = f"--kubeconfig={cluster.kubeconfig(pod['serviceAccountName'])}"
+        command = (sys.executable, "-m", "cli.main", *container["args"], access)
+        to = asyncio.subprocess
+        process = await asyncio.create_subprocess_exec(*command, stdout=to.PIPE, stderr=to.STDOUT)
         out, _ = await process.communicate()
         code = process.returncode or 0
         ran.codes[meta["name"]] = code

@@ -68,9 +68,8 @@ class Kubelet:
                 raise
         conditions = [{"type": kind, "status": "True"} for kind in ("Initialized", "ContainersReady", "Ready")]
         status = {"phase": "Running", "conditions": conditions}
-        await self._api.patch(
-            "Pod", name, {"status": status}, namespace=one["metadata"]["namespace"], subresource="status"
-        )
+        place = one["metadata"]["namespace"]
+        await self._api.patch("Pod", name, {"status": status}, namespace=place, subresource="status")
 
     async def _end(self, one: Object) -> None:
         name, namespace = one["metadata"]["name"], one["metadata"]["namespace"]

@@ -26,11 +26,6 @@ from lab.testbed.processes.relay import Relay, relay
 _NOBODY = "nobody"  # schedules the pods that stand for processes
 
 
-def selector() -> dict[str, str]:
-    """What the installed Service selects."""
-    return dict(installed_object("Service")["spec"]["selector"])
-
-
 def replica(name: str) -> Object:
     """A pod of the installed Deployment that stays pending."""
     template = installed_object("Deployment")["spec"]["template"]
@@ -80,7 +75,7 @@ class Replicas(msgspec.Struct):
 
     async def follow(self) -> None:
         """Keep `selected` until cancelled."""
-        wanted = selector().items()
+        wanted = installed_object("Service")["spec"]["selector"].items()
         found: set[str] = set()
         while True:
             async for change, one in self.api.watch("Pod", namespace=INSTALLED_IN):

@@ -28,15 +28,10 @@ def load_configuration(source: Document | Path) -> dict[str, Any]:
     if not isinstance(source, Path):
         return copy.deepcopy(dict(source))
     documents = [one for one in yaml.safe_load_all(source.read_text()) if isinstance(one, dict)]
-    inner = [
-        yaml.safe_load(text)
-        for one in documents
-        if one.get("kind") == "ConfigMap"
-        for text in one.get("data", {}).values()
-    ]
-    found = [
-        one for one in (*documents, *inner) if isinstance(one, dict) and one.get("kind") == "KubeSchedulerConfiguration"
-    ]
+    maps = [one for one in documents if one.get("kind") == "ConfigMap"]
+    inner = [yaml.safe_load(text) for one in maps for text in one.get("data", {}).values()]
+    every = [one for one in (*documents, *inner) if isinstance(one, dict)]
+    found = [one for one in every if one.get("kind") == "KubeSchedulerConfiguration"]
     if len(found) != 1:
         raise ValueError(f"{source} holds {len(found)} KubeSchedulerConfigurations, expected one")
     return found[0]
