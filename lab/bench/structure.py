@@ -86,7 +86,8 @@ def walking(walk: Walk, *, until: Callable[[], bool] = lambda: False) -> Iterato
             return
         back, caller = frame.f_back, ""
         while back is not None and not caller:
-            back, caller = back.f_back, _module(back)
+            caller = _module(back)
+            back = back.f_back
         if caller != called:
             walk.arrows[caller, called] = walk.arrows.get((caller, called), 0) + 1
 

@@ -167,8 +167,8 @@ class Cluster:
 
     async def kubectl(self, *arguments: str, text: str | None = None) -> str:
         """Run kubectl and return its output; `text` is its standard input. ControlPlaneError if it fails."""
-        program = build.ensure_program("kubectl")
-        command, pipe = (program, f"--kubeconfig={self.kubeconfig()}", *arguments), asyncio.subprocess.PIPE
+        command = (str(build.ensure_program("kubectl")), f"--kubeconfig={self.kubeconfig()}", *arguments)
+        pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
         out, err = await process.communicate(text.encode() if text is not None else None)
         if process.returncode != 0:

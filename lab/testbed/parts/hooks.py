@@ -8,12 +8,13 @@ the Job's status. What a Job said is kept.
 import asyncio
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 import msgspec
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 
 
@@ -28,14 +29,8 @@ class Ran(msgspec.Struct):
 async def jobs_by_hand(cluster: Cluster, namespace: str) -> AsyncIterator[Ran]:
     """While the block runs, every new Job of the namespace is run once. The accounts must be users of the cluster."""
     ran = Ran()
-    async with cluster.api() as api:
-        following = asyncio.create_task(_follow(cluster, api, namespace, ran), name="run Jobs by hand")
-        try:
-            yield ran
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
+    async with cluster.api() as api, beside(_follow(cluster, api, namespace, ran)):
+        yield ran
 
 
 async def _follow(cluster: Cluster, api: Api, namespace: str, ran: Ran) -> None:

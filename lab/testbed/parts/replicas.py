@@ -7,7 +7,7 @@ leads new connections to the process whose pod carries the labels of the install
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ import msgspec
 import yaml
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import INSTALLED_IN, Cluster
 from lab.testbed.parts.installed import installed_object
 from lab.testbed.parts.service import Netgang, start_netgang
@@ -93,14 +94,10 @@ async def replicas(cluster: Cluster, settings: Mapping[str, Any]) -> AsyncIterat
     """No process yet, and the address that leads to the leader; all processes started are stopped with the block."""
     async with cluster.api() as api:
         made = Replicas(cluster, api, settings)
-        following = asyncio.create_task(made.follow(), name="follow the Service's pods")
         try:
-            async with relay(made.leader_port) as address:
+            async with beside(made.follow()), relay(made.leader_port) as address:
                 yield made, address
         finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
             for name in made.running:
                 if name in cluster.parts:
                     await cluster.remove(name)

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.objects import GangDialect, node, pod_group
 from lab.testbed.processes.stages import HOLD
 from tests.e2e.objects import name_of
@@ -48,12 +49,8 @@ class Writes:
 @asynccontextmanager
 async def written(stage: Stage) -> AsyncIterator[Writes]:
     writes = Writes()
-    task = asyncio.create_task(writes.follow(stage.api, stage.namespace))
-    try:
+    async with beside(writes.follow(stage.api, stage.namespace)):
         yield writes
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 NOTED = [
