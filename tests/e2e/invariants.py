@@ -7,7 +7,7 @@ must end within a limit; that time counts only while API server and netgang both
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -17,6 +17,7 @@ import httpx
 import msgspec
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.objects import GROUP_NAME_LABEL, MIN_AVAILABLE_LABEL
 from lab.testbed.parts.service import Netgang
 from scoring.model.resources import parse_quantity
@@ -139,34 +140,22 @@ class Checker(msgspec.Struct):
 
 
 @asynccontextmanager
-async def invariants_hold(
-    api: Api,
-    netgang: Netgang,
-    namespace: str,
-    *,
-    commit_s: float = COMMIT_S,
-    grace_s: float = GRACE_S,
-    scheduler: str = OURS,
-) -> AsyncIterator[Checker]:
+async def invariants_hold(api: Api, netgang: Netgang, namespace: str, **limits: Any) -> AsyncIterator[Checker]:
     """Look all the time while the block runs; AssertionError at its end with everything that should not have been."""
-    checker = Checker(api, netgang, namespace, commit_s, grace_s, scheduler)
+    checker = Checker(api, netgang, namespace, **limits)
 
     async def look() -> None:
         while True:
             await checker.look()
             await asyncio.sleep(_EVERY_S)
 
-    task = asyncio.create_task(look(), name="invariants")
     try:
-        yield checker
-        await checker.look()
+        async with beside(look()):
+            yield checker
+            await checker.look()
     except BaseException as failure:
         failure.add_note(f"invariants: {checker.looks} looks, {checker.problems or 'nothing wrong'}")
         raise
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
     assert not checker.problems, checker.problems
     assert checker.looks > 0, "nothing was looked at"
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -70,11 +70,8 @@ class Values:
 
     def known(self, zone: str = "") -> float:
         """The share of directed pairs inside zones (or one zone) that are measured."""
-        inside = [
-            math.isnan(value)
-            for (one, other), value in self.loss_ratio.items()
-            if ZONE_OF[one] == ZONE_OF[other] == (zone or ZONE_OF[one])
-        ]
+        ends = ((ZONE_OF[one], ZONE_OF[other], value) for (one, other), value in self.loss_ratio.items())
+        inside = [math.isnan(value) for a, b, value in ends if a == b == (zone or a)]
         return inside.count(False) / len(inside)
 
     def loss_of(self, accept: Callable[[str, str], bool]) -> float:
@@ -150,16 +147,16 @@ def _only(made: Bed, node: str, rules: list[str]) -> None:
     run_in(made.namespace(node), "iptables-restore", given=text)
 
 
-async def values(netgang: Netgang) -> Values:
+async def books(netgang: Netgang, *names: str) -> Iterator[dict[tuple[str, str], float]]:
+    """These matrices of /v1/network by directed pair; NaN where nothing is known."""
     pairs = (await document(netgang, "/v1/network"))["pairs"]
-    names = pairs["nodes"]
+    ends = list(product(pairs["nodes"], repeat=2))
+    matrices = (zip(ends, chain.from_iterable(pairs[name]), strict=True) for name in names)
+    return ({(a, b): math.nan if value is None else value for (a, b), value in one if a != b} for one in matrices)
 
-    def book(matrix: list[list[float | None]]) -> dict[tuple[str, str], float]:
-        ends = [(one, other) for one in names for other in names]
-        cells = zip(ends, chain.from_iterable(matrix), strict=True)
-        return {pair: math.nan if value is None else value for pair, value in cells if pair[0] != pair[1]}
 
-    return Values(*(book(pairs[name]) for name in ("loss_ratio", "delay_ms", "loss_age_s")))
+async def values(netgang: Netgang) -> Values:
+    return Values(*await books(netgang, "loss_ratio", "delay_ms", "loss_age_s"))
 
 
 async def token_of_pod(stage: Stage, node: str) -> str:
@@ -169,10 +166,10 @@ async def token_of_pod(stage: Stage, node: str) -> str:
     made["spec"]["serviceAccountName"] = ACCOUNT
     await stage.api.create(made)
 
-    def runs(pods: list[dict[str, Any]]) -> bool:
+    def addressed(pods: list[dict[str, Any]]) -> bool:  # by kwok, in place of a kubelet
         return any(one["metadata"]["name"] == name and one["status"].get("podIP") for one in pods)
 
-    await stage.until_pods(runs, f"{name} has an address", begin=name)  # kwok's, in place of a kubelet
+    await stage.until_pods(addressed, f"{name} has an address", begin=name)
     found = {"/status/podIP": address(node), "/status/podIPs": [{"ip": address(node)}]}
     change = [{"op": "add", "path": path, "value": value} for path, value in found.items()]
     await stage.api.patch("Pod", name, change, namespace=stage.namespace, subresource="status")
@@ -284,11 +281,8 @@ class Rates:
 
     def slow_nodes(self) -> set[str]:
         """Nodes without a fast link among those that had a burst."""
-        best: dict[str, float] = {}
-        for pair, bps in self.bps.items():
-            for node in pair:
-                best[node] = max(best.get(node, 0.0), bps)
-        return {node for node, bps in best.items() if bps < SLOW_BPS * 2.0}
+        fast = {node for pair, bps in self.bps.items() if bps >= SLOW_BPS * 2.0 for node in pair}
+        return {node for pair in self.bps for node in pair} - fast
 
     def zones(self) -> dict[str, float]:
         """Two zones, by their names → the slowest link between them."""
@@ -300,15 +294,12 @@ class Rates:
         return found
 
     def slow_zones(self) -> set[str]:
-        """Two zones with a slow link between them."""
         return {two for two, bps in self.zones().items() if bps < SLOW_BPS * 2.0}
 
 
 async def rates(netgang: Netgang) -> Rates:
-    pairs = (await document(netgang, "/v1/network"))["pairs"]
-    ends = [(one, other) for one in pairs["nodes"] for other in pairs["nodes"]]
-    cells = zip(ends, chain.from_iterable(pairs["throughput_bps"]), strict=True)
-    return Rates({pair: value for pair, value in cells if value is not None})
+    [bps] = await books(netgang, "throughput_bps")
+    return Rates({pair: value for pair, value in bps.items() if not math.isnan(value)})
 
 
 @pytest.mark.nightly

@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from lab.testbed.api import Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import INSTALLED_IN, NETGANG
 from lab.testbed.objects import pod, zone_nodes
 from lab.testbed.parts.replicas import Replicas, kubeconfig_by_way_of, replicas
@@ -240,8 +241,8 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
                 seen[bool(said[0]), bool(said[1])] += 1
                 await asyncio.sleep(0.02)
 
-        watching = asyncio.create_task(watch())
         async with (
+            beside(watch()),
             invariants_hold(stage.api, service, stage.namespace, commit_s=REPAIR_S, grace_s=REPAIR_S),
             stream(stage) as gangs,
         ):
@@ -268,7 +269,6 @@ async def test_a_split_leaves_one_that_binds(stage: Stage, how: str) -> None:
             )
             assert (await leads(first), await leads(second)) == (False, True)
             assert await metric(first, "netgang_leader") == 0.0
-        watching.cancel()
         posts = await binding_posts(stage) - before
         assert posts["201"] == SIZE * gangs.made + 3
         assert (True, True) not in seen

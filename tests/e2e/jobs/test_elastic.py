@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from lab.testbed.api import Object
+from lab.testbed.beside import beside
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.operator import allow_updates, refuse_updates, start_operator, tf_job
 from tests.e2e.invariants import until_nothing_is_promised
@@ -54,15 +55,16 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
     seen = Watched()
 
     async def look_at_the_job() -> None:
-        async for _, job in site.api.watch(kind, namespace=site.namespace):  # each state, however short
-            if name_of(job) != name:
-                continue
-            workers = WORKERS[kind](job)
-            if seen.counts[-1:] != [workers]:
-                seen.counts.append(workers)
-            held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
-            if "Running" in held or "Running" in seen.conditions:
-                seen.conditions |= held
+        while True:
+            async for _, job in site.api.watch(kind, namespace=site.namespace):  # each state, however short
+                if name_of(job) != name:
+                    continue
+                workers = WORKERS[kind](job)
+                if seen.counts[-1:] != [workers]:
+                    seen.counts.append(workers)
+                held = {one["type"] for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
+                if "Running" in held or "Running" in seen.conditions:
+                    seen.conditions |= held
 
     async def look_at_its_pods() -> None:
         while True:
@@ -72,14 +74,8 @@ async def watched(site: Stage, kind: str, name: str) -> AsyncIterator[Watched]:
             seen.minimums |= {one["spec"]["minMember"] for one in groups if name_of(one) == name}
             await asyncio.sleep(0.1)
 
-    looking = [asyncio.create_task(one, name=f"watch {name}") for one in (look_at_the_job(), look_at_its_pods())]
-    try:
+    async with beside(look_at_the_job()), beside(look_at_its_pods()):
         yield seen
-        assert not any(one.done() for one in looking), "a watch ended by itself"
-    finally:
-        for one in looking:
-            one.cancel()
-        await asyncio.gather(*looking, return_exceptions=True)
 
 
 WORKERS: dict[str, Callable[[Object], int]] = {  # kind → worker count of a job's spec

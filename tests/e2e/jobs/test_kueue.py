@@ -1,6 +1,5 @@
 """Kueue's manager above netgang, with the manifests of docs/how-to/kueue.md: quota by Kueue, nodes by netgang."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from lab.testbed.api import Api, Object
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 from lab.testbed.objects import zone_nodes
 from lab.testbed.parts.kueue import end_kueue, start_kueue
@@ -152,8 +152,7 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
             if change != "DELETED" and name_of(one).startswith("plain-"):
                 seen.setdefault(name_of(one), []).append({*gates(one)})
 
-    watching = asyncio.create_task(watch_gates())
-    try:
+    async with beside(watch_gates()):
         # A gang of ours without a Job, which is a pod group of Kueue as well.
         plain = site.gang("plain", SIZE, cpu="4", annotations={"kueue.x-k8s.io/pod-group-total-count": str(SIZE)})
         for one in plain:
@@ -170,8 +169,6 @@ async def test_kueues_gate_and_ours_on_one_pod(site: Stage) -> None:
         await site.end_job("own")
         bound = await site.until_bound("plain-", SIZE, limit_s=60.0)
         assert len(await site.zones({*bound.values()})) == 1
-    finally:
-        watching.cancel()
     assert len(seen) == SIZE
     for steps in seen.values():
         assert GATE in steps[0]

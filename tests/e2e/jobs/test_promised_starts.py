@@ -17,6 +17,7 @@ import pytest
 from extender.decision_log import decisions
 from extender.runtime.clock import SystemClock
 from lab.testbed.api import Api
+from lab.testbed.beside import beside
 from lab.testbed.cluster import Cluster
 from lab.testbed.parts.service import Netgang
 from lab.testbed.processes.pace import slowness
@@ -66,21 +67,15 @@ async def test_promised_starts_are_kept(queueing: Stage) -> None:
     netgang = await queueing.netgang(SETTINGS, on={"a": NODES})
     chance, names = Random(SEED), [f"g{number:02}" for number in range(GANGS)]
     jobs = {one: Job(one, chance.choice((1, 1, 2, 2, 3, 4, 6)), chance.randint(5, 16)) for one in names}
-    ending = asyncio.create_task(_run(queueing, jobs))
-    try:
+
+    async def left() -> list[str]:
+        return [one.name for one in jobs.values() if one.ended_s is None]
+
+    async with beside(_run(queueing, jobs)):
         for one in jobs.values():
             length = {"netgang.io/expected-duration": f"{one.length_s}s"}
             await queueing.create_gang(one.name, one.size, gated=True, annotations=length)
-
-        async def left() -> list[str]:
-            if ending.done():
-                ending.result()
-            return [one.name for one in jobs.values() if one.ended_s is None]
-
         await queueing.api.until(left, lambda found: not found, what="all gangs have ended", limit_s=LIMIT_S)
-    finally:
-        ending.cancel()
-        await asyncio.gather(ending, return_exceptions=True)
     await _promises_are_kept(jobs, netgang, delay_s=DELAY_S * slowness())
 
 
