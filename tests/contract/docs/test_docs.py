@@ -5,6 +5,7 @@ Nothing here looks at words or form. tests/e2e/people/test_newcomer.py types wha
 
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import pairwise
@@ -99,6 +100,13 @@ def test_paths_exist() -> None:
     named = {(document.name, path) for document in DOCUMENTS if document not in HISTORY for path in _paths(document)}
     made = "lab/bench/out"
     assert [one for one in sorted(named) if not (ROOT / one[1]).exists() and not one[1].startswith(made)] == []
+
+
+def test_a_newcomer_s_questions_have_answers() -> None:
+    """tests/newcomer/questions.toml is for readers; a file that goes or gets another name is one to be asked again."""
+    questions = tomllib.loads((ROOT / "tests/newcomer/questions.toml").read_text())["question"]
+    assert len(questions) == 15
+    assert [path for one in questions for path in one["answer"] if not (ROOT / path).exists()] == []
 
 
 def test_make_targets_exist() -> None:
