@@ -76,15 +76,15 @@ class Served(msgspec.Struct, frozen=True):
     documents: Mapping[str, bytes]  # address → its answer
 
 
-async def _look() -> Served:
-    async with demonstration() as demo:
-        openapi = (await demo.client.get("/openapi.json")).json()
-        documents = {path: (await demo.client.get(path)).content for path in DOCUMENTS}
-        return Served(openapi, (await demo.client.get("/metrics")).text, documents)
-
-
 @cache
 def served() -> Served:
     """What the demonstration says; it is run once, in a thread: the one that asks may have an event loop of its own."""
+
+    async def look() -> Served:
+        async with demonstration() as demo:
+            openapi = (await demo.client.get("/openapi.json")).json()
+            documents = {path: (await demo.client.get(path)).content for path in DOCUMENTS}
+            return Served(openapi, (await demo.client.get("/metrics")).text, documents)
+
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, _look()).result()
+        return pool.submit(asyncio.run, look()).result()

@@ -96,10 +96,8 @@ def test_the_policies_name_the_installed_scheduler() -> None:
 
 
 def test_in_mode_native_pods_of_kubernetes_own_gangs_get_the_gate_and_no_others() -> None:
-    own, native = (
-        GATING["netgang-gate"],
-        of_kind(objects_of("native"), "MutatingAdmissionPolicy")["netgang-gate"]["spec"],
-    )
+    own = GATING["netgang-gate"]
+    native = of_kind(objects_of("native"), "MutatingAdmissionPolicy")["netgang-gate"]["spec"]
     assert conditions(native)["gang-member"] == "has(object.spec.schedulingGroup)"
     assert conditions(native).keys() == conditions(own).keys() - {"not-in-a-native-group"}
     assert quoted(native["variables"][0]) == {"default-scheduler"}
