@@ -207,8 +207,7 @@ class Cluster:
         configuration's own is kept, for several of them; `program` is one that takes the same flags, in place of the
         cluster's own version. The scheduler's own warnings and errors are in the part's log.
         """
-        if program is None:
-            program = build.ensure_program("kube-scheduler", self.version)
+        program = program or build.ensure_program("kube-scheduler", self.version)
         config = self.directory / f"{name}.yaml"
         access = self.kubeconfig(account)
         given = load_configuration(configuration)
