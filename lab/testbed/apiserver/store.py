@@ -270,7 +270,8 @@ class ApiStore:
                     if position < collection.compacted:
                         yield WatchEvent("ERROR", _expired(position))
                         return
-                    for change in _after(collection.changes, position):
+                    begin = bisect_right(collection.changes, position, key=lambda change: change.version)
+                    for change in collection.changes[begin:]:
                         position = change.version
                         if namespace in ("", change.namespace):
                             yield WatchEvent(change.type, change.body)
@@ -453,11 +454,6 @@ def merged(old: Any, patch: Any) -> Any:
             new = dict(old) if new is None else new
             new[key] = after
     return old if new is None else new
-
-
-def _after(changes: list[Change], version: int) -> list[Change]:
-    """Changes of later versions."""
-    return changes[bisect_right(changes, version, key=lambda change: change.version) :]
 
 
 async def _news(collection: _Collection, timeout_s: float) -> None:

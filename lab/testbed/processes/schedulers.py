@@ -53,7 +53,11 @@ def on_testbed(
         return ready
     if extender is None:
         raise ValueError("the configuration has extenders: say at which URL netgang listens")
-    ready["extenders"] = [_readdressed(entry, extender) for entry in ready["extenders"]]
+    for entry in ready["extenders"]:
+        entry["urlPrefix"] = readdress(entry["urlPrefix"], extender)
+        if urlsplit(extender).scheme == "http":  # certificates of the installed service mean nothing on loopback
+            entry.pop("enableHTTPS", None)
+            entry.pop("tlsConfig", None)
     return ready
 
 
@@ -65,11 +69,3 @@ def readdress(url: str, base: str) -> str:
     """
     target = urlsplit(base)
     return urlunsplit((target.scheme, target.netloc, urlsplit(url).path, "", ""))
-
-
-def _readdressed(entry: Document, base: str) -> dict[str, Any]:
-    local = {**entry, "urlPrefix": readdress(entry["urlPrefix"], base)}
-    if urlsplit(base).scheme == "http":  # certificates of the installed service mean nothing on loopback
-        local.pop("enableHTTPS", None)
-        local.pop("tlsConfig", None)
-    return local

@@ -8,7 +8,7 @@ import asyncio
 import json
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -44,21 +44,12 @@ class Mallory(msgspec.Struct):
 
     async def act(self) -> None:
         """One attack: each of them once before any of them comes again."""
-        attacks: dict[str, Callable[[], Awaitable[None]]] = {
-            "huge quantity": self.huge_quantity,
-            "nested notes": self.nested_notes,
-            "forged notes": self.forged_notes,
-            "phantom load": self.phantom_load,
-            "changing minimum": self.changing_minimum,
-            "mixed schedulers": self.mixed_schedulers,
-            "missing claim": self.missing_claim,
-            "closed by anti-affinity": self.closed_by_anti_affinity,
-            "weightless and greedy": self.weightless_and_greedy,
-            "long lists": self.long_lists,
-            "member deleted while held": self.member_deleted_while_held,
-            "half-sent calls": self.half_sent_calls,
-            "bind of others": self.bind_of_others,
-        }
+        every = (
+            self.huge_quantity, self.nested_notes, self.forged_notes, self.phantom_load, self.changing_minimum,
+            self.mixed_schedulers, self.missing_claim, self.closed_by_anti_affinity, self.weightless_and_greedy,
+            self.long_lists, self.member_deleted_while_held, self.half_sent_calls, self.bind_of_others,
+        )  # fmt: skip
+        attacks = {one.__name__.replace("_", " "): one for one in every}
         if not self._number:
             self._first = self.chance.sample(list(attacks), len(attacks))
         self._number += 1
